@@ -1,0 +1,77 @@
+"""What is checked of bags before any work is done, and what is said about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bagwise.bags._bags import Bags
+from bagwise.bags._convert import as_bags
+
+# Rows looked at together: a memory map larger than memory is read in pieces.
+_CHUNK_BYTES = 64 * 2**20
+
+
+def check_bags(X: Any, *, accept_sparse: bool, min_bags: int = 1) -> Bags:
+    """Convert `X` to `Bags` and refuse what no method can use.
+
+    Parameters
+    ----------
+    X : Bags, sequence of 2-D arrays, or 3-D array
+        The bags.
+    accept_sparse : bool
+        Whether CSR data may pass.
+    min_bags : int, default=1
+        Fewest bags that make sense.
+    """
+    bags = as_bags(X)
+    if bags.n_bags < min_bags:
+        raise ValueError(
+            f"Found {bags.n_bags} bag(s) (n_samples={bags.n_bags}) while a minimum of "
+            f"{min_bags} is required."
+        )
+    if bags.n_features == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape=({bags.n_instances}, 0)) while a "
+            "minimum of 1 is required."
+        )
+    if bags.is_sparse and not accept_sparse:
+        raise TypeError(
+            "Sparse data was passed, but dense data is required here. Use "
+            "X.with_data(X.data.toarray()) when it fits in memory, or reduce the "
+            "dimension first: OnInstances(TruncatedSVD(100))."
+        )
+    _refuse_not_finite(bags)
+    return bags
+
+
+def _refuse_not_finite(bags: Bags) -> None:
+    if bags.is_sparse:
+        if np.isfinite(bags.data.data).all():
+            return
+        place = int(np.flatnonzero(~np.isfinite(bags.data.data))[0])
+        row = int(np.searchsorted(bags.data.indptr, place, side="right")) - 1
+        _say_not_finite(bags, row, int(bags.data.indices[place]))
+    step = max(1, _CHUNK_BYTES // (bags.n_features * bags.dtype.itemsize))
+    for start in range(0, bags.n_instances, step):
+        chunk = bags.data[start : start + step]
+        # A finite sum proves that all is finite; only a bad one needs a closer look.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(chunk.sum()):
+                continue
+        bad = np.argwhere(~np.isfinite(chunk))
+        if bad.size:
+            _say_not_finite(bags, start + int(bad[0, 0]), int(bad[0, 1]))
+
+
+def _say_not_finite(bags: Bags, row: int, column: int) -> None:
+    bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
+    name = column if bags.feature_names is None else bags.feature_names[column]
+    value = bags.data[row, column]
+    kind = "NaN" if np.isnan(value) else "infinity"
+    raise ValueError(
+        f"Input X contains {kind}: bag {bags.ids[bag]!r}, instance "
+        f"{row - bags.offsets[bag]}, column {name!r}. Impute or drop it, for instance "
+        "with OnInstances(SimpleImputer())."
+    )

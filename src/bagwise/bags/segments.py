@@ -1,0 +1,124 @@
+"""Reductions over the instances of each bag: one home for all of them.
+
+`values` has one entry or one row per instance and `offsets` the n_bags + 1 row numbers
+at which bags begin, as in `Bags`. All functions reduce along the first axis. Bags are
+never empty (`Bags` refuses that), which is what makes `numpy.ufunc.reduceat` safe here:
+on an empty segment it would silently return the neighbour's value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Array = npt.NDArray[Any]
+Offsets = npt.NDArray[np.int64]
+
+_REDUCERS: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def _reduce(op: str, values: npt.ArrayLike, offsets: Offsets, axis: int = 0) -> Array:
+    array = np.asarray(values)
+    n_rows = array.shape[axis]
+    if offsets[-1] != n_rows:
+        raise ValueError(f"offsets end at {offsets[-1]}, there are {n_rows} rows")
+    if offsets.shape[0] == n_rows + 1:  # bags of one: nothing to reduce
+        return array.copy()
+    return _REDUCERS[op].reduceat(array, offsets[:-1], axis=axis)  # type: ignore[no-any-return]
+
+
+def segment_sum(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Sum over the instances of each bag."""
+    return _reduce("sum", values, offsets)
+
+
+def segment_mean(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Mean over the instances of each bag."""
+    total = _reduce("sum", values, offsets)
+    return total / _column(np.diff(offsets), total.ndim)
+
+
+def segment_max(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Largest value of each bag."""
+    return _reduce("max", values, offsets)
+
+
+def segment_min(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Smallest value of each bag."""
+    return _reduce("min", values, offsets)
+
+
+def segment_argmax(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Row of the first maximiser of each bag, counted from the top of the stack.
+
+    For 2-D values the result has one row number per bag and column.
+    """
+    array = np.asarray(values)
+    top = repeat(segment_max(array, offsets), offsets)
+    rows = _column(np.arange(array.shape[0]), array.ndim)
+    return segment_min(np.where(array == top, rows, array.shape[0]), offsets)
+
+
+def segment_argmax_share(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Weight 1 / (number of maximisers) on every maximiser of its bag, 0 elsewhere.
+
+    This is the subgradient of the maximum that treats ties alike.
+    """
+    array = np.asarray(values)
+    hit = (array == repeat(segment_max(array, offsets), offsets)).astype(np.float64)
+    return hit / repeat(segment_sum(hit, offsets), offsets)  # type: ignore[no-any-return]
+
+
+def segment_logsumexp(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Logarithm of the summed exponentials of each bag, without overflow."""
+    array = np.asarray(values)
+    top = segment_max(array, offsets)
+    anchor = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):  # a bag of -inf gives -inf, as it should
+        total = segment_sum(np.exp(array - repeat(anchor, offsets)), offsets)
+        return anchor + np.log(total)  # type: ignore[no-any-return]
+
+
+def segment_softmax(values: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Exponentials of each bag divided by their sum."""
+    array = np.asarray(values)
+    power = np.exp(array - repeat(segment_max(array, offsets), offsets))
+    return power / repeat(segment_sum(power, offsets), offsets)  # type: ignore[no-any-return]
+
+
+def repeat(per_bag: npt.ArrayLike, offsets: Offsets) -> Array:
+    """Give every instance the value of its bag."""
+    return np.repeat(np.asarray(per_bag), np.diff(offsets), axis=0)
+
+
+def pair_reduce(
+    block: npt.ArrayLike,
+    row_offsets: Offsets,
+    col_offsets: Offsets,
+    op: Literal["sum", "max", "min"],
+) -> Array:
+    """Reduce an instances x instances block to bags x bags."""
+    # The long axis first: after it, there is less left to reduce along the other.
+    by_column = _reduce(op, block, col_offsets, axis=1)
+    return _reduce(op, by_column, row_offsets, axis=0)
+
+
+def bag_matrix(offsets: Offsets, *, mean: bool = False) -> sp.csr_array:
+    """Sparse (n_bags, n_instances) matrix that sums, or averages, instances."""
+    n_rows = int(offsets[-1])
+    sizes = np.diff(offsets)
+    weight = np.repeat(1.0 / sizes if mean else np.ones(sizes.shape), sizes)
+    return sp.csr_array(
+        (weight, np.arange(n_rows), offsets), shape=(sizes.shape[0], n_rows)
+    )
+
+
+def _column(per_row: Array, ndim: int) -> Array:
+    return per_row if ndim == 1 else per_row[:, None]
