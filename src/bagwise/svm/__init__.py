@@ -1,0 +1,3 @@
+"""Support vector machines for bags."""
+
+__all__: list[str] = []

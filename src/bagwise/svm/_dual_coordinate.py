@@ -1,0 +1,361 @@
+r"""Dual coordinate ascent for hinge rows and ball constraints.
+
+One problem serves linear and reduced-basis support vector machines and their
+relatives with norm-ball constraints. With rows :math:`A_l = y_l z_l`,
+
+.. math::
+    \min_{w, b} \; \tfrac12 \|w\|^2 + \frac{b^2}{2 B}
+        + \sum_l C_l \max(0, m_l - A_l' w - y_l b)
+    \quad \text{s.t.} \quad a_i \|w\|^2 - 2 g_i' w + q_i \le 0,
+
+where :math:`B` is `bias_scale` (0: no bias), :math:`C_l` is `cap`, :math:`m_l` is
+`margin` and :math:`(a_i, g_i, q_i)` are the `balls`. Every Hessian is a multiple of
+the identity, so the dual keeps one vector :math:`v` and one scalar :math:`\kappa`:
+
+.. math::
+    \max_{0 \le \beta \le C,\; \mu \ge 0} \; m'\beta + q'\mu
+        - \frac{\|v\|^2}{4 \kappa} - \frac{B}{2} (y'\beta)^2, \qquad
+    v = \sum_l \beta_l A_l + 2 \sum_i \mu_i g_i, \quad
+    \kappa = \tfrac12 + a'\mu,
+
+with :math:`w = v / (2 \kappa)` and :math:`b = B\, y'\beta`. Both coordinate steps have
+a closed form and cost one inner product.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+_RECHECK = 10  # passes between two passes over all coordinates
+
+
+@dataclass
+class DualSolution:
+    """What `dual_coordinate` found.
+
+    Attributes
+    ----------
+    w : ndarray of shape (rank,)
+        Primal weights.
+    b : float
+        Bias, 0 without `bias_scale`.
+    beta : ndarray of shape (n_rows,)
+        Dual variables of the rows.
+    mu : ndarray of shape (n_balls,)
+        Multipliers of the balls.
+    n_passes : int
+        Passes over the active coordinates.
+    violation : float
+        Largest projected gradient or relative ball violation of the last full pass.
+    converged : bool
+        Whether `violation` is below the tolerance.
+    primal, dual : float
+        Objective values; they bracket the optimum when `w` is feasible.
+    """
+
+    w: np.ndarray
+    b: float
+    beta: np.ndarray
+    mu: np.ndarray
+    n_passes: int
+    violation: float
+    converged: bool
+    primal: float
+    dual: float
+
+
+def dual_coordinate(
+    Z,
+    index,
+    sign,
+    *,
+    cap,
+    margin=1.0,
+    bias_scale=0.0,
+    balls=None,
+    beta=None,
+    mu=None,
+    tol=1e-3,
+    max_passes=3000,
+    seed=0,
+):
+    r"""Solve the hinge problem of this module by dual coordinate ascent.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, rank) or CSR matrix
+        Coordinates of the points; CSR only without `balls`.
+    index : ndarray of int, shape (n_rows,) or None
+        Row of `Z` behind each hinge row; None takes all rows in order.
+    sign : ndarray of shape (n_rows,)
+        :math:`y_l`, -1 or +1.
+    cap, margin : float or ndarray of shape (n_rows,)
+        :math:`C_l` and :math:`m_l`.
+    bias_scale : float, default=0.0
+        :math:`B`: the bias is penalised by ``b**2 / (2 * bias_scale)``.
+    balls : tuple (a, G, q), optional
+        ``a > 0`` of shape (n_balls,), `G` of shape (n_balls, rank), `q` of shape
+        (n_balls,). The balls must have a common point.
+    beta, mu : ndarray, optional
+        Warm start, clipped into the feasible box. Not written to.
+    tol : float, default=1e-3
+        Stop when a pass over *all* coordinates has no larger projected gradient and
+        no larger relative ball violation.
+    max_passes : int, default=3000
+        Cap on the number of passes.
+    seed : int, default=0
+        Order of the coordinates.
+
+    Returns
+    -------
+    DualSolution
+    """
+    sign = np.asarray(sign, dtype=np.float64)
+    n_rows = sign.shape[0]
+    index = np.arange(n_rows) if index is None else np.asarray(index, dtype=np.int64)
+    cap = np.broadcast_to(np.asarray(cap, dtype=np.float64), (n_rows,))
+    margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (n_rows,))
+    rank = Z.shape[1]
+    a, G, q = _check_balls(balls, rank)
+    beta = np.zeros(n_rows) if beta is None else np.clip(beta, 0.0, cap)
+    mu = np.zeros(len(a)) if mu is None else np.maximum(mu, 0.0)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    options = (float(bias_scale), float(tol), int(max_passes), int(seed))
+    if sp.issparse(Z):
+        if len(a):
+            raise ValueError("Balls need dense coordinates; got a sparse matrix.")
+        Z = sp.csr_array(Z)
+        args = (Z.data, Z.indices, Z.indptr, rank)
+        v, passes, violation = _ascend_csr(
+            *args, index, sign, margin, cap, order, beta, *options
+        )
+        kappa = 0.5
+    else:
+        Z = np.ascontiguousarray(Z, dtype=np.float64)
+        v, kappa, passes, violation = _ascend_dense(
+            Z, index, sign, margin, cap, order, beta, a, G, q, mu, *options
+        )
+    w = v / (2.0 * kappa)
+    total = sign @ beta
+    b = bias_scale * total
+    slack = np.maximum(0.0, margin - sign * (_scores(Z, w)[index] + b))
+    primal = 0.5 * w @ w + 0.5 * b * total + cap @ slack
+    dual = margin @ beta + q @ mu - kappa * (w @ w) - 0.5 * b * total
+    return DualSolution(
+        w, b, beta, mu, passes, violation, violation < tol, primal, dual
+    )
+
+
+def _scores(Z, w):
+    return np.asarray(Z @ w)
+
+
+def _check_balls(balls, rank):
+    if balls is None:
+        return np.zeros(0), np.zeros((0, rank)), np.zeros(0)
+    a, G, q = (np.ascontiguousarray(part, dtype=np.float64) for part in balls)
+    if G.shape != (len(a), rank) or q.shape != a.shape:
+        raise ValueError(
+            f"Balls need a (m,), G (m, {rank}) and q (m,); got {a.shape}, {G.shape} "
+            f"and {q.shape}."
+        )
+    if np.any(a <= 0):
+        raise ValueError("A ball constraint with a <= 0 never binds: leave it out.")
+    return a, G, q
+
+
+@njit(cache=True)
+def _shuffle(active, n_active, state):
+    """Fisher-Yates with a private xorshift state (no global random state)."""
+    for i in range(n_active - 1, 0, -1):
+        state ^= (state << np.uint64(13)) & np.uint64(0xFFFFFFFFFFFFFFFF)
+        state ^= state >> np.uint64(7)
+        state ^= (state << np.uint64(17)) & np.uint64(0xFFFFFFFFFFFFFFFF)
+        j = np.int64(state % np.uint64(i + 1))
+        active[i], active[j] = active[j], active[i]
+    return state
+
+
+@njit(cache=True)
+def _clipped_step(beta, gradient, curvature, cap):
+    """Newton step on one dual variable, clipped to [0, cap]."""
+    if curvature <= 0.0:
+        return cap if gradient > 0.0 else (0.0 if gradient < 0.0 else beta)
+    return min(max(beta + gradient / curvature, 0.0), cap)
+
+
+@njit(cache=True)
+def _projected(gradient, beta, cap):
+    if beta <= 0.0:
+        return max(gradient, 0.0)
+    if beta >= cap:
+        return min(gradient, 0.0)
+    return gradient
+
+
+@njit(cache=True)
+def _ascend_dense(
+    Z, index, sign, margin, cap, order, beta, a, G, q, mu, bias, tol, max_passes, seed
+):
+    rank = Z.shape[1]
+    n_rows, n_balls = len(index), len(a)
+    norms = np.empty(n_rows)
+    v = np.zeros(rank)
+    total = 0.0
+    for row in range(n_rows):
+        z = Z[index[row]]
+        norms[row] = np.dot(z, z)
+        if beta[row] != 0.0:
+            v += (sign[row] * beta[row]) * z
+            total += sign[row] * beta[row]
+    radius = np.empty(n_balls)
+    kappa = 0.5
+    for i in range(n_balls):
+        # R_i**2, floored: it vanishes when the centre itself is the only point.
+        squared = np.dot(G[i], G[i]) / a[i] ** 2 - q[i] / a[i]
+        radius[i] = np.sqrt(max(squared, 1e-18))
+        kappa += a[i] * mu[i]
+        if mu[i] != 0.0:
+            v += (2.0 * mu[i]) * G[i]
+    active = order.copy()
+    n_active = n_rows
+    state = np.uint64(seed + 88172645463325252)
+    slope = 0.0  # largest projected gradient of the last full pass
+    worst = np.inf
+    full = True
+    n_pass = 0
+    while n_pass < max_passes:
+        n_pass += 1
+        full = full or n_pass % _RECHECK == 0
+        if full:
+            active[:] = order
+            n_active = n_rows
+        state = _shuffle(active, n_active, state)
+        largest = 0.0
+        kept = 0
+        for position in range(n_active):
+            row = active[position]
+            z = Z[index[row]]
+            old = beta[row]
+            gradient = margin[row] - sign[row] * (
+                np.dot(z, v) / (2.0 * kappa) + bias * total
+            )
+            projected = abs(_projected(gradient, old, cap[row]))
+            largest = max(largest, projected)
+            if projected > 0.0:
+                curvature = norms[row] / (2.0 * kappa) + bias
+                new = _clipped_step(old, gradient, curvature, cap[row])
+                if new != old:
+                    step = sign[row] * (new - old)
+                    beta[row] = new
+                    total += step
+                    for k in range(rank):
+                        v[k] += step * z[k]
+            # A coordinate at a bound that pulls outwards by more than the last full
+            # pass' slope leaves the active list until the next full pass.
+            if projected > 0.0 or abs(gradient) <= slope:
+                active[kept], active[position] = row, active[kept]
+                kept += 1
+        n_active = kept
+        for i in range(n_balls):
+            # kappa that maximises the dual along mu_i, in closed form.
+            shift = 2.0 * kappa / a[i]
+            length = 0.0
+            gap = 0.0
+            for k in range(rank):
+                length += (v[k] - shift * G[i, k]) ** 2
+                gap += (v[k] / (2.0 * kappa) - G[i, k] / a[i]) ** 2
+            violation = np.sqrt(gap) / radius[i] - 1.0
+            if violation > 0.0 or mu[i] > 0.0:
+                largest = max(largest, abs(violation))
+            target = np.sqrt(length) / (2.0 * radius[i])
+            new_mu = max(0.0, mu[i] + (target - kappa) / a[i])
+            step = new_mu - mu[i]
+            if step != 0.0:
+                mu[i] = new_mu
+                kappa += a[i] * step
+                for k in range(rank):
+                    v[k] += 2.0 * step * G[i, k]
+        if full:
+            worst = largest
+            slope = largest
+            if largest < tol:
+                break
+        # The active coordinates are solved: look at all of them again.
+        full = largest < tol or n_active == 0
+    return v, kappa, n_pass, worst
+
+
+@njit(cache=True)
+def _ascend_csr(
+    data,
+    indices,
+    indptr,
+    rank,
+    index,
+    sign,
+    margin,
+    cap,
+    order,
+    beta,
+    bias,
+    tol,
+    max_passes,
+    seed,
+):
+    n_rows = len(index)
+    norms = np.zeros(n_rows)
+    v = np.zeros(rank)
+    total = 0.0
+    for row in range(n_rows):
+        for k in range(indptr[index[row]], indptr[index[row] + 1]):
+            norms[row] += data[k] * data[k]
+            v[indices[k]] += sign[row] * beta[row] * data[k]
+        total += sign[row] * beta[row]
+    active = order.copy()
+    n_active = n_rows
+    state = np.uint64(seed + 88172645463325252)
+    slope = 0.0
+    worst = np.inf
+    full = True
+    n_pass = 0
+    while n_pass < max_passes:
+        n_pass += 1
+        full = full or n_pass % _RECHECK == 0
+        if full:
+            active[:] = order
+            n_active = n_rows
+        state = _shuffle(active, n_active, state)
+        largest = 0.0
+        kept = 0
+        for position in range(n_active):
+            row = active[position]
+            start, stop = indptr[index[row]], indptr[index[row] + 1]
+            score = bias * total
+            for k in range(start, stop):
+                score += data[k] * v[indices[k]]
+            old = beta[row]
+            gradient = margin[row] - sign[row] * score
+            projected = abs(_projected(gradient, old, cap[row]))
+            largest = max(largest, projected)
+            if projected > 0.0:
+                new = _clipped_step(old, gradient, norms[row] + bias, cap[row])
+                if new != old:
+                    step = sign[row] * (new - old)
+                    beta[row] = new
+                    total += step
+                    for k in range(start, stop):
+                        v[indices[k]] += step * data[k]
+            if projected > 0.0 or abs(gradient) <= slope:
+                active[kept], active[position] = row, active[kept]
+                kept += 1
+        n_active = kept
+        if full:
+            worst = largest
+            slope = largest
+            if largest < tol:
+                break
+        full = largest < tol or n_active == 0
+    return v, n_pass, worst
