@@ -13,7 +13,9 @@ from bagwise.bags._convert import as_bags
 _CHUNK_BYTES = 64 * 2**20
 
 
-def check_bags(X: Any, *, accept_sparse: bool, min_bags: int = 1) -> Bags:
+def check_bags(
+    X: Any, *, accept_sparse: bool, min_bags: int = 1, ensure_finite: bool = True
+) -> Bags:
     """Convert `X` to `Bags` and refuse what no method can use.
 
     Parameters
@@ -24,6 +26,8 @@ def check_bags(X: Any, *, accept_sparse: bool, min_bags: int = 1) -> Bags:
         Whether CSR data may pass.
     min_bags : int, default=1
         Fewest bags that make sense.
+    ensure_finite : bool, default=True
+        Whether NaN and infinity are refused.
     """
     bags = as_bags(X)
     if bags.n_bags < min_bags:
@@ -42,7 +46,8 @@ def check_bags(X: Any, *, accept_sparse: bool, min_bags: int = 1) -> Bags:
             "X.with_data(X.data.toarray()) when it fits in memory, or reduce the "
             "dimension first: OnInstances(TruncatedSVD(100))."
         )
-    _refuse_not_finite(bags)
+    if ensure_finite:
+        _refuse_not_finite(bags)
     return bags
 
 

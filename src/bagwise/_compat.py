@@ -1,0 +1,31 @@
+"""The only file that imports private names of scikit-learn."""
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Hidden,
+    Interval,
+    InvalidParameterError,
+    Options,
+    StrOptions,
+    validate_parameter_constraints,
+)
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_sample_weight,
+    _is_fitted,
+)
+
+__all__ = [
+    "HasMethods",
+    "Hidden",
+    "Interval",
+    "InvalidParameterError",
+    "Options",
+    "StrOptions",
+    "_check_feature_names",
+    "_check_sample_weight",
+    "_fit_context",
+    "_is_fitted",
+    "validate_parameter_constraints",
+]

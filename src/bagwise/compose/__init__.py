@@ -1,0 +1,7 @@
+"""scikit-learn's own estimators on bags."""
+
+from bagwise.compose._on_instances import OnInstances
+from bagwise.compose._simple_mi import SimpleMI
+from bagwise.compose._wrapper_mi import WrapperMI
+
+__all__ = ["OnInstances", "SimpleMI", "WrapperMI"]

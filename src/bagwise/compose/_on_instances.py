@@ -1,0 +1,167 @@
+"""Any scikit-learn transformer, applied to the instances of bags."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._base import BagTransformerMixin, BaseBagEstimator
+from bagwise._compat import HasMethods, _fit_context
+from bagwise.bags.segments import repeat
+
+
+def _inner_has(name):
+    def check(self):
+        inner = getattr(self, "transformer_", self.transformer)
+        return hasattr(StandardScaler() if inner is None else inner, name)
+
+    return check
+
+
+class OnInstances(BagTransformerMixin, BaseBagEstimator):
+    """Lift a scikit-learn transformer to bags.
+
+    The transformer is fitted on the stacked instances of all bags and applied to them;
+    the result is `Bags` with the same bags and the new columns.
+
+    Parameters
+    ----------
+    transformer : estimator, default=None
+        Any transformer of rows; ``StandardScaler()`` by default.
+    label_instances : bool, default=False
+        Whether every instance gets the label of its bag, for transformers that need
+        labels (linear discriminant analysis, feature selection).
+
+    Attributes
+    ----------
+    transformer_ : estimator
+        The fitted transformer.
+
+    Notes
+    -----
+    Bags weigh as much as they have instances. Costs what the transformer costs on
+    `n_instances` rows.
+
+    Examples
+    --------
+    >>> from bagwise.compose import OnInstances
+    >>> from sklearn.decomposition import PCA
+    >>> bags = [[[0.0, 1.0], [2.0, 1.0]], [[4.0, 3.0]]]
+    >>> OnInstances(PCA(1)).fit_transform(bags)
+    Bags(n_bags=2, n_instances=3, n_features=1, sizes 1/1.5/2 (min/median/max))
+    """
+
+    _parameter_constraints: dict = {
+        "transformer": [HasMethods(["fit", "transform"]), None],
+        "label_instances": ["boolean"],
+    }
+
+    def __init__(self, transformer=None, *, label_instances=False):
+        self.transformer = transformer
+        self.label_instances = label_instances
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._inner())
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.target_tags.required = self.label_instances
+        return tags
+
+    def _inner(self):
+        return StandardScaler() if self.transformer is None else self.transformer
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None):
+        """Fit the transformer on all instances.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : array-like of shape (n_bags,), default=None
+            Labels of the bags; used only with `label_instances`.
+
+        Returns
+        -------
+        self
+        """
+        if self.label_instances:
+            X, y = self._check_bags(X, y, reset=True)
+            rows_y = repeat(y, X.offsets)
+        else:
+            X, rows_y = self._check_bags(X, reset=True), None
+        self.transformer_ = clone(self._inner()).fit(X.data, rows_y)
+        return self
+
+    def transform(self, X):
+        """Transform the instances of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Bags
+            The same bags with the transformed instances.
+        """
+        check_is_fitted(self)
+        X = self._check_bags(X, reset=False)
+        return self._rewrap(X, self.transformer_.transform(X.data))
+
+    @available_if(_inner_has("inverse_transform"))
+    def inverse_transform(self, X):
+        """Undo the transformation.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            Transformed bags.
+
+        Returns
+        -------
+        Bags
+            Bags in the original features.
+        """
+        from bagwise.bags import as_bags
+
+        check_is_fitted(self)
+        X = as_bags(X)
+        names = getattr(self, "feature_names_in_", None)
+        rows = self.transformer_.inverse_transform(X.data)
+        return X.with_data(rows, feature_names=names)
+
+    @available_if(_inner_has("get_feature_names_out"))
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the new columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the old columns; those seen in `fit` by default.
+
+        Returns
+        -------
+        ndarray of str
+            One name per column.
+        """
+        check_is_fitted(self)
+        if input_features is None:
+            input_features = getattr(self, "feature_names_in_", None)
+        return self.transformer_.get_feature_names_out(input_features)
+
+    def _rewrap(self, X, rows):
+        if rows.shape[0] != X.n_instances:
+            raise ValueError(
+                f"{type(self.transformer_).__name__} returned {rows.shape[0]} rows for "
+                f"{X.n_instances} instances; OnInstances needs one row per instance."
+            )
+        names = None
+        if X.feature_names is not None and hasattr(self, "get_feature_names_out"):
+            names = np.asarray(self.get_feature_names_out(), dtype=object)
+        return X.with_data(np.asarray(rows) if hasattr(rows, "columns") else rows,
+                           feature_names=names)

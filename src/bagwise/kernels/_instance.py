@@ -1,0 +1,164 @@
+"""Kernels and distances between instances, and the memory they may take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn import get_config
+from sklearn.metrics.pairwise import manhattan_distances
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+INSTANCE_KERNELS = ("rbf", "linear", "poly", "laplacian")
+
+_UNITS = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "B": 1.0}
+
+
+def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
+    """Squared Euclidean distances between the rows of `A` and of `B`.
+
+    One matrix product. Dense data are centred first, which costs nothing and keeps the
+    digits when the rows are far from the origin; negative rounding is clipped and the
+    distance of a row to itself is exactly zero.
+    """
+    same = B is None or B is A
+    if not sp.issparse(A) and not sp.issparse(B):
+        centre = A.mean(axis=0)
+        A = A - centre
+        B = A if same else B - centre
+    elif same:
+        B = A
+    D = safe_sparse_dot(A, B.T, dense_output=True)
+    D *= -2.0
+    D += row_norms(A, squared=True)[:, None]
+    D += row_norms(B, squared=True)[None, :]
+    np.maximum(D, 0.0, out=D)
+    if same:
+        np.fill_diagonal(D, 0.0)
+    return D  # type: ignore[no-any-return]
+
+
+def instance_kernel(
+    A: Any,
+    B: Any = None,
+    *,
+    kernel: str = "rbf",
+    gamma: float = 1.0,
+    degree: float = 3,
+    coef0: float = 1.0,
+) -> npt.NDArray[Any]:
+    r"""Kernel matrix between the rows of `A` and of `B` (dense or CSR).
+
+    Parameters
+    ----------
+    A, B : array or CSR matrix of shape (n, n_features) and (m, n_features)
+        The instances; `B` is `A` by default.
+    kernel : {"rbf", "linear", "poly", "laplacian"}
+        :math:`e^{-\gamma |a-b|^2}`, :math:`a'b`, :math:`(\gamma a'b + c_0)^p`,
+        :math:`e^{-\gamma |a-b|_1}`.
+    gamma : float
+        The width :math:`\gamma`; see `resolve_gamma` for the named ones.
+    degree, coef0 : float
+        :math:`p` and :math:`c_0` of the polynomial kernel.
+    """
+    if kernel == "rbf":
+        D = squared_distances(A, B)
+        D *= -gamma
+        return np.exp(D, out=D)
+    if kernel == "laplacian":
+        D = manhattan_distances(A, A if B is None else B)
+        D *= -gamma
+        return np.exp(D, out=D)  # type: ignore[no-any-return]
+    if kernel in ("linear", "poly"):
+        K = safe_sparse_dot(A, (A if B is None else B).T, dense_output=True)
+        if kernel == "poly":
+            K *= gamma
+            K += coef0
+            K **= degree
+        return K  # type: ignore[no-any-return]
+    raise ValueError(
+        f"unknown instance kernel {kernel!r}; known are {', '.join(INSTANCE_KERNELS)}."
+    )
+
+
+def kernel_diagonal(
+    A: Any, *, kernel: str = "rbf", gamma: float = 1.0, degree: float = 3,
+    coef0: float = 1.0,
+) -> npt.NDArray[Any]:
+    """Kernel of every row with itself."""
+    if kernel in ("rbf", "laplacian"):
+        return np.ones(A.shape[0])
+    norms = row_norms(A, squared=True)
+    if kernel == "poly":
+        norms = (gamma * norms + coef0) ** degree
+    return norms  # type: ignore[no-any-return]
+
+
+def resolve_gamma(gamma: float | str, data: Any) -> float:
+    """Return the width of a kernel as a number.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto", "median"} or float
+        "scale" is 1 / (n_features * variance) and "auto" 1 / n_features, as in
+        scikit-learn; "median" is 1 / the median squared distance of instances (a
+        deterministic sample of at most 1,000 rows).
+    data : array or CSR matrix
+        The training instances.
+    """
+    if not isinstance(gamma, str):
+        return float(gamma)
+    n_features = data.shape[1]
+    if gamma == "auto":
+        return 1.0 / n_features
+    if gamma == "scale":
+        if sp.issparse(data):
+            variance = data.multiply(data).mean() - data.mean() ** 2
+        else:
+            variance = data.var(dtype=np.float64)
+        return 1.0 / (n_features * variance) if variance > 0 else 1.0
+    if gamma == "median":
+        step = max(1, -(-data.shape[0] // 1000))
+        D = squared_distances(data[::step])
+        off_diagonal = D[np.triu_indices_from(D, k=1)]
+        middle = float(np.median(off_diagonal)) if off_diagonal.size else 0.0
+        if middle <= 0 and off_diagonal.size:  # mostly duplicates
+            middle = float(off_diagonal.mean())
+        return 1.0 / middle if middle > 0 else 1.0
+    raise ValueError(
+        f"gamma must be a number or 'scale', 'auto', 'median', got {gamma!r}."
+    )
+
+
+def row_blocks(n_rows: int, bytes_per_row: float) -> Iterator[slice]:
+    """Cut `n_rows` into slices that keep to scikit-learn's `working_memory`."""
+    budget = get_config()["working_memory"] * 2**20
+    step = max(1, int(budget // max(1.0, bytes_per_row)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def memory_budget() -> float:
+    """Return the bytes one array may take: BAGWISE_MEMORY, else half the machine's."""
+    text = os.environ.get("BAGWISE_MEMORY")
+    if not text:
+        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for unit, factor in _UNITS.items():
+        if text.upper().endswith(unit):
+            return float(text[: -len(unit)]) * factor
+    return float(text)
+
+
+def check_memory(n_bytes: float, what: str, hint: str) -> None:
+    """Raise before an allocation that would exceed the memory budget."""
+    budget = memory_budget()
+    if n_bytes > budget:
+        raise ValueError(
+            f"{what} would take {n_bytes / 1e9:.1f} GB, more than the budget of "
+            f"{budget / 1e9:.1f} GB. {hint} (The environment variable BAGWISE_MEMORY "
+            "sets the budget.)"
+        )
