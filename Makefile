@@ -1,0 +1,55 @@
+# `make demo` and `make test` do all the set-up on a machine with Python 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+# Tests on real data need the benchmark files; they skip with a reason without them.
+ifneq ($(wildcard ../shared/data),)
+export BAGWISE_DATA ?= $(abspath ../shared/data)
+endif
+# Parallelism is by process: one thread each.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.PHONY: help setup demo test lint types unit format bench clean
+
+help:
+	@echo "make demo    compare methods on digit bags and write a report"
+	@echo "make test    linter, types, and the test suite"
+	@echo "make bench   the benchmarks (slow)"
+	@echo "make format  format the code"
+
+$(VENV)/.done: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+setup: $(VENV)/.done
+
+demo: setup
+	$(BIN)/bagwise demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+test: lint types unit
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
