@@ -1,0 +1,26 @@
+"""Data sets of bags: generators, classic benchmarks and file readers."""
+
+from bagwise.datasets._digits import load_digit_bags
+from bagwise.datasets._generators import (
+    make_bags,
+    make_generalised_bags,
+    make_key_instance_bags,
+)
+from bagwise.datasets._papers import (
+    make_midr_example,
+    make_multi_site_binding,
+    make_safe_toy,
+)
+from bagwise.datasets.readers import read_bags, write_npz
+
+__all__ = [
+    "load_digit_bags",
+    "make_bags",
+    "make_generalised_bags",
+    "make_key_instance_bags",
+    "make_midr_example",
+    "make_multi_site_binding",
+    "make_safe_toy",
+    "read_bags",
+    "write_npz",
+]

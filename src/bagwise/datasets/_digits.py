@@ -1,0 +1,166 @@
+"""Bags of handwritten digits, from the images that scikit-learn ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import Bunch, check_random_state
+
+from bagwise.bags import Bags, Ragged
+from bagwise.datasets._build import (
+    IntRange,
+    balanced_labels,
+    check_count,
+    check_range,
+    draw_sizes,
+    offsets_of,
+)
+
+_DESCR = """Bags of handwritten digits
+--------------------------
+Instances are 8 x 8 grey images of digits (the test part of the UCI "Optical
+Recognition of Handwritten Digits" data, as shipped with scikit-learn). A bag is
+positive if and only if it holds an image of {digits}.
+
+Bags {n_bags}, positive {n_positive}, instances {n_instances}, features 64 (pixels
+divided by 16), sizes {low} to {high}, positive images in a positive bag {w_low} to
+{w_high}.
+"""
+
+
+class _Pool:
+    """Images to draw from, each used once before any is used again."""
+
+    def __init__(self, rows: npt.NDArray[Any], rng: np.random.RandomState) -> None:
+        self._rows, self._rng = rows, rng
+        self._left: list[int] = []
+
+    def draw(self, count: int) -> list[int]:
+        drawn: list[int] = []
+        while len(drawn) < count:
+            if not self._left:
+                self._left = self._rng.permutation(self._rows).tolist()
+            drawn.append(self._left.pop())
+        return drawn
+
+
+def load_digit_bags(
+    n_bags: int = 120,
+    *,
+    positive: int | Iterable[int] = 9,
+    bag_size: IntRange = (6, 14),
+    n_witnesses: IntRange = (1, 2),
+    random_state: Any = 0,
+    return_X_y: bool = False,
+) -> Any:
+    """Load bags of digit images; a bag is positive iff it holds a chosen digit.
+
+    The images are those of :func:`sklearn.datasets.load_digits`, so nothing is
+    downloaded. Half the bags (one less for odd `n_bags`) are positive. The size of a
+    bag is uniform on `bag_size`; a positive bag holds a number of positive images
+    uniform on `n_witnesses` (never more than its size), all other images show other
+    digits. Images are drawn without replacement while they last (1,797 in all, about
+    180 of each digit), so that with the defaults no image is in two bags and a
+    cross-validation does not test on images it trained on.
+
+    Parameters
+    ----------
+    n_bags : int, default=120
+        Number of bags, at least 2.
+    positive : int or iterable of int, default=9
+        The digit, or digits, that make a bag positive.
+    bag_size : int or pair of int, default=(6, 14)
+        Smallest and largest number of images in a bag.
+    n_witnesses : int or pair of int, default=(1, 2)
+        Smallest and largest number of positive images in a positive bag.
+    random_state : int, RandomState instance or None, default=0
+        Fixes the draw.
+    return_X_y : bool, default=False
+        Return ``(X, y)`` instead of a Bunch.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`
+        X : Bags
+            64 features, the pixels divided by 16.
+        y : ndarray of shape (n_bags,)
+            0 or 1.
+        instance_labels : Ragged
+            1 for an image of a positive digit, otherwise 0.
+        digits : Ragged
+            The digit each image shows.
+        images : ndarray of shape (n_instances, 8, 8)
+            The images, grey levels 0 to 16, in the order of ``X.data``.
+        target_names : list of str
+            Names of the labels 0 and 1.
+        DESCR : str
+            Description.
+
+    Examples
+    --------
+    >>> from bagwise.datasets import load_digit_bags
+    >>> digits = load_digit_bags(40, positive=3)
+    >>> digits.X.n_bags, digits.X.n_features, int(digits.y.sum())
+    (40, 64, 20)
+    """
+    from sklearn.datasets import load_digits
+
+    n_bags = check_count(n_bags, "n_bags", least=2)
+    chosen = _check_digits(positive)
+    size_range = check_range(bag_size, "bag_size")
+    witness_range = check_range(n_witnesses, "n_witnesses")
+    rng = check_random_state(random_state)
+
+    source = load_digits()
+    is_positive = np.isin(source.target, chosen)
+    witnesses = _Pool(np.flatnonzero(is_positive), rng)
+    others = _Pool(np.flatnonzero(~is_positive), rng)
+    y = balanced_labels(n_bags, 2, rng)
+    sizes = draw_sizes(n_bags, size_range, rng)
+    counts = np.minimum(draw_sizes(n_bags, witness_range, rng), sizes) * y
+    rows = np.concatenate(
+        [
+            rng.permutation(witnesses.draw(int(k)) + others.draw(int(size - k)))
+            for size, k in zip(sizes, counts, strict=True)
+        ]
+    ).astype(np.int64)
+
+    offsets = offsets_of(sizes)
+    names = [f"pixel_{i}_{j}" for i in range(8) for j in range(8)]
+    X = Bags(source.data[rows] / 16.0, offsets, feature_names=names)
+    if return_X_y:
+        return X, y
+    shown = " or ".join(str(d) for d in chosen)
+    return Bunch(
+        X=X,
+        y=y,
+        instance_labels=Ragged(is_positive[rows].astype(np.int64), offsets),
+        digits=Ragged(source.target[rows].astype(np.int64), offsets),
+        images=source.images[rows],
+        target_names=[f"no {shown}", f"holds {shown}"],
+        DESCR=_DESCR.format(
+            digits=shown,
+            n_bags=n_bags,
+            n_positive=int(y.sum()),
+            n_instances=X.n_instances,
+            low=size_range[0],
+            high=size_range[1],
+            w_low=witness_range[0],
+            w_high=witness_range[1],
+        ),
+    )
+
+
+def _check_digits(positive: Any) -> list[int]:
+    values = [positive] if isinstance(positive, Integral) else list(positive)
+    known = all(isinstance(v, Integral) and 0 <= v <= 9 for v in values)
+    if not known or not 1 <= len(set(values)) <= 9:
+        raise ValueError(
+            f"positive must be one to nine different digits from 0 to 9, got "
+            f"{positive!r}."
+        )
+    return sorted({int(v) for v in values})

@@ -1,0 +1,321 @@
+"""Artificial bags of known concepts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from bagwise.datasets._build import (
+    IntRange,
+    balanced_labels,
+    check_count,
+    check_range,
+    draw_sizes,
+    finish,
+)
+
+
+def make_bags(
+    n_bags: int = 30,
+    *,
+    n_features: int = 5,
+    n_classes: int = 2,
+    bag_size: IntRange = (3, 8),
+    n_witnesses: int = 1,
+    shift: float = 4.0,
+    random_state: Any = None,
+    return_instance_labels: bool = False,
+) -> tuple[Any, ...]:
+    r"""Make small bags whose witness instances are shifted.
+
+    Every instance is drawn from the standard normal distribution. In a bag of class
+    :math:`c \geq 1`, `n_witnesses` of them (never more than the bag has) are moved by
+
+    .. math::
+        s_c = \mathrm{shift} \cdot (-1)^{\lfloor (c - 1) / d \rfloor}
+        \left(1 + \lfloor (c - 1) / 2d \rfloor\right) e_{(c - 1) \bmod d}
+
+    where :math:`d` is `n_features` and :math:`e_j` is the unit vector of feature
+    :math:`j`; class 1 is thus shifted up along the first feature. Bags of class 0
+    hold no witness. Classes are as equally frequent as can be, sizes are uniform on
+    `bag_size`, and the witnesses stand at random places in their bag.
+
+    Parameters
+    ----------
+    n_bags : int, default=30
+        Number of bags.
+    n_features : int, default=5
+        Number of features :math:`d`.
+    n_classes : int, default=2
+        Number of classes, labelled 0, 1, ...
+    bag_size : int or pair of int, default=(3, 8)
+        Smallest and largest bag.
+    n_witnesses : int, default=1
+        Witness instances in a bag of class 1 or more.
+    shift : float, default=4.0
+        How far witnesses are moved, in standard deviations.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the draw.
+    return_instance_labels : bool, default=False
+        Return also the class of each instance (0 for all but witnesses).
+
+    Returns
+    -------
+    X : Bags
+        The bags.
+    y : ndarray of shape (n_bags,)
+        The labels.
+    z : Ragged
+        The instance labels. Only when `return_instance_labels`.
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_bags
+    >>> X, y = make_bags(10, random_state=0)
+    >>> X.n_bags, X.n_features, y.tolist().count(1)
+    (10, 5, 5)
+    """
+    n_bags = check_count(n_bags, "n_bags")
+    d = check_count(n_features, "n_features")
+    n_classes = check_count(n_classes, "n_classes", least=2)
+    n_witnesses = check_count(n_witnesses, "n_witnesses")
+    size_range = check_range(bag_size, "bag_size")
+    rng = check_random_state(random_state)
+    y = balanced_labels(n_bags, n_classes, rng)
+    bags, labels = [], []
+    for c, size in zip(y, draw_sizes(n_bags, size_range, rng), strict=True):
+        bag = rng.standard_normal((size, d))
+        z = np.zeros(size, dtype=np.int64)
+        if c > 0:
+            z[rng.permutation(size)[:n_witnesses]] = c
+            turn, feature = divmod(int(c) - 1, d)
+            bag[z > 0, feature] += shift * (-1) ** turn * (1 + turn // 2)
+        bags.append(bag)
+        labels.append(z)
+    return finish(bags, y, labels, return_instance_labels)
+
+
+def make_key_instance_bags(
+    n_bags: int = 100,
+    *,
+    n_features: int = 10,
+    n_background: int = 5,
+    bag_size: IntRange = (5, 15),
+    noise: float = 0.5,
+    separation: float = 3.0,
+    random_state: Any = None,
+    return_instance_labels: bool = False,
+) -> tuple[Any, ...]:
+    r"""Make bags decided by exactly one key instance among distractors.
+
+    There are `n_background` background centres :math:`m_1, m_2, \dots` drawn from
+    the standard normal distribution, and one key centre
+
+    .. math:: m_0 = \bar m + \mathrm{separation} \cdot u
+
+    where :math:`\bar m` is the mean of the background centres and :math:`u` is a
+    random unit vector. An instance is its centre plus normal noise of standard
+    deviation `noise` in every feature. A positive bag holds exactly one instance of
+    the key centre, at a random place; all its other instances, and all instances of
+    negative bags, belong to background centres chosen uniformly. Instances of
+    positive and negative bags that are not keys thus have the same distribution, and
+    a method has to find the key to do better than chance.
+
+    Parameters
+    ----------
+    n_bags : int, default=100
+        Number of bags; half of them are positive.
+    n_features : int, default=10
+        Number of features.
+    n_background : int, default=5
+        Number of background centres.
+    bag_size : int or pair of int, default=(5, 15)
+        Smallest and largest bag.
+    noise : float, default=0.5
+        Standard deviation around the centres.
+    separation : float, default=3.0
+        Distance of the key centre from the middle of the background.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the draw.
+    return_instance_labels : bool, default=False
+        Return also which instances are keys (1) and which are not (0).
+
+    Returns
+    -------
+    X : Bags
+        The bags.
+    y : ndarray of shape (n_bags,)
+        0 or 1.
+    z : Ragged
+        The instance labels. Only when `return_instance_labels`.
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_key_instance_bags
+    >>> X, y, z = make_key_instance_bags(
+    ...     6, random_state=0, return_instance_labels=True
+    ... )
+    >>> [int(keys.sum()) for keys in z] == y.tolist()
+    True
+    """
+    n_bags = check_count(n_bags, "n_bags", least=2)
+    d = check_count(n_features, "n_features")
+    n_background = check_count(n_background, "n_background")
+    size_range = check_range(bag_size, "bag_size")
+    rng = check_random_state(random_state)
+    centres = rng.standard_normal((n_background, d))
+    direction = rng.standard_normal(d)
+    key = centres.mean(axis=0) + separation * direction / np.linalg.norm(direction)
+    y = balanced_labels(n_bags, 2, rng)
+    bags, labels = [], []
+    for label, size in zip(y, draw_sizes(n_bags, size_range, rng), strict=True):
+        bag = centres[rng.randint(n_background, size=size)]
+        z = np.zeros(size, dtype=np.int64)
+        if label:
+            z[rng.randint(size)] = 1
+            bag[z == 1] = key
+        bags.append(bag + noise * rng.standard_normal((size, d)))
+        labels.append(z)
+    return finish(bags, y, labels, return_instance_labels)
+
+
+def make_generalised_bags(
+    n_bags: int = 200,
+    *,
+    n_features: int = 2,
+    n_attraction: int = 3,
+    n_repulsion: int = 2,
+    r: int | None = None,
+    bag_size: IntRange = (3, 6),
+    radius: float | None = None,
+    random_state: Any = None,
+    return_instance_labels: bool = False,
+) -> tuple[Any, ...]:
+    r"""Make bags of a generalised concept, r of k attraction and k' repulsion points.
+
+    All points are uniform on the unit cube: the attraction points :math:`a_1, \dots,
+    a_k`, the repulsion points :math:`b_1, \dots, b_{k'}` and the instances
+    :math:`x` of every bag :math:`B`. The label is ([1]_, Section 3)
+
+    .. math::
+        y(B) = \Big[\, \sum_{i=1}^{k} [\min_{x \in B} \|x - a_i\|_\infty \leq \rho]
+        + \sum_{j=1}^{k'} [\min_{x \in B} \|x - b_j\|_\infty > \rho] \geq r \,\Big]
+
+    where :math:`k` is `n_attraction`, :math:`k'` is `n_repulsion`, :math:`r` is `r`
+    and :math:`\rho` is `radius`. With :math:`r = 1` and :math:`k' = 0` this is the
+    classic multi-instance concept, with :math:`r = k` and :math:`k' = 0` every
+    attraction point has to be present.
+
+    Parameters
+    ----------
+    n_bags : int, default=200
+        Number of bags.
+    n_features : int, default=2
+        Number of features.
+    n_attraction, n_repulsion : int, default=3, 2
+        Number of attraction and of repulsion points.
+    r : int, default=None
+        Number of attributes that have to hold; `n_attraction` by default.
+    bag_size : int or pair of int, default=(3, 6)
+        Smallest and largest bag.
+    radius : float, default=None
+        How near is near. By default the radius, among those at which a label
+        changes, that makes the share of positive bags closest to one half.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the draw.
+    return_instance_labels : bool, default=False
+        Return also 1 for the instances near an attraction point, otherwise 0.
+
+    Returns
+    -------
+    X : Bags
+        The bags.
+    y : ndarray of shape (n_bags,)
+        0 or 1.
+    z : Ragged
+        The instance labels. Only when `return_instance_labels`.
+
+    Notes
+    -----
+    Differs from [1]_: the paper defines the model but no generator; uniform points,
+    the maximum norm and the calibrated radius are choices made here.
+
+    References
+    ----------
+    .. [1] Tao, Q., Scott, S., Vinodchandran, N. V., Osugi, T. T., "SVM-based
+       generalized multiple-instance learning via approximate box counting",
+       ICML 2004.
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_generalised_bags
+    >>> X, y = make_generalised_bags(100, random_state=0)
+    >>> X.n_bags, int(y.sum())
+    (100, 50)
+    """
+    n_bags = check_count(n_bags, "n_bags", least=2)
+    d = check_count(n_features, "n_features")
+    k = check_count(n_attraction, "n_attraction", least=0)
+    k2 = check_count(n_repulsion, "n_repulsion", least=0)
+    r = max(k, 1) if r is None else check_count(r, "r")
+    if not 1 <= r <= k + k2:
+        raise ValueError(
+            f"r must lie between 1 and n_attraction + n_repulsion = {k + k2}, got {r}."
+        )
+    size_range = check_range(bag_size, "bag_size")
+    rng = check_random_state(random_state)
+    attraction, repulsion = rng.uniform(size=(k, d)), rng.uniform(size=(k2, d))
+    sizes = draw_sizes(n_bags, size_range, rng)
+    bags = [rng.uniform(size=(size, d)) for size in sizes]
+    near = [_chebyshev(bag, attraction) for bag in bags]
+    attract = np.array([m.min(axis=0) for m in near])
+    repel = np.array([_chebyshev(bag, repulsion).min(axis=0) for bag in bags])
+    if radius is None:
+        radius = _calibrate(attract, repel, r)
+    y = _concept(attract, repel, r, radius).astype(np.int64)
+    labels = [(m <= radius).any(axis=1).astype(np.int64) for m in near]
+    return finish(bags, y, labels, return_instance_labels)
+
+
+def _chebyshev(
+    bag: npt.NDArray[np.float64], points: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    result: npt.NDArray[np.float64] = np.abs(bag[:, None, :] - points).max(axis=2)
+    return result
+
+
+def _concept(
+    attract: npt.NDArray[np.float64],
+    repel: npt.NDArray[np.float64],
+    r: int,
+    radius: float,
+) -> npt.NDArray[np.bool_]:
+    held = (attract <= radius).sum(axis=1) + (repel > radius).sum(axis=1)
+    result: npt.NDArray[np.bool_] = held >= r
+    return result
+
+
+def _calibrate(
+    attract: npt.NDArray[np.float64], repel: npt.NDArray[np.float64], r: int
+) -> float:
+    """Return the radius at which the share of positive bags is closest to half."""
+    # Attributes, hence labels, change only where the radius passes a distance.
+    distances = np.concatenate([attract.ravel(), repel.ravel()])
+    change = np.concatenate([np.ones(attract.size), -np.ones(repel.size)])
+    bag = np.concatenate(
+        [np.repeat(np.arange(len(m)), m.shape[1]) for m in (attract, repel)]
+    )
+    held = np.full(len(attract), repel.shape[1])
+    positive = int((held >= r).sum())
+    best, best_gap = 0.0, abs(2 * positive - len(attract))
+    for i in np.argsort(distances, kind="stable"):
+        before = held[bag[i]] >= r
+        held[bag[i]] += int(change[i])
+        positive += int(held[bag[i]] >= r) - int(before)
+        gap = abs(2 * positive - len(attract))
+        if gap < best_gap:
+            best, best_gap = float(distances[i]), gap
+    return best
