@@ -1,0 +1,269 @@
+r"""The loss of linear instance scores under a pooling, and its minimisation.
+
+One evaluation costs two products with the instance matrix, whatever the pooling. The
+same object serves multi-instance logistic regression and MIDR.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bagwise.linear_model._pooling import pool, scale_by_bag
+
+#: Names of the losses between a bag's probability and its label.
+LOSSES = ("squared", "log")
+
+_FLOOR = 1e-300
+
+
+def bag_loss(pooled, target, loss="squared"):
+    r"""Loss of each bag and its derivative with respect to the bag's probability.
+
+    .. math::
+        \text{squared:}\ (P - y)^2 \qquad
+        \text{log:}\ -y \log P - (1 - y) \log (1 - P)
+
+    Parameters
+    ----------
+    pooled : PooledBags
+        What `pool` returned.
+    target : ndarray of the shape of ``pooled.prob``
+        Labels 0.0 or 1.0.
+    loss : {"squared", "log"}, default="squared"
+        Which loss.
+
+    Returns
+    -------
+    value, derivative : ndarrays of the shape of `target`
+    """
+    if loss == "squared":
+        error = pooled.prob - target  # |1 - P| needs no relative precision here
+        return error * error, 2.0 * error
+    # The probability of what was observed; its floor only matters where exp underflows.
+    observed = np.where(target > 0.5, pooled.prob, pooled.complement)
+    observed = np.maximum(observed, _FLOOR)
+    return -np.log(observed), np.where(target > 0.5, -1.0, 1.0) / observed
+
+
+class BagLoss:
+    r"""Weighted mean loss of bags under linear instance scores.
+
+    .. math::
+        L(U, b) = \frac{1}{\sum_i \omega_i} \sum_i \omega_i \sum_k
+            \ell\bigl(P_{ik}, y_{ik}\bigr), \qquad
+        P_{ik} = \mathrm{pool}_{j, h}\ \sigma\bigl((x_{ij} - \bar x)' u_{kh}
+            + b_{kh}\bigr)
+
+    where :math:`k` runs over outputs, :math:`h` over the hypotheses of one output,
+    and :math:`u_{kh}` is column ``k * n_hypotheses + h`` of :math:`U`. The mean
+    :math:`\bar x` is folded into the intercept, so a sparse matrix stays sparse.
+
+    Parameters
+    ----------
+    data : ndarray or CSR of shape (n_instances, n_features)
+        Stacked instances; float32 data are multiplied in float32.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where bags begin.
+    target : ndarray of shape (n_bags,) or (n_bags, n_outputs)
+        Labels 0.0 or 1.0.
+    weight : ndarray of shape (n_bags,), default=None
+        Weight :math:`\omega` of each bag.
+    pooling, alpha, loss : as in `pool` and `bag_loss`
+    n_hypotheses : int, default=1
+        Directions that share one output.
+    mean : ndarray of shape (n_features,), default=None
+        Subtracted from every instance, without forming the difference.
+    """
+
+    def __init__(
+        self,
+        data,
+        offsets,
+        target,
+        weight=None,
+        *,
+        pooling="softmax",
+        alpha=3.5,
+        loss="squared",
+        n_hypotheses=1,
+        mean=None,
+    ):
+        self.data = data
+        self.offsets = offsets
+        self.target = target if target.ndim == 2 else target[:, None]
+        n_bags = offsets.shape[0] - 1
+        weight = np.ones(n_bags) if weight is None else weight
+        self.weight = (weight / weight.sum())[:, None]
+        self.pooling = pooling
+        self.alpha = alpha
+        self.loss = loss
+        self.n_hypotheses = n_hypotheses
+        self.mean = mean
+        self._transposed = data.T
+
+    @property
+    def n_columns(self):
+        """Number of directions: outputs times hypotheses."""
+        return self.target.shape[1] * self.n_hypotheses
+
+    def on(self, data):
+        """Return the same loss on other features of the same instances."""
+        return BagLoss(
+            data,
+            self.offsets,
+            self.target,
+            self.weight[:, 0],
+            pooling=self.pooling,
+            alpha=self.alpha,
+            loss=self.loss,
+            n_hypotheses=self.n_hypotheses,
+        )
+
+    def scores(self, U, b):
+        """Instance scores ``(data - mean) @ U + b`` in float64."""
+        return linear_scores(self.data, U, b, self.mean)
+
+    def pooled(self, U, b):
+        """Bag probabilities and slopes at ``(U, b)``."""
+        z = self.scores(U, b)
+        return pool(
+            z, self.offsets, self.pooling, self.alpha, n_outputs=self.target.shape[1]
+        )
+
+    def __call__(self, U, b):
+        """Return the loss, its gradient in `U` and its gradient in `b`."""
+        pooled = self.pooled(U, b)
+        value, derivative = bag_loss(pooled, self.target, self.loss)
+        derivative *= self.weight
+        if self.n_hypotheses > 1:
+            derivative = np.repeat(derivative, self.n_hypotheses, axis=1)
+        residual = pooled.slope  # becomes dL/dz
+        scale_by_bag(residual, derivative, self.offsets)
+        total = residual.sum(axis=0)
+        gradient = self._back_project(residual)
+        if self.mean is not None:
+            gradient -= self.mean[:, None] * total
+        value *= self.weight
+        return float(value.sum()), gradient, total
+
+    def _back_project(self, residual):
+        residual = residual.astype(self.data.dtype, copy=False)
+        if residual.shape[1] == 1:  # a matrix-vector product proper is faster
+            gradient = (self._transposed @ residual[:, 0])[:, None]
+        else:
+            gradient = self._transposed @ residual
+        return np.asarray(gradient, dtype=np.float64)
+
+
+def linear_scores(data, U, b, mean=None):
+    """Scores ``(data - mean) @ U + b`` without forming the difference."""
+    shift = b if mean is None else b - mean @ U
+    coef = U.astype(data.dtype, copy=False)
+    if U.shape[1] == 1:
+        z = (data @ coef[:, 0])[:, None]
+    else:
+        z = data @ coef
+    z = z.astype(np.float64, copy=False)
+    z += shift
+    return z
+
+
+def column_means(data):
+    """Mean of every column in float64, dense or sparse."""
+    mean = data.mean(axis=0, dtype=np.float64)
+    return np.asarray(mean).ravel()
+
+
+class LinearFit(NamedTuple):
+    """Result of `fit_linear`; `stop` is "converged", "max_iter" or "stalled"."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    objective: float
+    path: list
+    n_iter: int
+    stop: str
+
+
+def fit_linear(
+    loss,
+    coef,
+    intercept,
+    *,
+    ridge,
+    fit_intercept=True,
+    max_iter=500,
+    tol=1e-5,
+    ftol=64 * np.finfo(np.float64).eps,
+):
+    r"""Minimise ``loss(U, b) + ridge / 2 * |U|^2`` by L-BFGS from one start.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(U, b) -> value, gradient in U, gradient in b``.
+    coef : ndarray of shape (n_features, n_columns)
+        Start.
+    intercept : ndarray of shape (n_columns,)
+        Start; kept as it is without `fit_intercept`.
+    ridge : float
+        Strength of the penalty on `U`; `b` is not penalised.
+    fit_intercept : bool, default=True
+        Whether `b` is free.
+    max_iter : int, default=500
+        Largest number of iterations.
+    tol : float, default=1e-5
+        Stop when no entry of the gradient is larger.
+    ftol : float, default=64 times the machine precision
+        Stop when an iteration lowers the objective by less, relatively. Objectives
+        with kinks, whose gradient never vanishes, need a larger value.
+
+    Returns
+    -------
+    LinearFit
+    """
+    shape = coef.shape
+    fixed = np.array(intercept, dtype=np.float64)
+
+    def split(theta):
+        U = theta[: coef.size].reshape(shape)
+        return U, (theta[coef.size :] if fit_intercept else fixed)
+
+    def objective(theta):
+        U, b = split(theta)
+        value, gradient, slope = loss(U, b)
+        value += 0.5 * ridge * np.vdot(U, U)
+        gradient = (gradient + ridge * U).ravel()
+        return value, np.concatenate([gradient, slope]) if fit_intercept else gradient
+
+    theta = np.concatenate([np.ravel(coef), fixed]) if fit_intercept else np.ravel(coef)
+    path = [objective(theta)[0]]
+    n_iter = 0
+    while True:
+        result = minimize(
+            objective,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            callback=lambda intermediate_result: path.append(
+                float(intermediate_result.fun)
+            ),
+            options={
+                "maxiter": max(max_iter - n_iter, 1),
+                "maxfun": 20 * max_iter + 100,
+                "gtol": tol,
+                "ftol": ftol,
+            },
+        )
+        theta = result.x
+        n_iter += int(result.nit)
+        # A failed line search (kinks of the maximum, rounding of float32) has another
+        # chance with an empty memory, as long as that still makes progress.
+        if result.status != 2 or result.nit == 0 or n_iter >= max_iter:
+            break
+    stop = {0: "converged", 1: "max_iter"}.get(int(result.status), "stalled")
+    if stop == "stalled" and np.abs(result.jac).max() <= 100 * tol:
+        stop = "converged"  # as far as rounding lets it
+    U, b = split(theta)
+    return LinearFit(U, b, float(result.fun), path, n_iter, stop)
