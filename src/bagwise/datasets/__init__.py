@@ -1,6 +1,7 @@
 """Data sets of bags: generators, classic benchmarks and file readers."""
 
 from bagwise.datasets._digits import load_digit_bags
+from bagwise.datasets._fetch import available, fetch
 from bagwise.datasets._generators import (
     make_bags,
     make_generalised_bags,
@@ -14,6 +15,8 @@ from bagwise.datasets._papers import (
 from bagwise.datasets.readers import read_bags, write_npz
 
 __all__ = [
+    "available",
+    "fetch",
     "load_digit_bags",
     "make_bags",
     "make_generalised_bags",

@@ -36,7 +36,7 @@ def read_bags(
     n_features: int | None = None,
     sparse: bool | None = None,
 ) -> Any:
-    """Read bags from a file.
+    r"""Read bags from a file.
 
     ============  =====================  ==============================================
     format        suffix                 content
@@ -91,7 +91,7 @@ def read_bags(
     >>> import tempfile, pathlib
     >>> from bagwise.datasets import read_bags
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "toy.csv"
-    >>> _ = path.write_text("mol,active,u\\na,1,0.5\\na,1,2\\nb,0,1\\n")
+    >>> _ = path.write_text("mol,active,u\na,1,0.5\na,1,2\nb,0,1\n")
     >>> X, y = read_bags(path, bag="mol", label="active")
     >>> X.n_bags, y
     (2, array([1, 0]))

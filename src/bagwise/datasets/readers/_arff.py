@@ -1,4 +1,4 @@
-"""WEKA's ARFF with one relational attribute: one row per bag.
+r"""WEKA's ARFF with one relational attribute: one row per bag.
 
 The relational value is a quoted string in which the instances are separated by an
 escaped line break, as WEKA writes it::
@@ -11,7 +11,7 @@ escaped line break, as WEKA writes it::
     @end bag
     @attribute class {0,1}
     @data
-    a,"1,2\\n3,4",1
+    a,"1,2\n3,4",1
     b,"5,6",0
 """
 
