@@ -1,0 +1,249 @@
+"""Minimax relaxation over key-instance choices: active set, Newton, certificates.
+
+The problem is (with the notation of `MIODM`)
+
+    min over mixtures v of choices   max over delta   conj(delta) - sum_k v_k q_k / 2
+
+where ``q_k`` is the squared norm of the weight vector of choice k. Only a few choices
+carry weight: a search adds the most violated ones, a restricted solver finds the best
+mixture of those at hand.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bagwise.bags.segments import segment_argmax
+from bagwise.svm._miodm_oracle import simplex_quadratic
+from bagwise.svm._odm_solvers import solve_odm
+
+_HEAVY_STARTS = 5
+_RANDOM_STARTS = 4
+_MAX_ADDED = 3
+_ADD_SHARE = 0.3
+_STALE_ROUNDS = 5
+
+
+class Mixture(NamedTuple):
+    """A point of the relaxation: mixture, dual vector and what they are worth."""
+
+    choices: np.ndarray
+    weight: np.ndarray
+    delta: np.ndarray
+    margins: np.ndarray
+    norms: np.ndarray
+    objective: float
+    n_iter: int
+
+
+class Relaxation(NamedTuple):
+    """Result of the active-set method."""
+
+    mixture: Mixture
+    gap: float
+    certified: bool
+    converged: bool
+    path: list
+
+
+def saddle_gap(loss, delta, margins, largest_norm):
+    r"""Bound the distance of any point of the relaxation to its optimum.
+
+    .. math::
+        \tfrac12\delta'm + \sum_s C_s\ell(m_s) - \mathrm{conj}(\delta)
+        + \tfrac12\max_k q_k
+
+    is never below the distance, and needs no solve.
+    """
+    primal = 0.5 * (delta @ margins) + loss.value(margins)
+    return primal - (loss.conjugate(delta) - 0.5 * largest_norm)
+
+
+def _evaluate(units, loss, choices, weight, delta):
+    """Solve for a fixed mixture; also its gradient and curvature in the weights."""
+    result = solve_odm(units.mixture(choices, weight), loss, delta)
+    products = units.products(choices, result.delta)
+    return result, products, result.delta @ products
+
+
+def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
+    """Best mixture of the given choices by Newton's method on the simplex.
+
+    The objective of a mixture is convex and smooth with gradient ``-q / 2`` and
+    Hessian ``G'(K + R)^{-1} G`` on the selected rows, where the columns of ``G`` are
+    the margins of the choices alone; the factor of the inner solve is reused.
+    """
+    result, products, norms = _evaluate(units, loss, choices, weight, delta)
+    n_iter = 0
+    while n_iter < max_iter and len(choices) > 1:
+        gap = 0.5 * (norms.max() - weight @ norms)
+        if gap <= tol * max(1.0, abs(result.objective)):
+            break
+        n_iter += 1
+        block = products[result.rows]
+        hessian = block.T @ result.factor.solve(block)
+        hessian = 0.5 * (hessian + hessian.T)
+        gradient = -0.5 * norms
+        goal = simplex_quadratic(
+            hessian, gradient - hessian @ weight, weight, 2000 * len(choices)
+        )
+        direction = goal - weight
+        slope = gradient @ direction
+        step = 1.0
+        while True:
+            trial = np.maximum(weight + step * direction, 0.0)
+            trial /= trial.sum()
+            outcome = _evaluate(units, loss, choices, trial, result.delta)
+            fallen = outcome[0].objective - result.objective
+            if fallen <= 1e-4 * step * slope:
+                break
+            step *= 0.5
+            if step < 1e-8:
+                break
+        if fallen > 0:  # rounding: no further progress is possible
+            break
+        weight = trial
+        result, products, norms = outcome
+    return Mixture(
+        choices, weight, result.delta, result.margins, norms, result.objective, n_iter
+    )
+
+
+def violated_choices(units, mixture, rng):
+    """Search for choices with a large squared norm.
+
+    Returns
+    -------
+    choices, norms : ndarray
+        Candidates sorted by falling norm.
+    exact : bool
+        Whether the first is a global maximiser.
+    """
+    delta = mixture.delta
+    if units.enumerable:
+        choice, norm = units.enumerate_all(delta)
+        return choice[None], np.array([norm]), True
+    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
+    linear, norms = units.uncoupled(delta)
+    plus = delta[: units.n_positive]
+    spread = np.repeat(plus, np.diff(units.offsets))
+    uncoupled = segment_argmax(
+        2.0 * spread * linear + spread * spread * norms, units.offsets
+    )
+    starts = [*mixture.choices[heavy], uncoupled]
+    first, size = units.offsets[:-1], np.diff(units.offsets)
+    for _ in range(_RANDOM_STARTS):
+        starts.append(first + rng.integers(size))
+    choices, values = units.ascend(delta, np.array(starts))
+    choices, kept = np.unique(choices, axis=0, return_index=True)
+    order = np.argsort(-values[kept], kind="stable")
+    return choices[order], values[kept][order], False
+
+
+def initial_mixture(units, loss, rng):
+    """One choice, found from a rough guess of the dual vector."""
+    delta = np.ones(units.n_rows)
+    delta[units.n_positive :] = units.n_positive / units.n_negative
+    guess = Mixture(
+        units.offsets[:-1][None].copy(), np.ones(1), delta, None, None, np.inf, 0
+    )
+    choices, _, _ = violated_choices(units, guess, rng)
+    return choices[:1], np.ones(1), np.zeros(units.n_rows)
+
+
+def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None):
+    """Active-set method: add violated choices until the gap is small.
+
+    Parameters
+    ----------
+    units : KernelUnits or FeatureUnits
+        The rows.
+    loss : OdmLoss
+        Weighted loss of the rows.
+    restricted : callable
+        ``restricted(units, loss, choices, weight, delta, tol=)`` -> Mixture.
+    tol : float
+        Accepted gap relative to ``max(1, objective)``.
+    max_iter : int
+        Cap on rounds.
+    rng : numpy.random.Generator
+        Draws starts of the search.
+    start : tuple of (choices, weight, delta), optional
+        Warm start.
+
+    Returns
+    -------
+    Relaxation
+    """
+    choices, weight, delta = start or initial_mixture(units, loss, rng)
+    idle = np.zeros(len(choices), dtype=int)
+    path, converged = [], False
+    for _ in range(max_iter):
+        mixture = restricted(units, loss, choices, weight, delta, tol=0.1 * tol)
+        path.append(mixture.objective)
+        found, norms, exact = violated_choices(units, mixture, rng)
+        largest = max(norms[0], mixture.norms.max())
+        gap = saddle_gap(loss, mixture.delta, mixture.margins, largest)
+        gap = max(gap, 0.0)
+        if gap <= tol * max(1.0, abs(mixture.objective)):
+            converged = True
+            break
+        violation = norms - mixture.weight @ mixture.norms
+        new = found[(violation >= _ADD_SHARE * violation[0]) & (violation > 0)]
+        known = (new[:, None, :] == mixture.choices[None]).all(axis=2).any(axis=1)
+        new = new[~known][:_MAX_ADDED]
+        if len(new) == 0:  # the search finds nothing: the restricted gap is all
+            break
+        idle = np.where(mixture.weight > 0, 0, idle + 1)
+        kept = idle < _STALE_ROUNDS
+        choices = np.concatenate([mixture.choices[kept], new])
+        weight = np.concatenate([mixture.weight[kept], np.zeros(len(new))])
+        idle = np.concatenate([idle[kept], np.zeros(len(new), dtype=int)])
+        delta = mixture.delta
+    return Relaxation(mixture, gap, exact, converged, path)
+
+
+def polish_choice(units, loss, choice, delta=None, *, max_iter=50):
+    """Descend on the integer problem from one choice.
+
+    Alternates between solving for the weight vector and giving every positive bag
+    the instance with the least loss. The objective falls strictly, hence no choice
+    recurs and the method stops.
+
+    Returns
+    -------
+    Mixture
+        A mixture of one choice; its objective bounds the relaxation from above.
+    """
+    rows = loss.subset(np.arange(units.n_positive))
+    one = np.ones(1)
+    for n_iter in range(1, max_iter + 1):
+        choices = choice[None]
+        result = solve_odm(units.mixture(choices, one), loss, delta)
+        delta = result.delta
+        score = units.candidate_scores(choices, one, delta)
+        penalty = rows.rowwise(score)
+        better = segment_argmax(-penalty, units.offsets)
+        change = penalty[better] < penalty[choice] - 1e-12
+        if not change.any():
+            break
+        choice = np.where(change, better, choice)
+    norm = result.delta @ result.margins
+    return Mixture(
+        choices, one, delta, result.margins, np.array([norm]), result.objective, n_iter
+    )
+
+
+def integer_bound(units, loss, mixture):
+    """Descend from the two natural roundings of a mixture; the better end.
+
+    The roundings are the highest-scoring instance of each bag and the heaviest
+    choice of the mixture.
+    """
+    score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
+    starts = [
+        segment_argmax(score, units.offsets),
+        mixture.choices[mixture.weight.argmax()],
+    ]
+    ends = [polish_choice(units, loss, s, mixture.delta) for s in starts]
+    return min(ends, key=lambda end: end.objective)
