@@ -7,6 +7,7 @@ from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
     Options,
+    RealNotInt,
     StrOptions,
     validate_parameter_constraints,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "Interval",
     "InvalidParameterError",
     "Options",
+    "RealNotInt",
     "StrOptions",
     "_check_feature_names",
     "_check_sample_weight",

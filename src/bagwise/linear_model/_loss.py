@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from bagwise.bags.segments import repeat
 from bagwise.linear_model._pooling import pool, scale_by_bag
 
 #: Names of the losses between a bag's probability and its label.
@@ -131,6 +132,11 @@ class BagLoss:
             z, self.offsets, self.pooling, self.alpha, n_outputs=self.target.shape[1]
         )
 
+    def value(self, U, b):
+        """Return the loss alone, for half the price."""
+        value, _ = bag_loss(self.pooled(U, b), self.target, self.loss)
+        return float((value * self.weight).sum())
+
     def __call__(self, U, b):
         """Return the loss, its gradient in `U` and its gradient in `b`."""
         pooled = self.pooled(U, b)
@@ -169,10 +175,14 @@ def linear_scores(data, U, b, mean=None):
     return z
 
 
-def column_means(data):
-    """Mean of every column in float64, dense or sparse."""
-    mean = data.mean(axis=0, dtype=np.float64)
-    return np.asarray(mean).ravel()
+def column_means(X, weight):
+    """Mean of every column of `Bags`, instances counting with their bag's weight."""
+    if np.ptp(weight) == 0.0:
+        mean = X.data.mean(axis=0, dtype=np.float64)
+        return np.asarray(mean).ravel()
+    share = repeat(weight, X.offsets)
+    share /= share.sum()
+    return np.asarray(X.data.T @ share, dtype=np.float64).ravel()
 
 
 class LinearFit(NamedTuple):

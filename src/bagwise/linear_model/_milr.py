@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._base import ProbabilityMixin, WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags.segments import bag_matrix
+from bagwise.bags.segments import bag_matrix, repeat
 from bagwise.linear_model._loss import (
     LOSSES,
     BagLoss,
@@ -181,7 +181,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     def _fit_binary(self, X, t, bag_weight):
         # Without a free intercept the mean may not be subtracted.
-        mean = column_means(X.data) if self.fit_intercept else None
+        mean = column_means(X, bag_weight) if self.fit_intercept else None
         loss = BagLoss(
             X.data,
             X.offsets,
@@ -286,8 +286,11 @@ def _start(loss, number, options, rng):
 def _mean_square(loss):
     """Mean squared norm of the (centred) instances."""
     data = loss.data
-    squares = data.multiply(data) if not isinstance(data, np.ndarray) else data * data
-    total = float(squares.sum()) / data.shape[0]
+    if isinstance(data, np.ndarray):
+        norms = np.einsum("ij,ij->i", data, data)
+    else:
+        norms = np.asarray(data.multiply(data).sum(axis=1)).ravel()
+    total = float(np.average(norms, weights=repeat(loss.weight[:, 0], loss.offsets)))
     return total if loss.mean is None else total - float(loss.mean @ loss.mean)
 
 
@@ -296,7 +299,7 @@ def base_intercept(loss):
     rate = (loss.weight * loss.target).sum(axis=0)
     rate = np.clip(rate, 1e-3, 1.0 - 1e-3)
     if loss.pooling == "noisy_or":
-        size = loss.n_hypotheses * loss.offsets[-1] / (len(loss.offsets) - 1)
+        size = loss.n_hypotheses * float(loss.weight[:, 0] @ np.diff(loss.offsets))
         rate = -np.expm1(np.log1p(-rate) / size)
     return np.repeat(np.log(rate) - np.log1p(-rate), loss.n_hypotheses)
 

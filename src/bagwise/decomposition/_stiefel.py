@@ -1,0 +1,83 @@
+r"""Geometry of matrices with orthonormal columns.
+
+The Stiefel manifold :math:`\{A \in R^{D \times d} : A'A = I\}` with the metric of the
+surrounding space. Everything here costs :math:`O(D d^2)` or less.
+"""
+
+import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf
+
+
+def project_tangent(A, Z):
+    r"""Project `Z` orthogonally on the tangent space at `A`.
+
+    .. math::
+        \Pi_A(Z) = Z - A\, \mathrm{sym}(A'Z)
+            = A \tfrac12 (A'Z - Z'A) + (I - AA') Z
+
+    where :math:`\mathrm{sym}(M) = (M + M')/2` (Eq. (7)).
+    """
+    inner = A.T @ Z
+    inner += inner.T.copy()
+    inner *= 0.5
+    return Z - A @ inner
+
+
+def retract(A, step):
+    r"""Return the orthonormal factor of ``A + step``, with a positive diagonal.
+
+    For a tangent `step` the Gram matrix is :math:`I + step'step`, never
+    ill-conditioned, so one Cholesky factorisation gives the QR factor at a third of
+    the cost of reflections. The Gram matrix is computed rather than written down as
+    above: what was lost to rounding is then repaired, and errors do not pile up.
+    """
+    B = A + step
+    factor, info = dpotrf(B.T @ B, lower=0, clean=0)
+    if info != 0:
+        raise np.linalg.LinAlgError("the step is not finite")
+    # B.T is in Fortran order: solve R' Q' = B' in place of Q R = B.
+    return dtrsm(1.0, factor, B.T, lower=0, trans_a=1, overwrite_b=1).T
+
+
+def rotate_plane(A, u, g, angle):
+    r"""Return :math:`e^{-t (g u' - u g')} A` for :math:`t` = `angle`, in O(D d).
+
+    The exponential of a skew matrix of rank two turns the plane of `u` and `g` and
+    leaves the rest alone. With :math:`u = Aw` and the rank-one gradient
+    :math:`G = g w'`, this is the exact step along :math:`-(G - A G'A)`.
+    """
+    length = np.linalg.norm(u)
+    if length == 0.0:
+        return A.copy()
+    e1 = u / length
+    rest = g - (e1 @ g) * e1
+    height = np.linalg.norm(rest)
+    if height == 0.0:
+        return A.copy()
+    e2 = rest / height
+    theta = angle * length * height
+    a1, a2 = e1 @ A, e2 @ A
+    c, s = np.cos(theta) - 1.0, np.sin(theta)
+    return A + np.outer(e1, c * a1 + s * a2) + np.outer(e2, c * a2 - s * a1)
+
+
+def random_orthonormal(n_rows, n_columns, rng):
+    """Draw a matrix with orthonormal columns uniformly."""
+    Q, R = np.linalg.qr(rng.standard_normal((n_rows, n_columns)))
+    return Q * np.where(np.diag(R) < 0, -1.0, 1.0)
+
+
+def orthonormal_from(first, basis, n_columns):
+    """Return orthonormal columns that span those of `first`, then those of `basis`.
+
+    `basis` must have `n_columns` independent columns, so that enough remain once
+    those that `first` already spans are left out.
+    """
+    norms = np.linalg.norm(first, axis=0)
+    first = first[:, norms > 0] / norms[norms > 0]
+    Q, R = np.linalg.qr(np.hstack([first, basis]))
+    diagonal = np.diag(R)
+    # A column that those before it span has nothing left to contribute.
+    kept = np.flatnonzero(np.abs(diagonal) > 1e-7)[:n_columns]
+    return np.ascontiguousarray(Q[:, kept] * np.sign(diagonal[kept]))
