@@ -1,18 +1,36 @@
 """Kernels between bags, and the instance kernels and bases they stand on."""
 
 from bagwise.kernels._basis import KernelBasis, fit_basis
+from bagwise.kernels._emd import emd_distances, emd_kernel
+from bagwise.kernels._graph import graph_kernel
+from bagwise.kernels._hausdorff import hausdorff
 from bagwise.kernels._instance import (
     INSTANCE_KERNELS,
     instance_kernel,
     resolve_gamma,
     squared_distances,
 )
+from bagwise.kernels._mi_graph import mi_graph_kernel
+from bagwise.kernels._mixture import ppmm_kernel
+from bagwise.kernels._registry import BAG_KERNELS, bag_kernel
+from bagwise.kernels._set import set_kernel
+from bagwise.kernels._statistics import statistics_kernel
 
 __all__ = [
+    "BAG_KERNELS",
     "INSTANCE_KERNELS",
     "KernelBasis",
+    "bag_kernel",
+    "emd_distances",
+    "emd_kernel",
     "fit_basis",
+    "graph_kernel",
+    "hausdorff",
     "instance_kernel",
+    "mi_graph_kernel",
+    "ppmm_kernel",
     "resolve_gamma",
+    "set_kernel",
     "squared_distances",
+    "statistics_kernel",
 ]
