@@ -1,0 +1,61 @@
+"""Scales and weights taken from the training data: degrees, units, kernel widths."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.kernels._instance import resolve_gamma
+
+
+def instance_variance(core, degrees, count, ids_of_row, *, floor=0.0):
+    """Diagonal of V: the multiplicities, divided by the degrees in the KSC core.
+
+    Parameters
+    ----------
+    core : {"ksc", "kpca"}
+        The unsupervised core model.
+    degrees : ndarray of shape (n_instances,) or None
+        Row sums of the kernel; not needed by "kpca".
+    count : ndarray of shape (n_instances,)
+        Multiplicity of each instance.
+    ids_of_row : callable
+        Gives (bag id, position in the bag) of a row, for the message.
+    floor : float
+        Smallest value that the true degrees can have; approximations are raised to it.
+    """
+    if core == "kpca":
+        return count
+    if floor > 0.0:
+        degrees = np.maximum(degrees, floor)
+    bad = np.flatnonzero(~(degrees > 0.0))
+    if bad.size:
+        bag, position = ids_of_row(int(bad[0]))
+        raise ValueError(
+            f"core='ksc' divides by the degree of every instance, and {bad.size} of "
+            f"them are not positive: instance {position} of bag {bag!r} has degree "
+            f"{degrees[bad[0]]:.3g}. Use core='kpca', or kernel='rbf', whose degrees "
+            "are always positive."
+        )
+    return count / degrees
+
+
+def row_namer(X):
+    """Return the function that names a row of `X` by bag id and position."""
+
+    def name(row):
+        bag = int(np.searchsorted(X.offsets, row, side="right")) - 1
+        return X.ids[bag], row - int(X.offsets[bag])
+
+    return name
+
+
+def weighted_gamma(gamma, data, count):
+    """Kernel width as a number; "scale" counts each instance as often as it weighs."""
+    if gamma != "scale" or np.all(count == count[0]):
+        return resolve_gamma(gamma, data)
+    share = count / (count.sum() * data.shape[1])
+    squares = data.multiply(data) if sp.issparse(data) else np.square(data)
+    mean = float(np.sum(share @ data))
+    variance = float(np.sum(share @ squares)) - mean**2
+    return 1.0 / (data.shape[1] * variance) if variance > 0 else 1.0
