@@ -1,7 +1,41 @@
-"""Multi-instance learning with scikit-learn's API."""
+"""Multi-instance learning with scikit-learn's API.
+
+An example is a bag of instances and only bags carry labels. `Bags` holds them, the
+estimators of the subpackages learn from them, and `compare` tells which one works best
+on your data.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from bagwise.bags import Bags, Ragged, as_bags, from_frame, to_frame
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Bags", "Ragged", "as_bags", "from_frame", "to_frame"]
+# Found on first use, so that `import bagwise` stays quick.
+_LAZY = {
+    "load": "bagwise._io",
+    "read_bags": "bagwise.datasets",
+    "save": "bagwise._io",
+}
+
+__all__ = [
+    "Bags",
+    "Ragged",
+    "as_bags",
+    "from_frame",
+    "load",
+    "read_bags",
+    "save",
+    "to_frame",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'bagwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -16,14 +16,13 @@ from sklearn.utils import InputTags, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    check_consistent_length,
     check_is_fitted,
     column_or_1d,
 )
 
 from bagwise._compat import _check_sample_weight, _fit_context
 from bagwise._threshold import choose_threshold
-from bagwise.bags import Bags, Ragged, check_bags
+from bagwise.bags import Ragged, check_bags
 from bagwise.bags.segments import segment_argmax, segment_max
 
 

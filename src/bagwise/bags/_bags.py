@@ -135,7 +135,7 @@ class Bags(Segmented):
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64."""
-        return self._stacked.dtype  # type: ignore[no-any-return]
+        return self._stacked.dtype
 
     @property
     def ids(self) -> npt.NDArray[Any]:
@@ -157,7 +157,7 @@ class Bags(Segmented):
         """Return the bags as a list of matrices (views)."""
         return list(self)
 
-    def to_frame(self, *, bag: str = "bag", backend: str = "pandas") -> Any:
+    def to_frame(self, *, bag: str = "bag", backend: Any = "pandas") -> Any:
         """Return a long table with a bag column; see `bagwise.to_frame`."""
         from bagwise.bags._frames import to_frame
 
@@ -241,7 +241,9 @@ def _as_matrix(data: Any) -> Any:
         array = _to_numbers(array)
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
-    return _frozen(np.ascontiguousarray(array))
+    if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
+        array = np.ascontiguousarray(array)
+    return _frozen(array)
 
 
 def _to_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

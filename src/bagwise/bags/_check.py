@@ -76,7 +76,7 @@ def _say_not_finite(bags: Bags, row: int, column: int) -> None:
     value = bags.data[row, column]
     kind = "NaN" if np.isnan(value) else "infinity"
     raise ValueError(
-        f"Input X contains {kind}: bag {bags.ids[bag]!r}, instance "
-        f"{row - bags.offsets[bag]}, column {name!r}. Impute or drop it, for instance "
+        f"Input X contains {kind}: bag {bags.ids[bag]}, instance "
+        f"{row - bags.offsets[bag]}, column {name}. Impute or drop it, for instance "
         "with OnInstances(SimpleImputer())."
     )

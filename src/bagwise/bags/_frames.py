@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +71,12 @@ def from_frame(
 
 
 def to_frame(
-    X: Bags, y: npt.ArrayLike | None = None, *, bag: str = "bag", label: str = "label",
-    backend: str = "pandas",
+    X: Bags,
+    y: npt.ArrayLike | None = None,
+    *,
+    bag: str = "bag",
+    label: str = "label",
+    backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
 ) -> Any:
     """Turn bags into a long table, one row per instance; undoes `from_frame`.
 

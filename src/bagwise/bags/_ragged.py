@@ -50,12 +50,12 @@ class Ragged(Segmented):
     @property
     def values(self) -> npt.NDArray[Any]:
         """The stacked values (read-only)."""
-        return self._stacked  # type: ignore[no-any-return]
+        return self._stacked
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the values."""
-        return self._stacked.dtype  # type: ignore[no-any-return]
+        return self._stacked.dtype
 
     def to_list(self) -> list[npt.NDArray[Any]]:
         """Return the bags as a list of arrays (views)."""

@@ -99,7 +99,7 @@ class Segmented:
             yield self._stacked[self._offsets[i] : self._offsets[i + 1]]
 
     def __getitem__(self, key: Any) -> Any:
-        """Index like a list of arrays: an int gives a bag, the rest gives a container."""
+        """Index like a list: an int gives one bag, everything else a container."""
         if isinstance(key, tuple):
             key = self._only_first(key)
         if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):

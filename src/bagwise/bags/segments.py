@@ -31,7 +31,7 @@ def _reduce(op: str, values: npt.ArrayLike, offsets: Offsets, axis: int = 0) -> 
         raise ValueError(f"offsets end at {offsets[-1]}, there are {n_rows} rows")
     if offsets.shape[0] == n_rows + 1:  # bags of one: nothing to reduce
         return array.copy()
-    return _REDUCERS[op].reduceat(array, offsets[:-1], axis=axis)  # type: ignore[no-any-return]
+    return _REDUCERS[op].reduceat(array, offsets[:-1], axis=axis)
 
 
 def segment_sum(values: npt.ArrayLike, offsets: Offsets) -> Array:
@@ -73,7 +73,7 @@ def segment_argmax_share(values: npt.ArrayLike, offsets: Offsets) -> Array:
     """
     array = np.asarray(values)
     hit = (array == repeat(segment_max(array, offsets), offsets)).astype(np.float64)
-    return hit / repeat(segment_sum(hit, offsets), offsets)  # type: ignore[no-any-return]
+    return hit / repeat(segment_sum(hit, offsets), offsets)
 
 
 def segment_logsumexp(values: npt.ArrayLike, offsets: Offsets) -> Array:
@@ -83,14 +83,14 @@ def segment_logsumexp(values: npt.ArrayLike, offsets: Offsets) -> Array:
     anchor = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):  # a bag of -inf gives -inf, as it should
         total = segment_sum(np.exp(array - repeat(anchor, offsets)), offsets)
-        return anchor + np.log(total)  # type: ignore[no-any-return]
+        return anchor + np.log(total)
 
 
 def segment_softmax(values: npt.ArrayLike, offsets: Offsets) -> Array:
     """Exponentials of each bag divided by their sum."""
     array = np.asarray(values)
     power = np.exp(array - repeat(segment_max(array, offsets), offsets))
-    return power / repeat(segment_sum(power, offsets), offsets)  # type: ignore[no-any-return]
+    return power / repeat(segment_sum(power, offsets), offsets)
 
 
 def repeat(per_bag: npt.ArrayLike, offsets: Offsets) -> Array:
@@ -115,9 +115,10 @@ def bag_matrix(offsets: Offsets, *, mean: bool = False) -> sp.csr_array:
     n_rows = int(offsets[-1])
     sizes = np.diff(offsets)
     weight = np.repeat(1.0 / sizes if mean else np.ones(sizes.shape), sizes)
-    return sp.csr_array(
-        (weight, np.arange(n_rows), offsets), shape=(sizes.shape[0], n_rows)
-    )
+    # Products keep the index type, and not every solver takes 64-bit indices.
+    index = np.int32 if n_rows < 2**31 else np.int64
+    parts = (weight, np.arange(n_rows, dtype=index), offsets.astype(index))
+    return sp.csr_array(parts, shape=(sizes.shape[0], n_rows))
 
 
 def _column(per_row: Array, ndim: int) -> Array:

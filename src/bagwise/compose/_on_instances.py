@@ -163,5 +163,6 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         names = None
         if X.feature_names is not None and hasattr(self, "get_feature_names_out"):
             names = np.asarray(self.get_feature_names_out(), dtype=object)
-        return X.with_data(np.asarray(rows) if hasattr(rows, "columns") else rows,
-                           feature_names=names)
+        return X.with_data(
+            np.asarray(rows) if hasattr(rows, "columns") else rows, feature_names=names
+        )

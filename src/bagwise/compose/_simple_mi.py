@@ -67,8 +67,10 @@ def _reduce_dense(X, op):
 def _reduce_sparse(X, op):
     if op == "mean":
         return sp.csr_array(bag_matrix(X.offsets, mean=True) @ X.data)
-    rows = [getattr(X.data[a:b], op)(axis=0) for a, b in zip(X.offsets, X.offsets[1:],
-                                                            strict=False)]
+    rows = [
+        getattr(X.data[a:b], op)(axis=0)
+        for a, b in zip(X.offsets, X.offsets[1:], strict=False)
+    ]
     return sp.vstack([sp.csr_array(r.reshape(1, -1)) for r in rows], format="csr")
 
 
@@ -176,9 +178,7 @@ class SimpleMI(BagClassifierMixin, BaseBagEstimator):
         weights = {}
         if sample_weight is not None:
             if not has_fit_parameter(base, "sample_weight"):
-                raise ValueError(
-                    f"{type(base).__name__} does not take sample_weight."
-                )
+                raise ValueError(f"{type(base).__name__} does not take sample_weight.")
             weights["sample_weight"] = _check_sample_weight(sample_weight, X)
         self.estimator_ = clone(base).fit(pool(X, self.pooling), y, **weights)
         return self
@@ -196,7 +196,8 @@ class SimpleMI(BagClassifierMixin, BaseBagEstimator):
         ndarray of shape (n_bags,)
             One label per bag.
         """
-        return self.estimator_.predict(self._pooled(X))
+        rows = self._pooled(X)
+        return self.estimator_.predict(rows)
 
     def decision_function(self, X):
         """Return the score of each bag.
@@ -212,7 +213,8 @@ class SimpleMI(BagClassifierMixin, BaseBagEstimator):
             The classifier's decision values; its probabilities (for two classes:
             minus one half) when it has none.
         """
-        return _decide(self.estimator_, self._pooled(X))
+        rows = self._pooled(X)
+        return _decide(self.estimator_, rows)
 
     @available_if(_base_has("predict_proba"))
     def predict_proba(self, X):
@@ -228,7 +230,8 @@ class SimpleMI(BagClassifierMixin, BaseBagEstimator):
         ndarray of shape (n_bags, n_classes)
             The classifier's probabilities.
         """
-        return self.estimator_.predict_proba(self._pooled(X))
+        rows = self._pooled(X)
+        return self.estimator_.predict_proba(rows)
 
     def instance_scores(self, X):
         """Score every instance as a bag of its own.

@@ -89,7 +89,12 @@ def fit_basis(
         Draws the landmarks of "nystroem".
     """
     n = data.shape[0]
-    kernel_params = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+    kernel_params: dict[str, Any] = {
+        "kernel": kernel,
+        "gamma": gamma,
+        "degree": degree,
+        "coef0": coef0,
+    }
     params = {**kernel_params, "n_features": data.shape[1]}
     if method == "auto":
         if kernel == "linear":

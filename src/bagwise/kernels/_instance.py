@@ -39,7 +39,7 @@ def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
     np.maximum(D, 0.0, out=D)
     if same:
         np.fill_diagonal(D, 0.0)
-    return D  # type: ignore[no-any-return]
+    return D
 
 
 def instance_kernel(
@@ -72,21 +72,25 @@ def instance_kernel(
     if kernel == "laplacian":
         D = manhattan_distances(A, A if B is None else B)
         D *= -gamma
-        return np.exp(D, out=D)  # type: ignore[no-any-return]
+        return np.exp(D, out=D)
     if kernel in ("linear", "poly"):
         K = safe_sparse_dot(A, (A if B is None else B).T, dense_output=True)
         if kernel == "poly":
             K *= gamma
             K += coef0
             K **= degree
-        return K  # type: ignore[no-any-return]
+        return K
     raise ValueError(
         f"unknown instance kernel {kernel!r}; known are {', '.join(INSTANCE_KERNELS)}."
     )
 
 
 def kernel_diagonal(
-    A: Any, *, kernel: str = "rbf", gamma: float = 1.0, degree: float = 3,
+    A: Any,
+    *,
+    kernel: str = "rbf",
+    gamma: float = 1.0,
+    degree: float = 3,
     coef0: float = 1.0,
 ) -> npt.NDArray[Any]:
     """Kernel of every row with itself."""
@@ -95,7 +99,7 @@ def kernel_diagonal(
     norms = row_norms(A, squared=True)
     if kernel == "poly":
         norms = (gamma * norms + coef0) ** degree
-    return norms  # type: ignore[no-any-return]
+    return norms
 
 
 def resolve_gamma(gamma: float | str, data: Any) -> float:

@@ -1,0 +1,14 @@
+"""What every estimator is tested with, for this package and for others."""
+
+from bagwise.testing._battery import BATTERY, check_bag_estimator
+from bagwise.testing._expected import EXPECTED_FAILURES
+from bagwise.testing._registry import all_estimators
+from bagwise.testing._rows_as_bags import rows_as_bags
+
+__all__ = [
+    "BATTERY",
+    "EXPECTED_FAILURES",
+    "all_estimators",
+    "check_bag_estimator",
+    "rows_as_bags",
+]

@@ -1,0 +1,225 @@
+"""`Bags` against a plain list of arrays."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.base import clone
+from sklearn.model_selection import KFold, cross_val_score, train_test_split
+from sklearn.utils import resample, shuffle
+
+from bagwise import Bags, Ragged, as_bags
+from bagwise.compose import SimpleMI
+
+sizes_strategy = st.lists(st.integers(1, 5), min_size=1, max_size=8)
+
+
+def model_of(sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, 3)) for n in sizes]
+
+
+@st.composite
+def bags_and_key(draw):
+    sizes = draw(sizes_strategy)
+    n = len(sizes)
+    positions = st.lists(st.integers(-n, n - 1), max_size=10)
+    key = draw(
+        st.one_of(
+            st.integers(-n, n - 1),
+            st.slices(n),
+            positions.map(lambda p: np.array(p, dtype=int)),
+            positions,
+            hnp.arrays(bool, n),
+        )
+    )
+    return sizes, key, draw(st.booleans())
+
+
+def index_list(items, key):
+    """Index a list of arrays the way numpy would index it."""
+    if isinstance(key, int):
+        return items[key]
+    if isinstance(key, slice):
+        return items[key]
+    return [items[i] for i in np.arange(len(items))[np.asarray(key, dtype=_kind(key))]]
+
+
+def _kind(key):
+    return bool if getattr(key, "dtype", None) == np.dtype(bool) else int
+
+
+def assert_equal(got, expected):
+    if isinstance(expected, list):
+        assert len(got) == len(expected)
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(a.toarray() if sp.issparse(a) else a, b)
+    else:
+        dense = got.toarray() if sp.issparse(got) else got
+        np.testing.assert_array_equal(dense, expected)
+
+
+@given(bags_and_key())
+def test_indexes_like_a_list(case):
+    sizes, key, tuple_key = case
+    items = model_of(sizes)
+    expected = index_list(items, key)
+    for X in (Bags.from_list(items), Bags.from_list([sp.csr_matrix(b) for b in items])):
+        assert_equal(X[(key, ...) if tuple_key else key], expected)
+
+
+@given(bags_and_key())
+def test_ragged_indexes_like_a_list(case):
+    sizes, key, tuple_key = case
+    items = [b[:, 0] for b in model_of(sizes)]
+    R = Ragged.from_list(items)
+    assert_equal(R[(key, ...) if tuple_key else key], index_list(items, key))
+
+
+@given(sizes_strategy, st.integers(1, 12))
+def test_chunks_hold_whole_bags(sizes, max_instances):
+    X = Bags.from_list(model_of(sizes))
+    chunks = list(X.iter_chunks(max_instances))
+    assert_equal([b for c in chunks for b in c], X.to_list())
+    for c in chunks:
+        assert c.n_instances <= max_instances or len(c) == 1
+        assert np.shares_memory(c.data, X.data)
+
+
+def test_ids_and_names_follow_the_bags():
+    X = Bags.from_list(
+        model_of([1, 2, 3]), ids=["a", "b", "c"], feature_names=list("uvw")
+    )
+    assert list(X[[2, 0]].ids) == ["c", "a"]
+    assert list(X[1:].ids) == ["b", "c"]
+    assert list(X[1:].feature_names) == ["u", "v", "w"]
+    # Default ids stay with their bags too.
+    assert list(Bags.from_list(model_of([1, 2, 3]))[1:].ids) == [1, 2]
+
+
+def test_contiguous_slices_are_views_and_nothing_can_be_written():
+    X = Bags.from_list(model_of([2, 3, 4]))
+    assert np.shares_memory(X[1:3].data, X.data)
+    assert np.shares_memory(X[1], X.data)
+    assert not X.data.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        X.data[0, 0] = 1.0
+    with pytest.raises(AttributeError):
+        X.data = None
+
+
+def test_own_array_is_neither_copied_nor_frozen():
+    rows = np.zeros((5, 2))
+    X = Bags(rows, [0, 2, 5])
+    assert np.shares_memory(X.data, rows)
+    assert rows.flags.writeable
+    sparse = sp.random(5, 4, 0.5, format="csr", random_state=0)
+    Y = Bags(sparse, [0, 2, 5])
+    assert np.shares_memory(Y.data.data, sparse.data)
+    assert sparse.data.flags.writeable
+
+
+def test_memory_map_is_kept(tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(20.0).reshape(10, 2))
+    X = Bags(np.load(tmp_path / "rows.npy", mmap_mode="r"), [0, 4, 10])
+    assert isinstance(X.data, np.memmap)
+    assert isinstance(X[1:].data, np.memmap)
+    np.testing.assert_array_equal(X[1], np.arange(20.0).reshape(10, 2)[4:])
+
+
+def test_conversions():
+    items = model_of([2, 1, 3])
+    X = Bags.from_list(items)
+    order = np.random.default_rng(0).permutation(6)
+    ids = np.array(["p", "p", "q", "r", "r", "r"])
+    # A stable order inside bags: sort the shuffled rows' bags back by id.
+    Y = Bags.from_arrays(X.data[order], ids[order])
+    for name in "pqr":
+        rows = Y[list(Y.ids).index(name)]
+        expected = X.data[order][ids[order] == name]
+        np.testing.assert_array_equal(rows, expected)
+    Z = Bags.from_arrays(X.data, ids)
+    assert np.shares_memory(Z.data, X.data)
+    assert_equal(as_bags(np.ones((4, 2, 3))), [np.ones((2, 3))] * 4)
+    assert as_bags(X) is X
+    both = Bags.concatenate([X, Z])
+    assert_equal(both, items + items)
+
+
+def test_integers_become_floats_and_single_precision_stays():
+    assert Bags(np.ones((2, 2), dtype=int), [0, 2]).dtype == np.float64
+    assert Bags(np.ones((2, 2), dtype=np.float32), [0, 2]).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Bags.from_list([]), ValueError, "empty"),
+        (lambda: Bags(np.ones((3, 2)), [0, 1, 1, 3]), ValueError, "bag 1 is empty"),
+        (lambda: Bags(np.ones((3, 2)), [0, 2]), ValueError, "end with"),
+        (lambda: Bags(np.ones((3, 2)), [0.0, 3.0]), ValueError, "integers"),
+        (lambda: Bags(np.ones(3), [0, 3]), ValueError, "matrix"),
+        (lambda: Bags.from_list([np.ones(3)]), ValueError, "bag 0 has 1 dimension"),
+        (lambda: as_bags(np.ones((3, 2))), ValueError, "from_arrays"),
+        (lambda: as_bags(3), TypeError, "int"),
+        (lambda: Bags(np.array([["a"]]), [0, 1]), TypeError, "column 0"),
+        (lambda: Bags(np.ones((2, 2)), [0, 2], ids=["a", "b"]), ValueError, "ids"),
+        (lambda: np.asarray(Bags(np.ones((2, 2)), [0, 2])), TypeError, "X.data"),
+        (lambda: Bags.from_arrays(np.ones((2, 2)), [1.0, np.nan]), ValueError, "row 1"),
+        (lambda: Bags.from_arrays(np.ones((2, 2)), [1]), ValueError, "2 rows"),
+    ],
+)
+def test_bad_input_is_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_bad_keys():
+    X = Bags.from_list(model_of([2, 3]))
+    for key in (2, -3, [0, 5], np.array([True]), "a", 1.5, (0, 1), [[0]]):
+        with pytest.raises(IndexError):
+            X[key]
+
+
+def test_scikit_learn_splits_bags():
+    X = Bags.from_list(model_of([2, 3, 1, 4, 2, 3, 1, 2]))
+    y = np.array([0, 1] * 4)
+    for train, test in KFold(4).split(X, y):
+        assert isinstance(X[train], Bags)
+        assert len(X[train]) + len(X[test]) == 8
+    a, b, ya, _ = train_test_split(X, y, random_state=0, stratify=y)
+    assert isinstance(a, Bags)
+    assert len(a) == len(ya) == 6
+    assert len(b) == 2
+    assert isinstance(shuffle(X, random_state=0), Bags)
+    assert isinstance(resample(X, random_state=0), Bags)
+    assert cross_val_score(SimpleMI(), X, y, cv=2, n_jobs=2).shape == (2,)
+
+
+def test_copies_and_pickles():
+    X = Bags.from_list(model_of([2, 3]), ids=["a", "b"])
+    assert copy.copy(X) is X
+    assert copy.deepcopy(X) is X
+    assert clone(X, safe=False) is X
+    again = pickle.loads(pickle.dumps(X[1:]))
+    assert_equal(again, X[1:].to_list())
+    assert list(again.ids) == ["b"]
+    # A slice of a large container does not drag the rest along.
+    large = Bags(np.zeros((100_000, 4)), np.arange(0, 100_001, 10))
+    assert len(pickle.dumps(large[:10])) < 10_000
+
+
+def test_repr():
+    X = Bags.from_list(model_of([2, 3, 7]), ids=["<b>", "c", "d"])
+    assert repr(X) == (
+        "Bags(n_bags=3, n_instances=12, n_features=3, sizes 2/3/7 (min/median/max))"
+    )
+    html = X._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
+    assert "no bags" in repr(X[:0])

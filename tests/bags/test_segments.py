@@ -1,0 +1,102 @@
+"""Segment reductions against loops over bags."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.special
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bagwise.bags import segments as sg
+
+sizes_strategy = st.lists(st.integers(1, 5), min_size=1, max_size=8)
+
+
+def case(sizes, columns, seed=0):
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    shape = (offsets[-1],) if columns == 0 else (offsets[-1], columns)
+    # Few distinct values, so that ties happen.
+    values = np.random.default_rng(seed).integers(-2, 3, size=shape).astype(float)
+    return values, offsets
+
+
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (sg.segment_sum, lambda v: v.sum(axis=0)),
+        (sg.segment_mean, lambda v: v.mean(axis=0)),
+        (sg.segment_max, lambda v: v.max(axis=0)),
+        (sg.segment_min, lambda v: v.min(axis=0)),
+        (sg.segment_logsumexp, lambda v: scipy.special.logsumexp(v, axis=0)),
+    ],
+)
+@given(sizes=sizes_strategy, columns=st.integers(0, 2))
+def test_reductions(function, reference, sizes, columns):
+    values, offsets = case(sizes, columns)
+    expected = [reference(v) for v in np.split(values, offsets[1:-1])]
+    np.testing.assert_allclose(function(values, offsets), expected, atol=1e-12)
+
+
+@given(sizes=sizes_strategy, columns=st.integers(0, 2))
+def test_argmax_takes_the_first_of_ties(sizes, columns):
+    values, offsets = case(sizes, columns)
+    expected = [
+        start + v.argmax(axis=0)
+        for start, v in zip(offsets, np.split(values, offsets[1:-1]), strict=False)
+    ]
+    np.testing.assert_array_equal(sg.segment_argmax(values, offsets), expected)
+    share = sg.segment_argmax_share(values, offsets)
+    np.testing.assert_allclose(sg.segment_sum(share, offsets), 1.0)
+    top = sg.repeat(sg.segment_max(values, offsets), offsets)
+    assert (values[share > 0] == top[share > 0]).all()
+
+
+@given(sizes=sizes_strategy, columns=st.integers(0, 2))
+def test_softmax(sizes, columns):
+    values, offsets = case(sizes, columns)
+    parts = [scipy.special.softmax(v, axis=0) for v in np.split(values, offsets[1:-1])]
+    np.testing.assert_allclose(
+        sg.segment_softmax(values, offsets), np.concatenate(parts), atol=1e-14
+    )
+
+
+def test_logsumexp_does_not_overflow():
+    offsets = np.array([0, 2, 4])
+    values = np.array([1000.0, 1000.0, -np.inf, -np.inf])
+    expected = [1000 + np.log(2), -np.inf]
+    np.testing.assert_allclose(sg.segment_logsumexp(values, offsets), expected)
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+@given(rows=sizes_strategy, cols=sizes_strategy)
+def test_pair_reduce(op, rows, cols):
+    _, row_offsets = case(rows, 0)
+    _, col_offsets = case(cols, 0)
+    block = np.random.default_rng(1).normal(size=(row_offsets[-1], col_offsets[-1]))
+    expected = [
+        [
+            getattr(np, op)(block[a:b, c:d])
+            for c, d in zip(col_offsets, col_offsets[1:], strict=False)
+        ]
+        for a, b in zip(row_offsets, row_offsets[1:], strict=False)
+    ]
+    got = sg.pair_reduce(block, row_offsets, col_offsets, op)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+@given(sizes=sizes_strategy)
+def test_bag_matrix_sums_and_averages(sizes):
+    values, offsets = case(sizes, 3)
+    for mean, function in ((False, sg.segment_sum), (True, sg.segment_mean)):
+        B = sg.bag_matrix(offsets, mean=mean)
+        np.testing.assert_allclose(B @ values, function(values, offsets), atol=1e-12)
+        np.testing.assert_allclose(
+            (B @ sp.csr_matrix(values)).toarray(),
+            function(values, offsets),
+            atol=1e-12,
+        )
+
+
+def test_wrong_offsets_are_refused():
+    with pytest.raises(ValueError, match="5 rows"):
+        sg.segment_sum(np.ones(5), np.array([0, 2, 4]))

@@ -1,0 +1,155 @@
+"""scikit-learn's estimators on bags, against doing it by hand."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import Bags
+from bagwise.compose import OnInstances, SimpleMI, WrapperMI
+from bagwise.compose._simple_mi import POOLINGS, pool
+from bagwise.datasets import make_bags
+
+
+@pytest.fixture
+def toy():
+    return make_bags(40, n_features=4, random_state=0)
+
+
+def test_on_instances_is_the_transformer_on_the_rows(toy):
+    X, _ = toy
+    named = X.with_data(X.data, feature_names=list("abcd"))
+    lifted = OnInstances(StandardScaler()).fit(named)
+    Z = lifted.transform(named)
+    np.testing.assert_array_equal(Z.data, StandardScaler().fit_transform(X.data))
+    assert list(Z.feature_names) == list("abcd")
+    np.testing.assert_array_equal(Z.ids, X.ids)
+    np.testing.assert_allclose(lifted.inverse_transform(Z).data, X.data, atol=1e-12)
+    assert OnInstances(PCA(2)).fit_transform(X).n_features == 2
+
+
+def test_on_instances_can_label_rows(toy):
+    X, y = toy
+    lifted = OnInstances(LinearDiscriminantAnalysis(), label_instances=True).fit(X, y)
+    expected = LinearDiscriminantAnalysis().fit(X.data, np.repeat(y, X.sizes))
+    np.testing.assert_array_equal(lifted.transform(X).data, expected.transform(X.data))
+    with pytest.raises(ValueError, match="requires y"):
+        OnInstances(LinearDiscriminantAnalysis(), label_instances=True).fit(X)
+
+
+def test_on_instances_imputes():
+    bags = [np.array([[1.0, np.nan], [3.0, 4.0]]), np.array([[5.0, 6.0]])]
+    Z = OnInstances(SimpleImputer()).fit_transform(bags)
+    assert Z.data[0, 1] == 5.0
+
+
+def test_on_instances_needs_a_row_per_instance(toy):
+    class Shortener:
+        def fit(self, X, y=None):
+            return self
+
+        def transform(self, X):
+            return X[1:]
+
+        def get_params(self, deep=True):
+            return {}
+
+        def set_params(self):
+            return self
+
+    lifted = OnInstances().fit(toy[0])
+    lifted.transformer_ = Shortener()
+    with pytest.raises(ValueError, match="one row per instance"):
+        lifted.transform(toy[0])
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_pooling_against_loops(toy, pooling):
+    X, _ = toy
+    reference = {
+        "mean": lambda b: b.mean(0),
+        "max": lambda b: b.max(0),
+        "min": lambda b: b.min(0),
+        "minmax": lambda b: np.hstack([b.min(0), b.max(0)]),
+        "midpoint": lambda b: (b.min(0) + b.max(0)) / 2,
+        "mean+std": lambda b: np.hstack([b.mean(0), b.std(0)]),
+    }[pooling]
+    expected = np.array([reference(b) for b in X])
+    np.testing.assert_allclose(pool(X, pooling), expected, atol=1e-12)
+    sparse = X.with_data(sp.csr_matrix(X.data))
+    np.testing.assert_allclose(pool(sparse, pooling).toarray(), expected, atol=1e-7)
+
+
+def test_simple_mi_is_the_classifier_on_summaries(toy):
+    X, y = toy
+    ours = SimpleMI(LogisticRegression(), pooling="max").fit(X, y)
+    expected = LogisticRegression().fit(pool(X, "max"), y)
+    np.testing.assert_array_equal(
+        ours.decision_function(X), expected.decision_function(pool(X, "max"))
+    )
+    own = SimpleMI(LogisticRegression(), pooling=lambda B: pool(B, "max")).fit(X, y)
+    np.testing.assert_array_equal(ours.predict_proba(X), own.predict_proba(X))
+    with pytest.raises(ValueError, match="one row"):
+        SimpleMI(pooling=lambda B: B.data).fit(X, y)
+    with pytest.raises(ValueError, match="KNeighborsClassifier"):
+        SimpleMI(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(len(X)))
+
+
+@pytest.mark.parametrize("model", [SimpleMI, WrapperMI])
+def test_bags_of_one_are_the_base_classifier(toy, model):
+    X, y = toy
+    rows = X.data[X.offsets[:-1]]
+    bags = Bags(rows, np.arange(len(y) + 1))
+    base = LogisticRegression(C=0.3)
+    ours = model(base).fit(bags, y).predict_proba(bags)
+    np.testing.assert_allclose(ours, base.fit(rows, y).predict_proba(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("aggregation", ["arithmetic", "geometric", "max"])
+def test_wrapper_mi_aggregates_probabilities(toy, aggregation):
+    X, y = toy
+    ours = WrapperMI(LogisticRegression(), aggregation=aggregation).fit(X, y)
+    rows_y, weight = np.repeat(y, X.sizes), np.repeat(1 / X.sizes, X.sizes)
+    base = LogisticRegression().fit(X.data, rows_y, sample_weight=weight)
+    p = [base.predict_proba(b)[:, 1] for b in X]
+    if aggregation == "arithmetic":
+        expected = [q.mean() for q in p]
+    elif aggregation == "max":
+        expected = [q.max() for q in p]
+    else:
+        expected = [1 / (1 + np.exp(-np.log(q / (1 - q)).mean())) for q in p]
+    np.testing.assert_allclose(ours.predict_proba(X)[:, 1], expected, atol=1e-9)
+
+
+def test_wrapper_mi_refuses_a_base_without_weights(toy):
+    with pytest.raises(ValueError, match="sample_weight"):
+        WrapperMI(KNeighborsClassifier()).fit(*toy)
+
+
+def test_wrapper_mi_finds_the_witness():
+    X, y, truth = make_bags(60, shift=5.0, random_state=0, return_instance_labels=True)
+    model = WrapperMI(
+        RandomForestClassifier(50, min_samples_leaf=5, random_state=0)
+    ).fit(X, y)
+    keys = model.key_instances(X)
+    found = [truth[i][keys[i]] for i in np.flatnonzero(y)]
+    assert np.mean(found) > 0.9
+
+
+def test_class_weight_is_sample_weight(toy):
+    X, y = toy
+    a = WrapperMI(class_weight={0: 1.0, 1: 3.0}).fit(X, y)
+    b = WrapperMI().fit(X, y, sample_weight=np.where(y == 1, 3.0, 1.0))
+    np.testing.assert_allclose(a.decision_function(X), b.decision_function(X))
+    zero = np.where(np.arange(len(y)) < 10, 0.0, 1.0)
+    c = WrapperMI().fit(X, y, sample_weight=zero)
+    d = WrapperMI().fit(X[10:], y[10:])
+    np.testing.assert_allclose(c.decision_function(X), d.decision_function(X))
+    with pytest.raises(ValueError, match="bag 3"):
+        WrapperMI().fit(X, y, sample_weight=np.where(np.arange(len(y)) == 3, -1, 1))

@@ -1,0 +1,84 @@
+"""The two batteries and the composition test, over every exported estimator."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from bagwise.compose import OnInstances
+from bagwise.datasets import make_bags
+from bagwise.testing import BATTERY, EXPECTED_FAILURES, all_estimators, rows_as_bags
+
+ESTIMATORS = all_estimators()
+BAG_ESTIMATORS = [
+    pytest.param(cls, id=name)
+    for name, cls in ESTIMATORS
+    if not get_tags(cls()).input_tags.two_d_array
+]
+
+
+def scikit_learn_checks():
+    """Every check of scikit-learn, on the adapter for those that take bags only."""
+    seen = Counter()
+    for name, cls in ESTIMATORS:
+        takes_rows = get_tags(cls()).input_tags.two_d_array
+        subject = cls() if takes_rows else rows_as_bags(cls)()
+        expected = EXPECTED_FAILURES.get(name, {})
+        for estimator, check in estimator_checks_generator(subject):
+            title = getattr(check, "func", check).__name__
+            seen[name, title] += 1
+            marks = (
+                pytest.mark.xfail(reason=expected[title]) if title in expected else ()
+            )
+            label = f"{name}-{title}-{seen[name, title]}"
+            yield pytest.param(estimator, check, id=label, marks=marks)
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))
+def test_scikit_learn_battery(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("check", BATTERY, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("cls", BAG_ESTIMATORS)
+def test_bag_battery(cls, check):
+    check(cls())
+
+
+@pytest.mark.parametrize("cls", BAG_ESTIMATORS)
+def test_composition(cls):
+    X, y = make_bags(24, n_features=4, bag_size=(2, 4), random_state=3)
+    if not is_classifier(cls()):
+        final = make_pipeline(cls(), _last_step(cls, X, y))
+    else:
+        final = cls()
+    model = make_pipeline(OnInstances(), final)
+    search = GridSearchCV(clone(model), {"oninstances": [OnInstances()]}, cv=2)
+    scores = cross_val_score(search, X, y, cv=2)
+    assert np.isfinite(scores).all()
+    stack = StackingClassifier([("m", model)], LogisticRegression(), cv=2).fit(X, y)
+    assert stack.predict(X).shape == y.shape
+    calibrated = CalibratedClassifierCV(model, cv=2).fit(X, y)
+    assert calibrated.predict_proba(X).shape == (len(X), 2)
+
+
+def _last_step(cls, X, y):
+    from bagwise.bags import Bags
+    from bagwise.compose import SimpleMI
+
+    made = cls().fit(X, y).transform(X)
+    return SimpleMI() if isinstance(made, Bags) else LogisticRegression()
+
+
+def test_every_exported_estimator_is_found():
+    names = [name for name, _ in ESTIMATORS]
+    assert {"OnInstances", "SimpleMI", "WrapperMI"} <= set(names)
+    assert len(names) == len(set(names))
