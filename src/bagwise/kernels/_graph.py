@@ -17,7 +17,13 @@ from bagwise.kernels._neighborhoods import (
     close,
     distance_blocks,
 )
-from bagwise.kernels._tiles import self_sums, stack_of, weighted_sums
+from bagwise.kernels._tiles import (
+    scale_both,
+    self_sums,
+    stack_of,
+    symmetrized,
+    weighted_sums,
+)
 
 Array = npt.NDArray[Any]
 
@@ -114,7 +120,7 @@ def graph_kernel(
     rows = stack_of(X, 1.0 / np.repeat(X.sizes, X.sizes) if mean_parts else None)
     left = _edge_vectors(X, basis, delta, mean_parts)
     if Y is None:
-        K = weighted_sums(rows, None, nodes) + left @ left.T
+        K = weighted_sums(rows, None, nodes) + symmetrized(left @ left.T)
         scale = right_scale = 1.0 / np.sqrt(np.diagonal(K))
     else:
         cols = stack_of(Y, 1.0 / np.repeat(Y.sizes, Y.sizes) if mean_parts else None)
@@ -122,9 +128,7 @@ def graph_kernel(
         K = weighted_sums(rows, cols, nodes) + left @ right.T
         scale = 1.0 / np.sqrt(self_sums(rows, nodes) + (left**2).sum(axis=1))
         right_scale = 1.0 / np.sqrt(self_sums(cols, nodes) + (right**2).sum(axis=1))
-    K *= scale[:, None]
-    K *= right_scale[None, :]
-    return np.asarray(K)
+    return scale_both(K, scale, right_scale)
 
 
 def resolve_graph(

@@ -17,7 +17,7 @@ from bagwise.kernels._checks import (
 )
 from bagwise.kernels._neighborhoods import check_delta, clique_weights
 from bagwise.kernels._set import pair_sums
-from bagwise.kernels._tiles import Stack, stack_of
+from bagwise.kernels._tiles import Stack, scale_both, stack_of
 
 
 def mi_graph_kernel(
@@ -91,10 +91,8 @@ def mi_graph_kernel(
     rows = stack_of(X, clique_weights(X, delta))
     cols = None if Y is None else stack_of(Y, clique_weights(Y, delta))
     K = pair_sums(rows, cols, params)
-    left = _total(rows, norm)
-    K /= left[:, None]
-    K /= (left if cols is None else _total(cols, norm))[None, :]
-    return K
+    left = _inverse_total(rows, norm)
+    return scale_both(K, left, left if cols is None else _inverse_total(cols, norm))
 
 
 def resolve_mi_graph(
@@ -108,6 +106,6 @@ def resolve_mi_graph(
     return {"gamma": positive_gamma(gamma, X.data), "delta": delta, "norm": norm}
 
 
-def _total(stack: Stack, norm: str) -> npt.NDArray[np.float64]:
+def _inverse_total(stack: Stack, norm: str) -> npt.NDArray[np.float64]:
     total = segment_sum(stack.weight, stack.offsets)
-    return total if norm == "paper" else np.sqrt(total)
+    return 1.0 / (total if norm == "paper" else np.sqrt(total))

@@ -13,6 +13,7 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_mean
 from bagwise.kernels._checks import check_gram_memory, check_pair, resolve_kernel
 from bagwise.kernels._instance import instance_kernel, row_blocks
+from bagwise.kernels._tiles import symmetrized
 
 Array = npt.NDArray[Any]
 
@@ -101,7 +102,8 @@ def ppmm_kernel(
     check_gram_memory(X, Y)
     left = _posteriors(X, params["mixture"], p)
     right = None if Y is None else _posteriors(Y, params["mixture"], p)
-    return instance_kernel(left, right, kernel=kernel, gamma=params["gamma"])
+    K = instance_kernel(left, right, kernel=kernel, gamma=params["gamma"])
+    return symmetrized(K) if right is None else K
 
 
 def resolve_ppmm(

@@ -20,7 +20,14 @@ from bagwise.kernels._checks import (
     resolve_kernel,
 )
 from bagwise.kernels._instance import instance_kernel, kernel_diagonal, row_blocks
-from bagwise.kernels._tiles import Stack, self_sums, stack_of, weighted_sums
+from bagwise.kernels._tiles import (
+    Stack,
+    scale_both,
+    self_sums,
+    stack_of,
+    symmetrized,
+    weighted_sums,
+)
 
 Array = npt.NDArray[Any]
 
@@ -116,9 +123,7 @@ def set_kernel(
     diagonal = np.diagonal(K).copy() if Y is None else None
     left = inverse_norms(rows, params, normalization, squared=diagonal)
     right = left if cols is None else inverse_norms(cols, params, normalization)
-    K *= left[:, None]
-    K *= right[None, :]
-    return K
+    return scale_both(K, left, right)
 
 
 def resolve_set(
@@ -163,7 +168,8 @@ def pair_sums(rows: Stack, cols: Stack | None, params: dict[str, Any]) -> Array:
     if params["kernel"] == "linear":  # the sum of inner products is that of the sums
         left = _weighted_totals(rows)
         right = left if cols is None else _weighted_totals(cols)
-        return np.asarray(safe_sparse_dot(left, right.T, dense_output=True))
+        K = np.asarray(safe_sparse_dot(left, right.T, dense_output=True))
+        return symmetrized(K) if cols is None else K
     return weighted_sums(rows, cols, _evaluator(params))
 
 

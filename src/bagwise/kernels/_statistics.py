@@ -12,6 +12,7 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min
 from bagwise.kernels._checks import check_gram_memory, check_pair, resolve_kernel
 from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels._tiles import symmetrized
 
 
 def statistics_kernel(
@@ -79,7 +80,8 @@ def statistics_kernel(
         degree=degree,
         coef0=coef0,
     )
-    return instance_kernel(left, right, **params).astype(np.float64, copy=False)
+    K = instance_kernel(left, right, **params).astype(np.float64, copy=False)
+    return symmetrized(K) if right is None else K
 
 
 def resolve_statistics(

@@ -82,7 +82,7 @@ def weighted_sums(
                 out[other_bags, bags] += sums.T
     if symmetric:
         # A bag cut by a tile border is summed in another order on the two sides.
-        out = (out + out.T) / 2
+        out = symmetrized(out)
     return out
 
 
@@ -120,6 +120,21 @@ def reduce_tile(block: Array, left: sp.csr_array, right: sp.csr_array) -> Array:
     """Return ``left @ block @ right.T`` for a dense block."""
     half = left @ np.ascontiguousarray(block)
     return np.asarray(right @ np.ascontiguousarray(half.T)).T
+
+
+def scale_both(K: Array, left: Array, right: Array) -> Array:
+    """Multiply rows by `left` and columns by `right`, in place.
+
+    The two factors are multiplied first: a symmetric matrix stays so to the last bit.
+    """
+    for part in spans(K.shape[0], TILE):
+        K[part] *= left[part, None] * right[None, :]
+    return K
+
+
+def symmetrized(K: Array) -> Array:
+    """Remove the rounding by which a matrix differs from its transpose."""
+    return np.asarray((K + K.T) / 2)
 
 
 def _reducer(stack: Stack, part: slice) -> tuple[slice, slice, sp.csr_array]:

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.mixture import GaussianMixture
+
+from bagwise.kernels import ppmm_kernel
+
+
+@pytest.fixture
+def mixture(rng):
+    return GaussianMixture(3, covariance_type="diag", random_state=0).fit(
+        rng.normal(size=(60, 3))
+    )
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 5.0])
+def test_equals_the_power_means_of_posteriors(make, mixture, p):
+    X, Y = make([1, 4, 7]), make([2, 1])
+
+    def q(Z):
+        return np.array(
+            [(mixture.predict_proba(b) ** p).mean(axis=0) ** (1 / p) for b in Z]
+        )
+
+    params = {"mixture": mixture, "p": p, "kernel": "linear"}
+    assert_allclose(ppmm_kernel(X, Y, **params), q(X) @ q(Y).T, rtol=1e-12)
+    K = ppmm_kernel(X, **params)
+    assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+
+
+def test_the_mixture_is_that_of_the_reference_bags(make):
+    train, test = make([5, 4, 6, 8, 7]), make([3, 2])
+    K = ppmm_kernel(train, n_components=2)
+    assert_allclose(ppmm_kernel(train[:2], train, n_components=2), K[:2], rtol=1e-12)
+    both = ppmm_kernel(test, train, n_components=2)
+    assert_allclose(ppmm_kernel(test[1:], train, n_components=2), both[1:], rtol=1e-12)
+
+
+def test_bad_parameters(make, as_csr):
+    X = make([3, 3])
+    with pytest.raises(ValueError, match="p must be a number of at least 1"):
+        ppmm_kernel(X, p=0.5)
+    with pytest.raises(ValueError, match="n_components must be an integer"):
+        ppmm_kernel(X, n_components=0)
+    with pytest.raises(TypeError, match="TruncatedSVD"):
+        ppmm_kernel(as_csr(X))
