@@ -100,3 +100,21 @@ def test_bag_matrix_sums_and_averages(sizes):
 def test_wrong_offsets_are_refused():
     with pytest.raises(ValueError, match="5 rows"):
         sg.segment_sum(np.ones(5), np.array([0, 2, 4]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+def test_compiled_loops_equal_numpy(op, dtype):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 9, size=4000))])
+    values = rng.normal(size=offsets[-1]).astype(dtype)
+    values[17] = np.nan
+    assert len(values) >= sg._COMPILED_FROM
+    function = {"sum": sg.segment_sum, "max": sg.segment_max, "min": sg.segment_min}[op]
+    got = function(values, offsets)
+    assert got.dtype == dtype
+    expected = sg._REDUCERS[op].reduceat(values, offsets[:-1])
+    np.testing.assert_allclose(
+        got, expected, rtol=1e-4 if dtype == np.float32 else 1e-9
+    )
+    assert np.isnan(got).sum() == 1
