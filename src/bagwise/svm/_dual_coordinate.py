@@ -112,11 +112,12 @@ def dual_coordinate(
     -------
     DualSolution
     """
-    sign = np.asarray(sign, dtype=np.float64)
+    sign = np.array(sign, dtype=np.float64)
     n_rows = sign.shape[0]
-    index = np.arange(n_rows) if index is None else np.asarray(index, dtype=np.int64)
-    cap = np.broadcast_to(np.asarray(cap, dtype=np.float64), (n_rows,))
-    margin = np.broadcast_to(np.asarray(margin, dtype=np.float64), (n_rows,))
+    index = np.arange(n_rows) if index is None else np.array(index, dtype=np.int64)
+    # Fresh contiguous arrays: one compiled version serves all callers.
+    cap = np.array(np.broadcast_to(cap, (n_rows,)), dtype=np.float64)
+    margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     rank = Z.shape[1]
     a, G, q = _check_balls(balls, rank)
     beta = np.zeros(n_rows) if beta is None else np.clip(beta, 0.0, cap)

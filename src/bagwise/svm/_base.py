@@ -1,0 +1,213 @@
+"""What the machines of this subpackage share: kernel, layout of rows, prediction."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise._base import WeightedBagClassifier
+from bagwise._compat import Interval, StrOptions
+from bagwise.bags.segments import segment_argmax
+from bagwise.kernels._basis import fit_basis
+from bagwise.kernels._instance import (
+    INSTANCE_KERNELS,
+    check_memory,
+    instance_kernel,
+    memory_budget,
+    resolve_gamma,
+    row_blocks,
+)
+from bagwise.svm._cccp import cccp
+from bagwise.svm._solvers import _MAX_RANK, BasisSpace, GramSpace
+
+# Up to here a Gram matrix is cheaper than steps on very long rows.
+_GRAM_LIMIT = 10_000
+
+KERNEL_CONSTRAINTS: dict = {
+    "C": [Interval(Real, 0, None, closed="neither")],
+    "kernel": [StrOptions(set(INSTANCE_KERNELS))],
+    "gamma": [
+        StrOptions({"scale", "auto", "median"}),
+        Interval(Real, 0, None, closed="neither"),
+    ],
+    "degree": [Interval(Real, 0, None, closed="neither")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "random_state": ["random_state"],
+}
+
+
+@dataclass
+class Layout:
+    """Instances of the two kinds of bags.
+
+    Attributes
+    ----------
+    negative, positive : ndarray of int
+        Rows of the instances of negative and of positive bags.
+    negative_group : ndarray of int
+        Number 0, 1, ... of the negative bag behind each of `negative`.
+    positive_offsets : ndarray of int
+        Where each positive bag begins in `positive`.
+    negative_weight, positive_weight : ndarray
+        Weight of each negative and of each positive bag.
+    """
+
+    negative: np.ndarray
+    positive: np.ndarray
+    negative_group: np.ndarray
+    positive_offsets: np.ndarray
+    negative_weight: np.ndarray
+    positive_weight: np.ndarray
+
+    @classmethod
+    def of(cls, X, t, bag_weight):
+        """Sort the instances of `X` by the sign `t` of their bag."""
+        is_positive = t > 0
+        row_positive = is_positive[X.bag_index]
+        negative = np.flatnonzero(~row_positive)
+        sizes = X.sizes[is_positive]
+        return cls(
+            negative,
+            np.flatnonzero(row_positive),
+            np.repeat(np.arange((~is_positive).sum()), X.sizes[~is_positive]),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            np.asarray(bag_weight[~is_positive], dtype=np.float64),
+            np.asarray(bag_weight[is_positive], dtype=np.float64),
+        )
+
+    @property
+    def n_positive_bags(self):
+        """Number of positive bags."""
+        return len(self.positive_weight)
+
+    def witnesses(self, scores):
+        """Row of the highest score of each positive bag."""
+        return self.positive[
+            segment_argmax(scores[self.positive], self.positive_offsets)
+        ]
+
+    def means(self, n_points):
+        """CSR weights that average each positive bag (n_positive_bags, n_points)."""
+        sizes = np.diff(self.positive_offsets)
+        values = np.repeat(1.0 / sizes, sizes)
+        return sp.csr_array(
+            (values, self.positive, self.positive_offsets),
+            shape=(len(sizes), n_points),
+        )
+
+    def negative_caps(self):
+        """Weight of each negative instance."""
+        return self.negative_weight[self.negative_group]
+
+    def positive_caps(self):
+        """Weight of each positive-bag instance."""
+        return np.repeat(self.positive_weight, np.diff(self.positive_offsets))
+
+
+class KernelBagSVM(WeightedBagClassifier):
+    """Base of the machines with a function ``f(x) + b`` of the instances."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _kernel_options(self):
+        return {
+            "kernel": self.kernel,
+            "gamma": self.gamma_,
+            "degree": self.degree,
+            "coef0": self.coef0,
+        }
+
+    def _make_space(self, X):
+        """Return the training instances as points of the feature space."""
+        for name in ("basis_", "coef_", "support_", "support_vectors_", "dual_coef_"):
+            if hasattr(self, name):  # left by a fit with another kernel
+                delattr(self, name)
+        data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
+        self.gamma_ = resolve_gamma(self.gamma, data)
+        n, d = data.shape
+        gram_bytes = 3.0 * 8.0 * n * n  # the matrix, a selection, the solver's copy
+        if self.kernel == "linear":
+            fits = n <= _GRAM_LIMIT and gram_bytes <= memory_budget()
+            if d <= min(n, _MAX_RANK) or not fits:
+                return BasisSpace(data)
+        elif self.n_components is not None and self.n_components < n:
+            basis = fit_basis(
+                data,
+                method="nystroem",
+                n_components=self.n_components,
+                random_state=self.random_state,
+                **self._kernel_options(),
+            )
+            self.basis_ = basis.without_rows()
+            return BasisSpace(basis.Z)
+        check_memory(
+            gram_bytes,
+            f"Training on the kernel matrix of {n} instances",
+            "Set n_components to use a Nystroem basis, or kernel='linear'.",
+        )
+        return GramSpace(instance_kernel(data, **self._kernel_options()))
+
+    def _store(self, X, space, solution, combinations=None):
+        """Keep what prediction needs.
+
+        `combinations` are the weights of points appended to the instances.
+        """
+        self.intercept_ = float(solution.b)
+        coef = solution.coef
+        if isinstance(space, BasisSpace):
+            self.coef_ = coef
+            return
+        if combinations is not None:
+            n = X.n_instances
+            coef = coef[:n] + combinations.T @ coef[n:]
+        if self.kernel == "linear":
+            self.coef_ = np.asarray(X.data.T @ coef)
+            return
+        self.support_ = np.flatnonzero(coef)
+        self.support_vectors_ = X.data[self.support_]
+        self.dual_coef_ = coef[self.support_]
+
+    def _score_instances(self, X):
+        scores = np.empty(X.n_instances)
+        if hasattr(self, "support_vectors_"):
+            width = self.support_vectors_.shape[0]
+        else:
+            width = self.coef_.shape[0]
+        for rows in row_blocks(X.n_instances, 24.0 * max(width, X.n_features)):
+            scores[rows] = self._function(X.data[rows])
+        return scores + self.intercept_
+
+    def _function(self, A):
+        if hasattr(self, "basis_"):
+            return self.basis_.transform(A) @ self.coef_
+        if self.kernel == "linear":
+            return np.asarray(A @ self.coef_)
+        if not len(self.support_):
+            return np.zeros(A.shape[0])
+        K = instance_kernel(A, self.support_vectors_, **self._kernel_options())
+        return K @ self.dual_coef_
+
+    def _alternate(self, solve, choose, state):
+        """Run the CCCP loop and return its path."""
+        return cccp(
+            solve,
+            choose,
+            state,
+            max_iter=self.max_iter,
+            tol=1e-2 * self.tol,
+            name=type(self).__name__,
+        )
+
+    def _record(self, path):
+        """Set the attributes of an iterative fit."""
+        self.objective_path_ = np.array(path.objectives)
+        self.objective_ = path.objectives[-1]
+        self.n_iter_ = path.n_iter
+        self.duality_gap_ = float(path.solution.gap)

@@ -1,0 +1,216 @@
+"""MI-SVM: one witness represents each positive bag."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from bagwise._compat import Interval, StrOptions
+from bagwise.bags.segments import segment_mean
+from bagwise.kernels._instance import instance_kernel
+from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
+from bagwise.svm._solvers import BasisSpace, Rows
+
+
+class MISVM(KernelBagSVM):
+    r"""Maximise the margin of bags: MI-SVM.
+
+    A positive bag has the margin of its best instance, the *witness*
+    ([1]_, Eq. (5); [2]_):
+
+    .. math::
+        \min_{f, b} \; \tfrac12 \|f\|^2
+            + C \sum_{i \in I^+} w_i \big(1 - \max_j f(x_{ij}) - b\big)_+
+            + C \sum_{i \in I^-} w_i\, \ell_i, \qquad
+        \ell_i = \begin{cases}
+            \big(1 + \max_j f(x_{ij}) + b\big)_+ & \text{bag slack} \\
+            \sum_j \big(1 + f(x_{ij}) + b\big)_+ & \text{instance slack}
+        \end{cases}
+
+    where :math:`C` is `C`, :math:`w_i` the weight of a bag (`sample_weight` times
+    `class_weight`), :math:`f` a function of the space of `kernel` and :math:`\ell_i`
+    is chosen by `slack`. The fit alternates between the witnesses and the convex
+    problem they define, which never raises the objective.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss.
+    slack : {"bag", "instance"}, default="bag"
+        Whether a negative bag pays for its worst instance, as in [1]_, or for all.
+    init : {"feature_mean", "input_mean", "random"}, default="feature_mean"
+        What represents the positive bags in the first step: the mean in the space of
+        the kernel, the mean of the features, or a random instance.
+    n_init : int, default=1
+        Number of random starts; the lowest objective is kept. The other starts are
+        deterministic and done once.
+    kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
+        Instance kernel.
+    gamma : {"scale", "auto", "median"} or float, default="scale"
+        Kernel width.
+    degree, coef0 : float, default=3 and 1.0
+        Of the polynomial kernel.
+    n_components : int, default=None
+        Size of a Nystroem basis. None takes the exact kernel, whose matrix is
+        quadratic in the number of instances.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    max_iter : int, default=100
+        Cap on the convex steps of a start.
+    tol : float, default=1e-4
+        Tolerance of the convex steps, on the optimality conditions.
+    random_state : int, RandomState or None, default=None
+        Random starts and the Nystroem basis.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Bag labels.
+    witnesses_ : ndarray of shape (n_positive_bags,)
+        Row, in the stacked training instances, of each positive bag's witness.
+    intercept_ : float
+        :math:`b`.
+    coef_ : ndarray
+        Weights of the features (linear kernel) or of the Nystroem basis.
+    support_vectors_, dual_coef_ : ndarray
+        The expansion of :math:`f` (exact kernels other than linear).
+    objective_, objective_path_ : float, ndarray
+        Objective at the end and after each step; it does not increase.
+    duality_gap_ : float
+        Of the last convex step.
+    n_iter_ : int
+        Convex steps of the kept start.
+
+    Notes
+    -----
+    Differs from [1]_: the start is a choice (there: the mean of the features), and
+    `slack="instance"` is offered. The problem is not convex: starts matter. Exact
+    kernels cost O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r
+    costs O(n_instances * r) memory and O(n_instances * r**2) time a step.
+
+    References
+    ----------
+    .. [1] Andrews, S., Tsochantaridis, I., Hofmann, T., "Support vector machines for
+       multiple-instance learning", NIPS, 2002.
+    .. [2] Cheung, P.-M., Kwok, J. T., "A regularization framework for
+       multiple-instance learning", ICML, 2006. :doi:`10.1145/1143844.1143869`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.svm import MISVM
+    >>> X = [[[0.0], [3.0]], [[3.2]], [[0.1], [-0.4]], [[0.3]]]
+    >>> model = MISVM(kernel="linear").fit([np.array(b) for b in X], [1, 1, 0, 0])
+    >>> model.predict([np.array([[0.0], [2.9]]), np.array([[0.2]])])
+    array([1, 0])
+    >>> model.witnesses_
+    array([1, 2])
+    """
+
+    _parameter_constraints: dict = {
+        **KERNEL_CONSTRAINTS,
+        "slack": [StrOptions({"bag", "instance"})],
+        "init": [StrOptions({"feature_mean", "input_mean", "random"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        slack="bag",
+        init="feature_mean",
+        n_init=1,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1.0,
+        n_components=None,
+        class_weight=None,
+        max_iter=100,
+        tol=1e-4,
+        random_state=None,
+    ):
+        self.C = C
+        self.slack = slack
+        self.init = init
+        self.n_init = n_init
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _fit_binary(self, X, t, bag_weight):
+        layout = Layout.of(X, t, bag_weight)
+        space = self._make_space(X)
+
+        def solve(state):
+            return self._solve(space, self._rows(layout, state[0]))
+
+        def choose(solution):
+            return (layout.witnesses(solution.scores),)
+
+        best = None
+        for state in self._starts(X, space, layout):
+            path = self._alternate(solve, choose, state)
+            if best is None or path.objectives[-1] < best.objectives[-1]:
+                best = path
+        self._record(best)
+        self.witnesses_ = best.state[0]
+        self._store(X, space, best.solution)
+
+    def _solve(self, space, rows):
+        return space.solve(rows, self.tol)
+
+    def _rows(self, layout, represent):
+        """Hinge rows with the points `represent` for the positive bags."""
+        n_negative, n_positive = len(layout.negative), layout.n_positive_bags
+        group = None
+        if self.slack == "bag":
+            first = len(layout.negative_weight)
+            group = np.r_[layout.negative_group, first + np.arange(n_positive)]
+            cap = np.r_[layout.negative_weight, layout.positive_weight]
+        else:
+            cap = np.r_[layout.negative_caps(), layout.positive_weight]
+        return Rows(
+            np.r_[layout.negative, represent],
+            np.r_[-np.ones(n_negative), np.ones(n_positive)],
+            np.ones(n_negative + n_positive),
+            self.C * cap,
+            group,
+        )
+
+    def _starts(self, X, space, layout):
+        """Yield the first witnesses of each start."""
+        if self.init == "random":
+            rng = check_random_state(self.random_state)
+            sizes = np.diff(layout.positive_offsets)
+            for _ in range(self.n_init):
+                pick = layout.positive_offsets[:-1] + rng.randint(sizes)
+                yield (layout.positive[pick],)
+            return
+        if self.init == "feature_mean" or self.kernel == "linear":
+            wide = space.with_combinations(layout.means(X.n_instances))
+        else:
+            wide = self._with_input_means(X, space, layout)
+        added = X.n_instances + np.arange(layout.n_positive_bags)
+        start = self._solve(wide, self._rows(layout, added))
+        yield (layout.witnesses(start.scores),)
+
+    def _with_input_means(self, X, space, layout):
+        if X.is_sparse:
+            means = layout.means(X.n_instances) @ X.data
+        else:
+            means = segment_mean(X.data[layout.positive], layout.positive_offsets)
+        if isinstance(space, BasisSpace):
+            return space.with_coordinates(self.basis_.transform(means))
+        options = self._kernel_options()
+        return space.with_kernel(
+            instance_kernel(means, X.data, **options), instance_kernel(means, **options)
+        )
