@@ -102,7 +102,7 @@ def kernel_diagonal(
     return norms
 
 
-def resolve_gamma(gamma: float | str, data: Any) -> float:
+def resolve_gamma(gamma: float | str, data: Any, weight: Any = None) -> float:
     """Return the width of a kernel as a number.
 
     Parameters
@@ -113,6 +113,9 @@ def resolve_gamma(gamma: float | str, data: Any) -> float:
         deterministic sample of at most 1,000 rows).
     data : array or CSR matrix
         The training instances.
+    weight : array of shape (n_instances,), default=None
+        Weights of the rows in the variance of "scale", so that a weight of two is the
+        same as a repeated row.
     """
     if not isinstance(gamma, str):
         return float(gamma)
@@ -120,7 +123,11 @@ def resolve_gamma(gamma: float | str, data: Any) -> float:
     if gamma == "auto":
         return 1.0 / n_features
     if gamma == "scale":
-        if sp.issparse(data):
+        if weight is not None and np.ptp(weight) > 0:
+            share = weight / (weight.sum() * n_features)
+            centre = share @ np.asarray(data.sum(axis=1)).ravel()
+            variance = share @ row_norms(data, squared=True) - centre**2
+        elif sp.issparse(data):
             variance = data.multiply(data).mean() - data.mean() ** 2
         else:
             variance = data.var(dtype=np.float64)

@@ -10,6 +10,7 @@ from bagwise.svm._odm_solvers import (
     CholeskyFactor,
     IterativeFactor,
     row_norms,
+    scaled_rows,
 )
 
 
@@ -69,7 +70,9 @@ class FeatureUnits(Units):
         rest = (self.norms, plus, self.offsets, pull)
         z = self.positive
         if sparse.issparse(z):
-            values = [ascend_csr(z.data, z.indices, z.indptr, *rest, c) for c in choices]
+            values = [
+                ascend_csr(z.data, z.indices, z.indptr, *rest, c) for c in choices
+            ]
         else:
             values = [ascend_dense(z, *rest, c) for c in choices]
         return choices, np.array(values)
@@ -186,7 +189,7 @@ class _StackedFactor:
         root = mixture.root
         scale = 1.0 / np.sqrt(ridge)
         stack = [
-            r * _scaled(z, scale[:cut]) for r, z in zip(root, positive, strict=True)
+            r * scaled_rows(z, scale[:cut]) for r, z in zip(root, positive, strict=True)
         ]
         stack = (
             sparse.hstack(stack, format="csr")
@@ -194,7 +197,7 @@ class _StackedFactor:
             else np.hstack(stack)
         )
         gram = _dense(stack.T @ stack)
-        low = _scaled(negative, scale[cut:])
+        low = scaled_rows(negative, scale[cut:])
         gram += np.kron(np.outer(root, root), _dense(low.T @ low))
         gram.flat[:: gram.shape[0] + 1] += 1.0
         self.inner = CholeskyFactor(gram)
@@ -214,10 +217,3 @@ class _StackedFactor:
 
 def _dense(matrix):
     return matrix.toarray() if sparse.issparse(matrix) else matrix
-
-
-def _scaled(rows, factor):
-    """Rows times a factor each, dense or CSR."""
-    if sparse.issparse(rows):
-        return sparse.diags(factor) @ rows
-    return rows * factor[:, None]

@@ -217,7 +217,9 @@ def polish_choice(units, loss, choice, delta=None, *, max_iter=50):
     """
     rows = loss.subset(np.arange(units.n_positive))
     one = np.ones(1)
-    for n_iter in range(1, max_iter + 1):
+    n_iter = 0
+    while n_iter < max_iter:
+        n_iter += 1
         choices = choice[None]
         result = solve_odm(units.mixture(choices, one), loss, delta)
         delta = result.delta

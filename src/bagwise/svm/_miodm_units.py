@@ -1,7 +1,7 @@
 """Rows of the key-instance problem: positive instances and negative units.
 
-`KernelUnits` holds kernel values, `FeatureUnits` (its own file) features; both answer the same
-questions, so that the solvers do not know which one they are given:
+`KernelUnits` holds kernel values, `FeatureUnits` (its own file) features; both answer
+the same questions, so that the solvers do not know which one they are given:
 
 ``mixture(choices, weight)``
     operator over the rows of a weighted mixture of choices (see `solve_odm`),
@@ -84,8 +84,7 @@ class KernelUnits(Units):
     def __init__(self, kpp, kpn, knn, offsets):
         super().__init__(offsets, knn.shape[0])
         self.kpp, self.kpn, self.knn = kpp, kpn, knn
-        self._negative = (None, None)
-        self._stack = (None, None)
+        self.release()
 
     def _blocks(self, choices):
         """Kernel between the chosen instances, one block for each choice."""
@@ -108,6 +107,10 @@ class KernelUnits(Units):
         kept = np.flatnonzero(weight)
         kpn = np.asarray(self.spread(choices[kept], weight[kept]) @ self.kpn)
         return _KernelMixture(self, kpp, kpn)
+
+    def release(self):
+        """Forget the cached factor and blocks."""
+        self._negative = self._stack = (None, None)
 
     def negative_factor(self, rows, ridge):
         """Cholesky factor of the negative block, which no mixture changes."""

@@ -1,7 +1,7 @@
-"""Optimal margin distribution machine for fixed rows: loss, operators, Newton.
+r"""Optimal margin distribution machine for fixed rows: loss, operators, Newton.
 
-A *row* is a signed feature vector :math:`\\Psi_s`; its margin is
-:math:`m_s = \\langle w, \\Psi_s\\rangle`. Everything here sees the rows only through
+A *row* is a signed feature vector :math:`\Psi_s`; its margin is
+:math:`m_s = \langle w, \Psi_s\rangle`. Everything here sees the rows only through
 an operator with two methods, ``matvec`` (margins of the dual vector) and ``factor``
 (a solver for the kernel block of some rows plus a diagonal), so that one Newton
 method serves kernels, plain features and mixtures of key-instance assignments.
@@ -123,9 +123,9 @@ class PrimalFactor:
         self.phi = phi
         self.ridge = ridge
         if sparse.issparse(phi):
-            gram = (phi.T @ phi.multiply(1.0 / ridge[:, None]).tocsr()).toarray()
+            gram = (phi.T @ scaled_rows(phi, 1.0 / ridge)).toarray()
         else:
-            gram = phi.T @ (phi / ridge[:, None])
+            gram = phi.T @ scaled_rows(phi, 1.0 / ridge)
         gram.flat[:: gram.shape[0] + 1] += 1.0
         self.inner = CholeskyFactor(gram)
 
@@ -151,9 +151,7 @@ class IterativeFactor:
         """Solve for one or several right-hand sides, one after the other."""
         if rhs.ndim == 2:
             return np.column_stack([self.solve(column) for column in rhs.T])
-        x, info = cg(
-            self.system, rhs, rtol=1e-10, maxiter=2000, M=self.precondition
-        )
+        x, info = cg(self.system, rhs, rtol=1e-10, maxiter=2000, M=self.precondition)
         if info != 0:
             raise ValueError(
                 "conjugate gradients did not converge on the Newton system: "
@@ -213,6 +211,23 @@ def row_norms(phi):
     if sparse.issparse(phi):
         return np.asarray(phi.multiply(phi).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", phi, phi)
+
+
+def scaled_rows(rows, factor):
+    """Rows times a factor each, dense or CSR."""
+    if sparse.issparse(rows):
+        return sparse.csr_array(sparse.diags_array(factor) @ rows)
+    return rows * factor[:, None]
+
+
+def with_constant(rows, bias):
+    """Append the constant feature of a regularised intercept."""
+    if bias == 0:
+        return rows
+    column = np.full((rows.shape[0], 1), np.sqrt(bias))
+    if sparse.issparse(rows):
+        return sparse.hstack([rows, sparse.csr_array(column)], format="csr")
+    return np.hstack([rows, column])
 
 
 class OdmResult(NamedTuple):
