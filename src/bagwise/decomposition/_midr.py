@@ -62,7 +62,9 @@ class MIDR(
     Parameters
     ----------
     n_components : float or int, default=0.3
-        Number of columns, or their share of the number of features (at least one).
+        Number of columns, or their share of the number of features. A share gives at
+        least one column, and at least ``n_classes - 1`` where there are so many
+        features.
     C1 : float, default=0.001
         Strength of the sparsity penalty, relative to the *mean* loss of a bag; the
         paper sums the loss, its value is `C1` times the number of bags.
@@ -255,9 +257,9 @@ class MIDR(
         if y is None:
             X = self._check_bags(X, reset=True)  # says that labels are required
         X, y = self._check_bags(X, y, reset=True)
-        n_components = self._resolve_n_components(X.n_features)
         self._refuse_contradictions()
         codes = self._encode_labels(y)
+        n_components = self._resolve_n_components(X.n_features)
         weight = self._bag_weight(codes, sample_weight)
         used = weight > 0
         if not used.all():  # a bag without weight is a bag that is not there
@@ -297,7 +299,8 @@ class MIDR(
                 )
             n_components = int(self.n_components)
         else:
-            n_components = max(1, round(self.n_components * n_features))
+            fewest = min(len(self.classes_) - 1, n_features)
+            n_components = max(fewest, round(self.n_components * n_features))
         check_memory(
             26.0 * 8 * n_features * n_components,  # L-BFGS keeps 20 such matrices
             f"MIDR with {n_features} features and {n_components} components",

@@ -5,7 +5,12 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, svds
 
 from bagwise.bags.segments import repeat
-from bagwise.decomposition._stiefel import orthonormal_from, random_orthonormal
+from bagwise.decomposition._stiefel import (
+    basis_of_span,
+    fill_with_axes,
+    fix_signs,
+    random_orthonormal,
+)
 from bagwise.linear_model._milr import fit_with_restarts
 
 _FULL_COVARIANCE = 2000
@@ -24,6 +29,16 @@ class InstanceCovariance:
         self.share = share / share.sum()
         small = isinstance(data, np.ndarray) and data.shape[1] <= _FULL_COVARIANCE
         self.matrix = self._form() if small else None
+        # A variance below this is rounding.
+        self.negligible = self._total() * float(np.finfo(data.dtype).eps) ** (2 / 3)
+
+    def _total(self):
+        if self.matrix is not None:
+            return float(np.trace(self.matrix))
+        data = self.data
+        squares = data * data if isinstance(data, np.ndarray) else data.multiply(data)
+        total = float((squares.T @ self.share).sum())
+        return max(total - float(self.mean @ self.mean), 0.0)
 
     def _form(self):
         dtype = self.data.dtype
@@ -36,35 +51,48 @@ class InstanceCovariance:
             total += block.T @ block
         return total
 
-    def leading(self, n_components, rng):
-        """Return the directions of largest variance as columns."""
+    def leading(self, n_components, first=None, *, rng):
+        """Return `first`, then the directions of largest variance orthogonal to it."""
         n_rows, n_features = self.data.shape
+        if first is None:
+            first = np.empty((n_features, 0))
+        n_found = n_components - first.shape[1]
+        if self.matrix is None:
+            n_found = min(n_found, min(n_rows, n_features) - 1)
+        if n_found < 1:
+            return fill_with_axes(first, n_components)
         if self.matrix is not None:
-            span = (n_features - n_components, n_features - 1)
-            return eigh(self.matrix, subset_by_index=span)[1][:, ::-1]
-        n_found = min(n_components, min(n_rows, n_features) - 1)
-        start = rng.standard_normal(min(n_rows, n_features))
-        found = np.empty((n_features, 0))
-        if n_found > 0:
-            _, sizes, rows = svds(self._centred(), k=n_found, v0=start)
-            rows = rows[np.argsort(-sizes)]
-            found = rows.T
-        if n_found == n_components:
-            return found
-        # More directions were asked for than there are instances.
-        rest = random_orthonormal(n_features, n_components, rng)
-        return orthonormal_from(found, rest, n_components)
+            span = (n_features - n_found, n_features - 1)
+            sizes, columns = eigh(self._deflated(first), subset_by_index=span)
+        else:
+            start = rng.standard_normal(min(n_rows, n_features))
+            _, sizes, rows = svds(self._centred(first), k=n_found, v0=start)
+            sizes, columns = sizes**2, rows.T
+        # Without variance there is no direction: what eigh returns is arbitrary.
+        kept = np.argsort(-sizes)
+        columns = columns[:, kept[sizes[kept] > self.negligible]]
+        columns = np.hstack([first, columns * fix_signs(columns)])
+        return fill_with_axes(columns, n_components)
 
-    def _centred(self):
+    def _deflated(self, first):
+        """Return the covariance of what the columns of `first` leave over."""
+        if first.shape[1] == 0:
+            return self.matrix
+        half = self.matrix - first @ (first.T @ self.matrix)
+        return half - (half @ first) @ first.T
+
+    def _centred(self, first):
         root = np.sqrt(self.share)
         data, mean = self.data, self.mean
 
         def forward(v):
-            return root * (data @ v.ravel() - mean @ v.ravel())
+            v = v.ravel() - first @ (first.T @ v.ravel())
+            return root * (data @ v - mean @ v)
 
         def backward(r):
             weighted = root * r.ravel()
-            return data.T @ weighted - mean * weighted.sum()
+            v = data.T @ weighted - mean * weighted.sum()
+            return v - first @ (first.T @ v)
 
         return LinearOperator(data.shape, forward, backward, dtype=np.float64)
 
@@ -82,28 +110,26 @@ def starts(objective, covariance, n_components, *, init, n_init, tol, rng):
     n_features = loss.data.shape[1]
     options = {"C": 1.0 / objective.ridge, "tol": tol, "random_state": rng}
     for number in range(n_init):
-        if number > 0 or init == "random":
-            A = random_orthonormal(n_features, n_components, rng)
-        else:
-            A = covariance.leading(n_components, rng)
         if number == 0 and init == "milr":
             whole = fit_with_restarts(loss, **options)
-            A = span_directions(whole.coef, A)
+            used = leading_directions(whole.coef, n_components)
+            A = covariance.leading(n_components, used, rng=rng)
             yield A, A.T @ whole.coef, whole.intercept
             continue
+        if number == 0 and init == "pca":
+            A = covariance.leading(n_components, rng=rng)
+        else:
+            A = random_orthonormal(n_features, n_components, rng)
         Z = np.asarray(loss.data @ A.astype(loss.data.dtype, copy=False))
         inner = fit_with_restarts(loss.on(Z - loss.mean @ A), **options)
-        yield np.ascontiguousarray(A), inner.coef, inner.intercept
+        yield A, inner.coef, inner.intercept
 
 
-def span_directions(U, basis):
-    """Return orthonormal columns: those of `U` that matter most, then `basis`."""
+def leading_directions(U, n_components):
+    """Return at most `n_components` orthonormal columns that span `U` best."""
     left, sizes, _ = np.linalg.svd(U, full_matrices=False)
-    n_kept = int(np.sum(sizes > 1e-10 * max(sizes[0], 1e-300)))
-    if sizes[0] == 0.0:
-        n_kept = 0
-    n_components = basis.shape[1]
-    return orthonormal_from(left[:, : min(n_kept, n_components)], basis, n_components)
+    used = left[:, sizes > 1e-10 * max(sizes[0], 1e-300)][:, :n_components]
+    return used * fix_signs(used)
 
 
 def canonical_form(A, W, covariance, *, penalised):
@@ -123,10 +149,12 @@ def canonical_form(A, W, covariance, *, penalised):
         left, sizes, _ = np.linalg.svd(W, full_matrices=True)
         rank = int(np.sum(sizes > 1e-10 * max(sizes[0], 1e-300)))
         rest = A @ left[:, rank:]
-        if rest.shape[1] > 1:
-            rest = rest @ np.linalg.eigh(covariance.within(rest))[1][:, ::-1]
+        if rest.shape[1] > 0:
+            sizes, turn = np.linalg.eigh(covariance.within(rest))
+            rest, sizes = rest @ turn[:, ::-1], sizes[::-1]
+            flat = sizes <= covariance.negligible
+            rest = np.hstack([rest[:, ~flat], basis_of_span(rest[:, flat])])
         rotated = np.hstack([A @ left[:, :rank], rest])
         A, W = rotated, rotated.T @ (A @ W)
-    largest = np.abs(A).argmax(axis=0)
-    signs = np.where(A[largest, np.arange(A.shape[1])] < 0, -1.0, 1.0)
-    return np.ascontiguousarray(A * signs), W * signs[:, None]
+    signs = fix_signs(A)
+    return A * signs, W * signs[:, None]

@@ -5,6 +5,7 @@ surrounding space. Everything here costs :math:`O(D d^2)` or less.
 """
 
 import numpy as np
+from scipy.linalg import qr
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
@@ -81,3 +82,34 @@ def orthonormal_from(first, basis, n_columns):
     # A column that those before it span has nothing left to contribute.
     kept = np.flatnonzero(np.abs(diagonal) > 1e-7)[:n_columns]
     return np.ascontiguousarray(Q[:, kept] * np.sign(diagonal[kept]))
+
+
+def basis_of_span(N):
+    """Return orthonormal columns that depend on the span of those of `N` alone.
+
+    They are made of projected unit vectors, so rounding or a rotation of `N` does not
+    change them as it changes the eigenvectors of a repeated eigenvalue.
+    """
+    n_columns = N.shape[1]
+    if n_columns == 0:
+        return N
+    pivots = qr(N.T, mode="r", pivoting=True)[1][:n_columns]
+    return orthonormal_from(N @ N[pivots].T, N, n_columns)
+
+
+def fill_with_axes(found, n_columns):
+    """Append unit vectors, made orthogonal, until there are `n_columns` columns."""
+    if found.shape[1] == n_columns:
+        return np.ascontiguousarray(found)
+    # Axes that the columns found cover least; rounded, so that ties go by position.
+    covered = np.round(np.einsum("ij,ij->i", found, found), 8)
+    axes = np.argsort(covered, kind="stable")[:n_columns]
+    basis = np.zeros((found.shape[0], n_columns))
+    basis[axes, np.arange(n_columns)] = 1.0
+    return orthonormal_from(found, basis, n_columns)
+
+
+def fix_signs(A):
+    """Return the sign that makes the largest entry of each column positive."""
+    largest = np.abs(A).argmax(axis=0)
+    return np.where(A[largest, np.arange(A.shape[1])] < 0, -1.0, 1.0)

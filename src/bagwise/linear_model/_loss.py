@@ -16,6 +16,7 @@ from bagwise.linear_model._pooling import pool, scale_by_bag
 LOSSES = ("squared", "log")
 
 _FLOOR = 1e-300
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 
 def bag_loss(pooled, target, loss="squared"):
@@ -205,7 +206,7 @@ def fit_linear(
     fit_intercept=True,
     max_iter=500,
     tol=1e-5,
-    ftol=64 * np.finfo(np.float64).eps,
+    ftol=_ROUNDING,
 ):
     r"""Minimise ``loss(U, b) + ridge / 2 * |U|^2`` by L-BFGS from one start.
 

@@ -5,8 +5,17 @@ _SCALE = (
     "rows without their weights"
 )
 
+_ROUNDING_PATH = (
+    "weights and repeated bags round differently, and a hundred quasi-Newton steps on a "
+    "non-convex objective end within the solver's tolerance (1e-6), not within 1e-7"
+)
+
 # Class name -> check name -> reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "MIDR": {
+        "check_sample_weight_equivalence_on_dense_data": _ROUNDING_PATH,
+        "check_sample_weight_equivalence_on_sparse_data": _ROUNDING_PATH,
+    },
     "SimpleMI": {
         "check_sample_weight_equivalence_on_dense_data": _SCALE,
         "check_sample_weight_equivalence_on_sparse_data": (
