@@ -20,9 +20,10 @@ _CSR = ("data", "indices", "indptr", "shape")
 def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Return all arrays of an archive, or say that it is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise ValueError("it holds a single array")
+        opened = np.load(path, allow_pickle=False)
+        if isinstance(opened, np.ndarray):
+            raise ValueError("it holds a single array")
+        with opened as archive:
             return {name: archive[name] for name in archive.files}
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
