@@ -18,7 +18,6 @@ from bagwise.bags.segments import segment_argmax, segment_max, segment_sum
 from bagwise.least_squares._backends import Fitted
 from bagwise.least_squares._design import aggregation_weights, witness_weights
 
-
 _PATIENCE = 10
 
 

@@ -121,8 +121,10 @@ class SAFE(SAFEStreamMixin, SAFEFitMixin, BagClassifierMixin, BaseBagEstimator):
     paper's condition for convexity can never hold for a bag of two or more; the exact
     one is used, :math:`\gamma` is relative to it, and a saddle point is never returned.
     Weights of bags, several classes, mean and maximum aggregation, the Huber loss and
-    explicit features are additions. `sample_weight` counts a bag as if it were repeated
-    (in both sums); `class_weight` weighs the residuals only.
+    explicit features are additions. With the Huber loss and variance weight the
+    objective has no global minimum (the loss grows linearly only); the local one next
+    to the least-squares solution is found. `sample_weight` counts a bag as
+    if it were repeated (in both sums); `class_weight` weighs the residuals only.
 
     Cost with n instances, K bags and m explicit features: the exact kernel takes
     n**2 memory and time (times Lanczos steps with variance weight) plus K**3; explicit
@@ -219,10 +221,13 @@ class SAFE(SAFEStreamMixin, SAFEFitMixin, BagClassifierMixin, BaseBagEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # Relative rho undoes the growth of the bag sums; drawn landmarks may differ.
-        exact = self.n_components is None and self.landmarks is None
+        # Relative rho undoes the growth of sums in training; drawn landmarks differ.
         tags.input_tags.duplicate_invariant = (
-            True if exact and self.rho_scale == "relative" else None
+            True
+            if self.aggregation in ("mean", "max")
+            and self.rho_scale == "relative"
+            and self.n_components is None
+            else None
         )
         return tags
 

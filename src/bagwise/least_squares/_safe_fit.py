@@ -70,7 +70,7 @@ class SAFEFitMixin:
         missing = np.setdiff1d(np.arange(len(self.classes_)), codes)
         if missing.size:
             raise ValueError(
-                f"class {self.classes_[missing[0]]!r} has no bag with a positive "
+                f"class {self.classes_[missing[0]]} has no bag with a positive "
                 "sample_weight."
             )
         return X, codes, count, count * self._class_factor(codes, count)

@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.utils import check_array, compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +21,22 @@ from bagwise.least_squares._features import (
 )
 from bagwise.least_squares._moments import MomentSystem, chunk_moments
 from bagwise.least_squares._weights import instance_variance, row_namer
+
+
+def _can_stream(estimator):
+    """Whether additive moments decide the fit; used with `available_if`."""
+    if estimator._iterates:
+        raise AttributeError(
+            "partial_fit needs loss='squared' and aggregation 'sum', 'mean' or 'sqrt': "
+            "Huber weights and witnesses change with every new bag."
+        )
+    explicit = estimator.n_components is not None or estimator.landmarks is not None
+    if explicit or estimator.kernel == "linear":
+        return True
+    raise AttributeError(
+        "partial_fit needs explicit features: set n_components (for instance 300), or "
+        f"kernel='linear'. The exact {estimator.kernel} kernel cannot be streamed."
+    )
 
 
 class SAFEStreamMixin:
@@ -175,22 +192,10 @@ class SAFEStreamMixin:
 
     def _check_stream(self):
         """Refuse what additive moments cannot give."""
-        if self._iterates:
-            raise ValueError(
-                "partial_fit needs loss='squared' and aggregation 'sum', 'mean' or "
-                "'sqrt': Huber weights and witnesses change with every new bag."
-            )
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' is not known before all bags are seen; give "
                 "partial_fit a dict of class weights."
-            )
-        explicit = self.n_components is not None or self.landmarks is not None
-        if not explicit and self.kernel != "linear":
-            raise ValueError(
-                f"partial_fit needs explicit features: set n_components (for instance "
-                f"300), or kernel='linear'. The exact {self.kernel} kernel cannot be "
-                "streamed."
             )
         weighted = self.variance_weight > 0 or self.variance_weight_abs is not None
         if self.core == "ksc" and weighted:
@@ -206,7 +211,7 @@ class SAFEStreamMixin:
         new = np.unique(y) if classes is None else np.unique(classes)
         if classes is not None and not np.isin(y, new).all():
             strange = np.setdiff1d(y, new)[0]
-            raise ValueError(f"y holds {strange!r}, which is not among classes={new}.")
+            raise ValueError(f"y holds {strange}, which is not among classes={new}.")
         old = getattr(self, "classes_", new)
         self.classes_ = np.union1d(old, new)
         if hasattr(self, "moments_") and len(self.classes_) > len(old):
@@ -214,6 +219,7 @@ class SAFEStreamMixin:
             self.moments_ = self.moments_.with_classes(place, len(self.classes_))
         return np.searchsorted(self.classes_, y)
 
+    @available_if(_can_stream)
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Add bags to the training set.
@@ -276,7 +282,7 @@ class SAFEStreamMixin:
     def _check_solved(self):
         if hasattr(self, "moments_") and not hasattr(self, "intercept_"):
             raise ValueError(
-                f"Only one class was seen so far: {self.classes_[0]!r}. Pass bags of "
+                f"Only one class was seen so far: {self.classes_[0]}. Pass bags of "
                 "another class, or classes=, to partial_fit."
             )
         check_is_fitted(self, "intercept_")

@@ -33,7 +33,7 @@ def instance_variance(core, degrees, count, ids_of_row, *, floor=0.0):
         bag, position = ids_of_row(int(bad[0]))
         raise ValueError(
             f"core='ksc' divides by the degree of every instance, and {bad.size} of "
-            f"them are not positive: instance {position} of bag {bag!r} has degree "
+            f"them are not positive: instance {position} of bag {bag} has degree "
             f"{degrees[bad[0]]:.3g}. Use core='kpca', or kernel='rbf', whose degrees "
             "are always positive."
         )
