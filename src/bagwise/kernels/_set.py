@@ -198,6 +198,20 @@ def set_features(X: Bags, basis: KernelBasis, normalization: str | None) -> Arra
     Inner products of these rows are the set kernel of the basis. Cost
     ``O(n_instances * rank)``, a block of instances in memory at a time.
     """
+    totals, lengths = _basis_totals(X, basis)
+    totals *= _basis_scale(X, totals, lengths, normalization)[:, None]
+    return totals
+
+
+def bag_scales(X: Bags, basis: KernelBasis, normalization: str | None) -> Array:
+    """Return 1 / N_B of each bag in a reduced basis."""
+    if normalization != "feature":
+        return np.ones(X.n_bags) if normalization is None else 1.0 / X.sizes
+    return _basis_scale(X, *_basis_totals(X, basis), normalization)
+
+
+def _basis_totals(X: Bags, basis: KernelBasis) -> tuple[Array, Array]:
+    """Sum the images of the instances of each bag, and their lengths."""
     totals = np.zeros((X.n_bags, basis.rank))
     lengths = np.zeros(X.n_bags)
     blocks = row_blocks(X.n_instances, 8.0 * 4 * (basis.rank + X.n_features))
@@ -205,18 +219,14 @@ def set_features(X: Bags, basis: KernelBasis, normalization: str | None) -> Arra
     for block in blocks:
         Z = basis.transform(X.data[block])
         part = sums[:, block]
-        totals += part @ (
-            Z.toarray() if X.is_sparse and basis.projection is None else Z
-        )
+        totals += part @ Z
         lengths += part @ np.sqrt(row_norms(Z, squared=True))
-    totals *= feature_scale(X, totals, lengths, normalization)[:, None]
-    return totals
+    return totals, lengths
 
 
-def feature_scale(
+def _basis_scale(
     X: Bags, totals: Array, lengths: Array, normalization: str | None
 ) -> Array:
-    """Return 1 / N_B for bags given by explicit sums and summed lengths."""
     if normalization is None:
         return np.ones(X.n_bags)
     if normalization == "average":

@@ -1,15 +1,27 @@
 """Support vector machines for bags."""
 
+from bagwise.svm._bag_svc import BagSVC
 from bagwise.svm._kisvm import KISVM
 from bagwise.svm._mi_svm_instance import MiSVM
+from bagwise.svm._mica import MICA
 from bagwise.svm._miodm import MIODM
+from bagwise.svm._miss_svm import MissSVM
 from bagwise.svm._misvm import MISVM
 from bagwise.svm._odm import ODM
+from bagwise.svm._reg_svm import RegSVM
+from bagwise.svm._sparse_mil import SBMIL, SMIL, STMIL
 
 __all__ = [
+    "BagSVC",
     "KISVM",
+    "MICA",
     "MIODM",
     "MISVM",
     "MiSVM",
+    "MissSVM",
     "ODM",
+    "RegSVM",
+    "SBMIL",
+    "SMIL",
+    "STMIL",
 ]

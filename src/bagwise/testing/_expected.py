@@ -10,8 +10,17 @@ _ROUNDING_PATH = (
     "non-convex objective end within the solver's tolerance (1e-6), not within 1e-7"
 )
 
+_LIBSVM = (
+    "the width of gamma='scale' is the variance of the rows without their weights, and "
+    "libsvm stops at its tolerance (1e-4), not at 1e-7; SVC fails this check as well"
+)
+
 # Class name -> check name -> reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "BagSVC": {
+        "check_sample_weight_equivalence_on_dense_data": _LIBSVM,
+        "check_sample_weight_equivalence_on_sparse_data": _LIBSVM,
+    },
     "MIDR": {
         "check_sample_weight_equivalence_on_dense_data": _ROUNDING_PATH,
         "check_sample_weight_equivalence_on_sparse_data": _ROUNDING_PATH,

@@ -1,0 +1,435 @@
+"""Support vector classification of bags through a kernel between bags."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.svm import SVC
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from bagwise._base import BagClassifierMixin, BaseBagEstimator
+from bagwise._compat import Interval, StrOptions, _fit_context
+from bagwise.bags import Ragged
+from bagwise.kernels import BAG_KERNELS, bag_kernel, fit_basis
+from bagwise.kernels._additive import ADDITIVE_KERNELS, instance_contributions
+from bagwise.kernels._instance import check_memory, row_blocks
+from bagwise.kernels._registry import fit_bag_kernel
+from bagwise.kernels._set import (
+    bag_scales,
+    instance_params,
+    resolve_set,
+    set_features,
+)
+from bagwise.svm._pairwise import (
+    class_scores,
+    objectives,
+    pair_solution,
+    pair_totals,
+)
+
+
+def _adds_up(self):
+    """Whether the decision is a sum over instances; used with `available_if`."""
+    if isinstance(self.kernel, str) and self.kernel in ADDITIVE_KERNELS:
+        return True
+    known = " and ".join(repr(name) for name in ADDITIVE_KERNELS)
+    raise AttributeError(
+        f"BagSVC(kernel={self.kernel!r}) has no scores for single instances: only the "
+        f"kernels {known} are sums over instances."
+    )
+
+
+class BagSVC(BagClassifierMixin, BaseBagEstimator):
+    r"""Support vector classifier on a kernel between bags.
+
+    With `K` the kernel matrix of the training bags it solves
+
+    .. math::
+        \min_{f, b}\; \tfrac12 \|f\|^2
+        + C \sum_i c_i \max(0, 1 - y_i (f(B_i) + b)), \qquad
+        f(B) = \sum_i \alpha_i K(B_i, B)
+
+    where :math:`C` is `C`, :math:`c_i` is the weight of the bag times that of its class
+    (`class_weight`), :math:`\alpha` is `dual_coef_` and :math:`b` is `intercept_`. With
+    ``kernel="set"`` it is MI-Kernel, also called NSK [1]_; with "mi_graph" and "graph"
+    miGraph and MIGraph [2]_.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="set"
+        A name of `bagwise.kernels.BAG_KERNELS` ("set", "statistics", "graph",
+        "mi_graph", "emd", "ppmm", "box"), "precomputed" for kernel matrices in place
+        of bags, or a function ``K = kernel(X, Y, **kernel_params)`` of two `Bags`,
+        whose value for two bags must not depend on the other bags.
+    C : float, default=1.0
+        Weight of the loss.
+    gamma : float or str, default=None
+        Width of the kernel; None is the default of the kernel. The same as
+        ``kernel_params={"gamma": gamma}``.
+    kernel_params : dict, default=None
+        Further parameters of the kernel, such as ``{"kernel": "poly", "power": 2}``.
+    n_components : int, default=None
+        For ``kernel="set"``: approximate the instance kernel by this many Nystroem
+        features (landmarks drawn from the instances), so that the cost is linear in
+        the number of instances. None is exact.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    tol : float, default=1e-4
+        Tolerance of the solver, libsvm.
+    max_iter : int, default=-1
+        Most steps of the solver, -1 for no limit.
+    cache_size : float, default=200
+        Cache of the solver in megabytes.
+    random_state : int or RandomState, default=None
+        Draws the landmarks; not used without `n_components`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support bags among the training bags.
+    support_bags_ : Bags
+        The support bags: all that prediction needs. Not with "precomputed" and
+        `n_components`.
+    dual_coef_ : ndarray of shape (n_support, n_pairs)
+        Signed coefficients of the support bags: one column for two classes, else one
+        for each pair of classes.
+    coef_ : ndarray of shape (rank, n_pairs)
+        Only with `n_components`: the weights of the explicit features.
+    intercept_ : ndarray of shape (n_pairs,)
+        The constants.
+    kernel_params_ : dict
+        The parameters of the kernel with widths as numbers.
+    basis_ : KernelBasis
+        Only with `n_components`: the feature map of the instances.
+    objective_ : float or ndarray of shape (n_pairs,)
+        The value of the minimised function.
+    duality_gap_ : float or ndarray of shape (n_pairs,)
+        How far it can be from the optimum (for positive semi-definite kernels).
+    n_iter_ : int
+        Steps of the solver, over all pairs the largest.
+
+    See Also
+    --------
+    bagwise.kernels.bag_kernel : The kernels as functions.
+    bagwise.svm.MISVM : When single instances decide.
+
+    Notes
+    -----
+    Differs from [1]_ and [2]_: nothing in the machine. More than two classes are
+    trained in pairs, and `decision_function` has a column per class as in
+    ``SVC(decision_function_shape="ovr")``.
+
+    The set kernel and miGraph are sums over instances, and so is the decision:
+    `instance_scores` returns what each instance adds. Over a bag the scores sum to the
+    decision minus the intercept; with more than two classes, column c sums to the
+    decisions of all pairs for and against class c, without their intercepts. A score
+    is therefore relative to the bag's size, and ranks instances inside a bag.
+
+    Cost: the kernel matrix (see each kernel), ``n_bags ** 2`` numbers of memory and
+    libsvm's ``n_bags ** 2`` to ``n_bags ** 3`` steps. With `n_components` r,
+    ``O(n_instances * r * (n_features + r))`` and ``O(n_bags * r)`` memory instead of
+    the matrix. A matrix beyond the memory budget is refused before it is allocated.
+
+    References
+    ----------
+    .. [1] Gärtner, T., Flach, P. A., Kowalczyk, A. and Smola, A. J., "Multi-Instance
+       Kernels", International Conference on Machine Learning, 2002.
+    .. [2] Zhou, Z.-H., Sun, Y.-Y. and Li, Y.-F., "Multi-Instance Learning by Treating
+       Instances As Non-I.I.D. Samples", International Conference on Machine Learning,
+       2009. :doi:`10.1145/1553374.1553534`
+
+    Examples
+    --------
+    >>> from bagwise.svm import BagSVC
+    >>> X = [[[0.0], [0.2]], [[0.1]], [[2.0], [0.1]], [[2.2]]]
+    >>> model = BagSVC(gamma=1.0, C=10.0).fit(X, [0, 0, 1, 1])
+    >>> model.predict([[[0.0], [2.1]], [[-0.1]]])
+    array([1, 0])
+    """
+
+    _parameter_constraints: dict = {
+        "kernel": [str, callable],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), str, None],
+        "kernel_params": [dict, None],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel="set",
+        C=1.0,
+        *,
+        gamma=None,
+        kernel_params=None,
+        n_components=None,
+        class_weight=None,
+        tol=1e-4,
+        max_iter=-1,
+        cache_size=200,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.C = C
+        self.gamma = gamma
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = pairwise
+        tags.input_tags.two_d_array = pairwise
+        tags.input_tags.three_d_array = not pairwise
+        dense_only = pairwise or (
+            isinstance(self.kernel, str) and self.kernel in ("ppmm", "box")
+        )
+        tags.input_tags.sparse = not dense_only
+        normalized = (self.kernel_params or {}).get("normalization", "feature")
+        if isinstance(self.kernel, str) and (
+            self.kernel == "statistics" or (self.kernel == "set" and normalized)
+        ):
+            tags.input_tags.duplicate_invariant = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit on bags.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags; their kernel matrix with ``kernel="precomputed"``.
+        y : array-like of shape (n_bags,)
+            One label per bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag in the loss; 1 by default.
+
+        Returns
+        -------
+        self
+        """
+        self._check_kernel()
+        for name in ("basis_", "coef_", "support_bags_", "kernel_params_"):
+            self.__dict__.pop(name, None)  # of an earlier fit with other parameters
+        X, y = self._check_input(X, y, reset=True)
+        codes = self._encode_labels(y)
+        weight = self._bag_weight(codes, sample_weight)
+        used = np.flatnonzero(weight > 0)
+        if len(np.unique(codes[used])) < len(self.classes_):
+            raise ValueError("a class has no bag with a positive weight.")
+        if len(used) < len(codes):  # a bag without weight is a bag that is not there
+            codes, weight = codes[used], weight[used]
+            X = X[np.ix_(used, used)] if self._pairwise else X[used]
+        if self.n_components is not None and not self._is_linear():
+            self._fit_features(X, codes, weight)
+        else:
+            self._fit_kernel(X, codes, weight)
+        self.support_ = used[self.support_]
+        return self
+
+    def _fit_kernel(self, X, codes, weight):
+        K = self._training_matrix(X)
+        coef, support = self._solve("precomputed", K, codes, weight, lambda a: K @ a)
+        self.support_ = support
+        self.dual_coef_ = coef[support]
+        if not self._pairwise:
+            self.support_bags_ = X[support]
+
+    def _fit_features(self, X, codes, weight):
+        params = resolve_set(X, **self._given_params())
+        n_rows = min(self.n_components, X.n_instances)
+        check_memory(
+            8.0 * n_rows * (n_rows + X.n_bags),
+            f"{n_rows} Nystroem features of {X.n_bags} bags",
+            "Lower n_components.",
+        )
+        rng = check_random_state(self.random_state)
+        rows = np.sort(rng.permutation(X.n_instances)[:n_rows])
+        self.basis_ = fit_basis(
+            X.data[rows], **instance_params(params), method="eigh"
+        ).without_rows()
+        self.kernel_params_ = params
+        F = set_features(X, self.basis_, params["normalization"])
+        coef, support = self._solve("linear", F, codes, weight, lambda a: F @ (F.T @ a))
+        self.support_ = support
+        self.dual_coef_ = coef[support]
+        self.coef_ = F.T @ coef
+
+    def _solve(self, kernel, M, codes, weight, product):
+        """Run libsvm; `product` multiplies the kernel matrix with coefficients."""
+        svc = SVC(
+            C=self.C,
+            kernel=kernel,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_size=self.cache_size,
+        ).fit(M, codes, sample_weight=weight)
+        coef, self.intercept_ = pair_solution(svc, len(codes))
+        self.n_iter_ = int(np.max(svc.n_iter_))
+        primal, gap = objectives(
+            product(coef), coef, self.intercept_, codes, self.C * weight
+        )
+        two = len(self.classes_) == 2
+        self.objective_ = float(primal[0]) if two else primal
+        self.duality_gap_ = float(gap[0]) if two else gap
+        return coef, np.sort(svc.support_)
+
+    def _training_matrix(self, X):
+        if self._pairwise:
+            return X
+        n = X.n_bags
+        check_memory(
+            8.0 * n * n,
+            f"The kernel matrix of {n} bags",
+            'Use explicit features: BagSVC(kernel="set", n_components=500).',
+        )
+        params = self._given_params()
+        if callable(self.kernel):
+            self.kernel_params_ = params
+            return self._call(X, X)
+        K, self.kernel_params_ = fit_bag_kernel(X, self.kernel, params)
+        return K
+
+    def decision_function(self, X):
+        """Return the score of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags; with ``kernel="precomputed"`` the kernel matrix of shape
+            (n_bags, n_training_bags).
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            Positive for `classes_[1]` with two classes, else one column per class.
+        """
+        check_is_fitted(self)
+        scores = self._pair_decisions(self._check_input(X))
+        return scores[:, 0] if len(self.classes_) == 2 else class_scores(scores)
+
+    def _pair_decisions(self, X):
+        if self._pairwise:
+            return X[:, self.support_] @ self.dual_coef_ + self.intercept_
+        if hasattr(self, "basis_"):
+            F = set_features(X, self.basis_, self.kernel_params_["normalization"])
+            return F @ self.coef_ + self.intercept_
+        if callable(self.kernel):
+            K = self._call(X, self.support_bags_)
+            return K @ self.dual_coef_ + self.intercept_
+        out = np.empty((X.n_bags, len(self.intercept_)))
+        for part in row_blocks(X.n_bags, 8.0 * 2 * self.support_bags_.n_bags):
+            K = bag_kernel(
+                X[part], self.support_bags_, self.kernel, **self.kernel_params_
+            )
+            out[part] = K @ self.dual_coef_
+        return out + self.intercept_
+
+    @available_if(_adds_up)
+    def instance_scores(self, X):
+        """Return what each instance adds to the decision of its bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One score per instance, which over a bag sum to the decision minus the
+            intercept; or one row with a column per class, see the notes above.
+        """
+        check_is_fitted(self)
+        X = self._check_input(X)
+        if hasattr(self, "basis_"):
+            scale = bag_scales(X, self.basis_, self.kernel_params_["normalization"])
+            values = np.empty((X.n_instances, self.coef_.shape[1]))
+            width = 8.0 * 4 * (self.basis_.rank + X.n_features)
+            for part in row_blocks(X.n_instances, width):
+                values[part] = self.basis_.transform(X.data[part]) @ self.coef_
+            values *= scale[X.bag_index][:, None]
+        else:
+            values = instance_contributions(
+                X, self.support_bags_, self.dual_coef_, self.kernel, self.kernel_params_
+            )
+        if len(self.classes_) == 2:
+            return Ragged(values[:, 0], X.offsets)
+        return Ragged(values @ pair_totals(len(self.classes_)), X.offsets)
+
+    @property
+    def _pairwise(self):
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _check_kernel(self):
+        if callable(self.kernel):
+            return
+        known = {*BAG_KERNELS, "precomputed"}
+        if self.kernel not in known:
+            listed = ", ".join(repr(name) for name in sorted(known))
+            raise ValueError(
+                f"unknown kernel {self.kernel!r}; known are {listed} or a function of "
+                "two Bags."
+            )
+        if self.n_components is not None and self.kernel != "set":
+            raise ValueError(
+                "n_components needs kernel='set', the only kernel with explicit "
+                f"features; got kernel={self.kernel!r}."
+            )
+
+    def _given_params(self):
+        params = dict(self.kernel_params or {})
+        if self.gamma is not None:
+            if "gamma" in params:
+                raise ValueError("gamma is given twice, also in kernel_params.")
+            params["gamma"] = self.gamma
+        return params
+
+    def _is_linear(self):
+        """Whether the exact matrix is as cheap as features: sums of bags do."""
+        params = self._given_params()
+        return params.get("kernel") == "linear" and params.get("power", 1) == 1
+
+    def _call(self, X, Y):
+        K = np.asarray(self.kernel(X, Y, **self.kernel_params_), dtype=np.float64)
+        if K.shape != (X.n_bags, Y.n_bags):
+            raise ValueError(
+                f"the kernel function returned shape {K.shape} for {X.n_bags} x "
+                f"{Y.n_bags} bags."
+            )
+        return K
+
+    def _check_input(self, X, y=None, *, reset=False):
+        if not self._pairwise:
+            return self._check_bags(X, y, reset=reset)
+        K = check_array(X, dtype=np.float64)
+        if not reset:
+            if K.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {K.shape[1]} columns, but the machine was fitted on "
+                    f"{self.n_features_in_} bags: a kernel matrix needs one column for "
+                    "each of them."
+                )
+            return K
+        y = column_or_1d(y, warn=True)
+        if K.shape != (len(y), len(y)):
+            raise ValueError(
+                f"a precomputed kernel matrix must be square with one row for each of "
+                f"the {len(y)} labels, got shape {K.shape}."
+            )
+        self.n_features_in_ = K.shape[1]
+        return K, y

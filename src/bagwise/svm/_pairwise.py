@@ -1,0 +1,98 @@
+"""What libsvm's one-vs-one solution says, in plain arrays."""
+
+import numpy as np
+
+
+def pair_solution(svc, n_samples):
+    """Return coefficients and intercepts of a fitted `SVC`, one column per pair.
+
+    With two classes there is one column, positive for the second class. With more
+    there is one for each pair (i, j), i < j, positive for class i, as in scikit-learn.
+
+    Parameters
+    ----------
+    svc : SVC
+        A fitted machine.
+    n_samples : int
+        Number of samples it was fitted on.
+
+    Returns
+    -------
+    coef : ndarray of shape (n_samples, n_pairs)
+        Coefficient of each training sample in each decision.
+    intercept : ndarray of shape (n_pairs,)
+        The constants.
+    """
+    dual = np.asarray(svc.dual_coef_)
+    n_classes = len(svc.classes_)
+    coef = np.zeros((n_samples, n_classes * (n_classes - 1) // 2))
+    if n_classes == 2:
+        coef[svc.support_, 0] = dual[0]
+        return coef, np.asarray(svc.intercept_)
+    # libsvm keeps, for a vector of class i, its k - 1 coefficients against the other
+    # classes in order; row j - 1 is the one against class j > i, row j against j < i.
+    ends = np.cumsum(svc.n_support_)
+    members = np.split(np.arange(ends[-1]), ends[:-1])
+    for p, (i, j) in enumerate(class_pairs(n_classes)):
+        coef[svc.support_[members[i]], p] = dual[j - 1, members[i]]
+        coef[svc.support_[members[j]], p] = dual[i, members[j]]
+    return coef, np.asarray(svc.intercept_)
+
+
+def class_pairs(n_classes):
+    """List the pairs of classes in libsvm's order."""
+    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+
+
+def class_scores(decisions):
+    """Return one column per class from the decisions of all pairs.
+
+    The number of pairs a class wins; between equal numbers the summed decisions
+    decide, squeezed so that they never amount to a vote. This is scikit-learn's
+    ``decision_function_shape="ovr"``.
+    """
+    n_classes = round((1 + np.sqrt(1 + 8 * decisions.shape[1])) / 2)
+    votes = np.zeros((decisions.shape[0], n_classes))
+    total = decisions @ pair_totals(n_classes)
+    for p, (i, j) in enumerate(class_pairs(n_classes)):
+        wins = decisions[:, p] > 0
+        votes[wins, i] += 1
+        votes[~wins, j] += 1
+    return votes + total / (3 * (np.abs(total) + 1))
+
+
+def pair_totals(n_classes):
+    """Return the matrix that adds up the decisions for and against each class."""
+    pairs = class_pairs(n_classes)
+    out = np.zeros((len(pairs), n_classes))
+    for p, (i, j) in enumerate(pairs):
+        out[p, i], out[p, j] = 1.0, -1.0
+    return out
+
+
+def objectives(scores, coef, intercept, codes, bound):
+    r"""Return primal values and duality gaps of the pairs.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_pairs)
+        ``K @ coef`` on the training samples.
+    coef, intercept : ndarray
+        The solution.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample.
+    bound : ndarray of shape (n_samples,)
+        Weight of the loss of each sample, C times its weight.
+    """
+    n_classes = codes.max() + 1
+    pairs = [(1, 0)] if n_classes == 2 else class_pairs(n_classes)
+    primal, gap = np.empty(len(pairs)), np.empty(len(pairs))
+    for p, (plus, minus) in enumerate(pairs):
+        here = (codes == plus) | (codes == minus)
+        t = np.where(codes[here] == plus, 1.0, -1.0)
+        f = scores[here, p]
+        norm = float(coef[here, p] @ f)
+        hinge = np.maximum(0.0, 1.0 - t * (f + intercept[p]))
+        primal[p] = norm / 2 + bound[here] @ hinge
+        gap[p] = primal[p] - (np.abs(coef[here, p]).sum() - norm / 2)
+    return primal, gap
