@@ -142,7 +142,7 @@ class SAFE(SAFEStreamMixin, SAFEFitMixin, BagClassifierMixin, BaseBagEstimator):
     >>> from bagwise.least_squares import SAFE
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(40) % 2
-    >>> X = [rng.normal(label, 0.5, size=(3, 2)) for label in y]
+    >>> X = [rng.normal(2 * label, 0.5, (3, 2)) for label in y]
     >>> float(SAFE(variance_weight=0.5).fit(X, y).score(X, y))
     1.0
     """
