@@ -75,13 +75,22 @@ def orthonormal_from(first, basis, n_columns):
     `basis` must have `n_columns` independent columns, so that enough remain once
     those that `first` already spans are left out.
     """
-    norms = np.linalg.norm(first, axis=0)
-    first = first[:, norms > 0] / norms[norms > 0]
-    Q, R = np.linalg.qr(np.hstack([first, basis]))
-    diagonal = np.diag(R)
-    # A column that those before it span has nothing left to contribute.
-    kept = np.flatnonzero(np.abs(diagonal) > 1e-7)[:n_columns]
-    return np.ascontiguousarray(Q[:, kept] * np.sign(diagonal[kept]))
+    out = np.empty((basis.shape[0], n_columns))
+    n_found = 0
+    # Not one QR factorisation: where a column adds nothing, its factor is an arbitrary
+    # direction, and those after it would be made orthogonal to that.
+    for column in np.hstack([first, basis]).T:
+        length = np.linalg.norm(column)
+        rest = column.copy()
+        for _ in range(2):  # once more for what rounding left
+            rest -= out[:, :n_found] @ (out[:, :n_found].T @ rest)
+        height = np.linalg.norm(rest)
+        if height > 1e-7 * length:
+            out[:, n_found] = rest / height
+            n_found += 1
+        if n_found == n_columns:
+            break
+    return out
 
 
 def basis_of_span(N):
