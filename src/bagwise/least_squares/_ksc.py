@@ -74,8 +74,10 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, BaseEstimator):
     Notes
     -----
     Differs from [1]_: signs of eigenvectors are fixed, so that a fit can be repeated;
-    Differs from [2]_: absolute differences for two clusters, because the cosine of
-    two numbers is only a sign. Cost: n**2 memory and time per Lanczos step; with
+    differs from [2]_: absolute differences for two clusters, because the cosine of
+    two numbers is only a sign. With three or more clusters the sign patterns need a
+    kernel that is narrow against the gaps (second eigenvalue near one); a wide one, and
+    "scale" often is, cuts clusters apart, which memberships suffer from far less. Cost: n**2 memory and time per Lanczos step; with
     `n_components` n m instead.
 
     References
