@@ -203,11 +203,13 @@ class MISVM(KernelBagSVM):
         start = self._solve(wide, self._rows(layout, added))
         yield (layout.witnesses(start.scores),)
 
-    def _with_input_means(self, X, space, layout):
+    def _input_means(self, X, layout):
         if X.is_sparse:
-            means = layout.means(X.n_instances) @ X.data
-        else:
-            means = segment_mean(X.data[layout.positive], layout.positive_offsets)
+            return layout.means(X.n_instances) @ X.data
+        return segment_mean(X.data[layout.positive], layout.positive_offsets)
+
+    def _with_input_means(self, X, space, layout):
+        means = self._input_means(X, layout)
         if isinstance(space, BasisSpace):
             return space.with_coordinates(self.basis_.transform(means))
         options = self._kernel_options()

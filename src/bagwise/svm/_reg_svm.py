@@ -1,0 +1,223 @@
+"""reg-SVM: a bag's own score, tied to the scores of its instances."""
+
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise._compat import Interval, StrOptions
+from bagwise.bags.segments import bag_matrix, segment_argmax, segment_sum
+from bagwise.kernels._instance import instance_kernel, row_blocks
+from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM
+from bagwise.svm._solvers import Rows
+
+
+class RegSVM(KernelBagSVM):
+    r"""Regularise towards agreement of bag and instance scores: reg-SVM.
+
+    A bag is a point :math:`\phi(B_i)` of the space of the instances, so that one
+    function scores both:
+
+    .. math::
+        \min_{f, b} \; \tfrac12 \|f\|^2
+            + C \sum_i w_i \big(1 - y_i (f(B_i) + b)\big)_+
+            + C \lambda \sum_i w_i \big|f(B_i) - \max_j f(x_{ij})\big|
+
+    ([1]_, Eq. (10)) where :math:`C` is `C`, :math:`\lambda` is `consistency`,
+    :math:`w_i` the weight of a bag and :math:`y_i = \pm 1` its label. The concave half
+    of the last term keeps the maximiser of the step before, which makes every step
+    convex; the rows of a bag share its slack.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss.
+    consistency : float, default=1.0
+        :math:`\lambda`: weight of the disagreement, relative to the loss.
+    normalization : {"feature_space", "average"}, default="feature_space"
+        Whether :math:`\phi(B)` is the sum of the instances divided by its norm, or
+        their mean.
+    kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
+        Instance kernel.
+    gamma : {"scale", "auto", "median"} or float, default="scale"
+        Kernel width.
+    degree, coef0 : float, default=3 and 1.0
+        Of the polynomial kernel.
+    n_components : int, default=None
+        Size of a Nystroem basis; None takes the exact kernel.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    max_iter : int, default=100
+        Cap on the convex steps.
+    tol : float, default=1e-4
+        Tolerance of the convex steps, on the optimality conditions.
+    random_state : int, RandomState or None, default=None
+        The Nystroem basis.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Bag labels.
+    witnesses_ : ndarray of shape (n_bags,)
+        Row, in the stacked training instances, of each bag's highest score.
+    intercept_ : float
+        :math:`b`.
+    coef_ : ndarray
+        Weights of the features (linear kernel) or of the Nystroem basis.
+    support_vectors_, dual_coef_ : ndarray
+        The expansion of :math:`f` (exact kernels other than linear).
+    objective_, objective_path_ : float, ndarray
+        Objective at the end and after each step; it does not increase.
+    duality_gap_ : float
+        Of the last convex step.
+    n_iter_ : int
+        Number of convex steps.
+
+    Notes
+    -----
+    Differs from [1]_: `C` is the weight of one bag, not divided by the number of bags.
+    The score of a bag is :math:`f(B) + b`, that of an instance :math:`f(x) + b`. A step
+    has n_instances + 2 n_bags rows. Exact kernels cost
+    O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
+    O(n_instances * r) memory and O(n_instances * r**2) time a step.
+
+    References
+    ----------
+    .. [1] Cheung, P.-M., Kwok, J. T., "A regularization framework for
+       multiple-instance learning", ICML, 2006. :doi:`10.1145/1143844.1143869`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.svm import RegSVM
+    >>> X = [[[0.0], [3.0]], [[3.2]], [[0.1], [-0.4]], [[0.3]]]
+    >>> model = RegSVM(C=10).fit([np.array(b) for b in X], [1, 1, 0, 0])
+    >>> model.predict([np.array([[0.1], [2.9]]), np.array([[0.2]])])
+    array([1, 0])
+    """
+
+    _parameter_constraints: dict = {
+        **KERNEL_CONSTRAINTS,
+        "consistency": [Interval(Real, 0, None, closed="neither")],
+        "normalization": [StrOptions({"feature_space", "average"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        consistency=1.0,
+        normalization="feature_space",
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1.0,
+        n_components=None,
+        class_weight=None,
+        max_iter=100,
+        tol=1e-4,
+        random_state=None,
+    ):
+        self.C = C
+        self.consistency = consistency
+        self.normalization = normalization
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _fit_binary(self, X, t, bag_weight):
+        n = X.n_instances
+        space = self._make_space(X)
+        bags = sp.csr_array(bag_matrix(X.offsets))
+        bags = sp.diags_array(1.0 / self._bag_norms(X)) @ bags
+        wide = space.with_combinations(sp.csr_array(bags))
+
+        def solve(state):
+            return wide.solve(self._rows(X, t, bag_weight, state[0]), self.tol)
+
+        def choose(solution):
+            return (segment_argmax(solution.scores[:n], X.offsets),)
+
+        # Without the concave half the first step is a relaxation of the problem.
+        start = wide.solve(self._rows(X, t, bag_weight, None), self.tol)
+        path = self._alternate(solve, choose, choose(start))
+        self._record(path)
+        self.witnesses_ = path.state[0]
+        self._store(X, wide, path.solution, bags)
+
+    def _rows(self, X, t, bag_weight, witnesses):
+        """Rows of the bags, then for each bag its rows of disagreement."""
+        n, n_bags = X.n_instances, len(X)
+        bag_points = n + np.arange(n_bags)
+        # f(B_i) - f(x_ij) >= -d_i for all j, and f(x_i witness) - f(B_i) >= -d_i.
+        plus, minus = bag_points[X.bag_index], np.arange(n)
+        group = X.bag_index
+        if witnesses is not None:
+            order = np.argsort(np.r_[group, np.arange(n_bags)], kind="stable")
+            plus = np.r_[plus, witnesses][order]
+            minus = np.r_[minus, bag_points][order]
+            group = np.r_[group, np.arange(n_bags)][order]
+        count = len(plus)
+        rows = np.arange(count)
+        bag_rows = sp.csr_array(
+            (np.ones(n_bags), (np.arange(n_bags), bag_points)),
+            shape=(n_bags, n + n_bags),
+        )
+        differences = sp.csr_array(
+            (
+                np.r_[np.ones(count), -np.ones(count)],
+                (np.r_[rows, rows], np.r_[plus, minus]),
+            ),
+            shape=(count, n + n_bags),
+        )
+        cap = self.C * bag_weight
+        return Rows(
+            sp.csr_array(sp.vstack([bag_rows, differences])),
+            np.r_[t, np.ones(count)],
+            np.r_[np.ones(n_bags), np.zeros(count)],
+            np.r_[cap, self.consistency * cap],
+            np.r_[np.arange(n_bags), n_bags + group],
+            np.r_[t, np.zeros(count)],
+        )
+
+    def _bag_norms(self, X):
+        """What the sum of a bag's instances is divided by."""
+        if self.normalization == "average":
+            return X.sizes.astype(np.float64)
+        if hasattr(self, "basis_") or self.kernel == "linear":
+            total = _bag_sums(X, getattr(self, "basis_", None))
+            squared = np.asarray((total * total).sum(axis=1)).ravel()
+        else:
+            squared = np.array([self._kernel_total(bag) for bag in X])
+        # A bag whose instances cancel is the origin, with whatever divisor.
+        scale = np.sqrt(np.maximum(squared, 0.0))
+        return np.where(scale > 1e-10 * X.sizes, scale, X.sizes)
+
+    def _kernel_total(self, bag):
+        options = self._kernel_options()
+        return sum(
+            instance_kernel(bag[rows], bag, **options).sum()
+            for rows in row_blocks(bag.shape[0], 16.0 * bag.shape[0])
+        )
+
+    def _score_bags(self, X):
+        values = self._score_instances(X) - self.intercept_
+        return segment_sum(values, X.offsets) / self._bag_norms(X) + self.intercept_
+
+
+def _bag_sums(X, basis):
+    """Sum of the (mapped) instances of each bag, in blocks of bags."""
+    if basis is None:
+        return bag_matrix(X.offsets) @ X.data
+    parts = [
+        bag_matrix(chunk.offsets) @ basis.transform(chunk.data)
+        for chunk in X.iter_chunks(8192)
+    ]
+    return np.vstack(parts)
