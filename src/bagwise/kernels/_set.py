@@ -195,43 +195,23 @@ def inverse_norms(
 def set_features(X: Bags, basis: KernelBasis, normalization: str | None) -> Array:
     """Map each bag to the normalised sum of its instances in a reduced basis.
 
-    Inner products of these rows are the set kernel of the basis. Cost
-    ``O(n_instances * rank)``, a block of instances in memory at a time.
+    Inner products of these rows are the set kernel, with the kernel of the basis in
+    the sums and that of the instances in :math:`N_B`: what lies outside of the basis
+    makes a row shorter, as it should. Cost ``O(n_instances * rank)`` and that of the
+    norms, a block of instances in memory at a time.
     """
-    totals, lengths = _basis_totals(X, basis)
-    totals *= _basis_scale(X, totals, lengths, normalization)[:, None]
+    totals = np.zeros((X.n_bags, basis.rank))
+    sums = bag_matrix(X.offsets)
+    for block in row_blocks(X.n_instances, 8.0 * 4 * (basis.rank + X.n_features)):
+        totals += sums[:, block] @ basis.transform(X.data[block])
+    totals *= bag_scales(X, basis, normalization)[:, None]
     return totals
 
 
 def bag_scales(X: Bags, basis: KernelBasis, normalization: str | None) -> Array:
-    """Return 1 / N_B of each bag in a reduced basis."""
-    if normalization != "feature":
-        return np.ones(X.n_bags) if normalization is None else 1.0 / X.sizes
-    return _basis_scale(X, *_basis_totals(X, basis), normalization)
-
-
-def _basis_totals(X: Bags, basis: KernelBasis) -> tuple[Array, Array]:
-    """Sum the images of the instances of each bag, and their lengths."""
-    totals = np.zeros((X.n_bags, basis.rank))
-    lengths = np.zeros(X.n_bags)
-    blocks = row_blocks(X.n_instances, 8.0 * 4 * (basis.rank + X.n_features))
-    sums = bag_matrix(X.offsets)
-    for block in blocks:
-        Z = basis.transform(X.data[block])
-        part = sums[:, block]
-        totals += part @ Z
-        lengths += part @ np.sqrt(row_norms(Z, squared=True))
-    return totals, lengths
-
-
-def _basis_scale(
-    X: Bags, totals: Array, lengths: Array, normalization: str | None
-) -> Array:
-    if normalization is None:
-        return np.ones(X.n_bags)
-    if normalization == "average":
-        return 1.0 / X.sizes
-    return _inverse_root(row_norms(totals, squared=True), lengths**2)
+    """Return 1 / N_B of each bag for the kernel that a basis stands for."""
+    params = {k: v for k, v in basis.params.items() if k != "n_features"}
+    return inverse_norms(stack_of(X), params, normalization)
 
 
 def _inverse_root(squared: Array, bound: Array) -> Array:
