@@ -1,6 +1,10 @@
 """Kernels between bags, and the instance kernels and bases they stand on."""
 
 from bagwise.kernels._basis import KernelBasis, fit_basis
+from bagwise.kernels._box import BoxKernelReport, box_kernel, raw_box_kernel
+from bagwise.kernels._box_exact import count_common_boxes
+from bagwise.kernels._box_features import RandomBoxFeatures
+from bagwise.kernels._box_grid import BoxGrid
 from bagwise.kernels._emd import emd_distances, emd_kernel
 from bagwise.kernels._graph import graph_kernel
 from bagwise.kernels._hausdorff import hausdorff
@@ -18,9 +22,14 @@ from bagwise.kernels._statistics import statistics_kernel
 
 __all__ = [
     "BAG_KERNELS",
+    "BoxGrid",
+    "BoxKernelReport",
     "INSTANCE_KERNELS",
     "KernelBasis",
+    "RandomBoxFeatures",
     "bag_kernel",
+    "box_kernel",
+    "count_common_boxes",
     "emd_distances",
     "emd_kernel",
     "fit_basis",
@@ -29,6 +38,7 @@ __all__ = [
     "instance_kernel",
     "mi_graph_kernel",
     "ppmm_kernel",
+    "raw_box_kernel",
     "resolve_gamma",
     "set_kernel",
     "squared_distances",

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
+from bagwise.kernels._box import raw_box_kernel, resolve_box
 from bagwise.kernels._emd import emd_kernel, fit_emd
 from bagwise.kernels._graph import graph_kernel, resolve_graph
 from bagwise.kernels._mi_graph import mi_graph_kernel, resolve_mi_graph
@@ -26,6 +27,7 @@ BAG_KERNELS: dict[str, BagKernel] = {
     "mi_graph": mi_graph_kernel,
     "emd": emd_kernel,
     "ppmm": ppmm_kernel,
+    "box": raw_box_kernel,
 }
 
 # What a kernel must remember of the training bags (widths, a mixture, a grid), as
@@ -36,6 +38,7 @@ KERNEL_RESOLVERS: dict[str, Callable[..., dict[str, Any]]] = {
     "graph": resolve_graph,
     "mi_graph": resolve_mi_graph,
     "ppmm": resolve_ppmm,
+    "box": resolve_box,
 }
 
 

@@ -1,6 +1,7 @@
 """Support vector machines for bags."""
 
 from bagwise.svm._bag_svc import BagSVC
+from bagwise.svm._box_svc import BoxKernelSVC, transductive_box_svc
 from bagwise.svm._kisvm import KISVM
 from bagwise.svm._mi_svm_instance import MiSVM
 from bagwise.svm._mica import MICA
@@ -13,6 +14,7 @@ from bagwise.svm._sparse_mil import SBMIL, SMIL, STMIL
 
 __all__ = [
     "BagSVC",
+    "BoxKernelSVC",
     "KISVM",
     "MICA",
     "MIODM",
@@ -24,4 +26,5 @@ __all__ = [
     "SBMIL",
     "SMIL",
     "STMIL",
+    "transductive_box_svc",
 ]
