@@ -106,7 +106,7 @@ def tree_count(P, Q, same, top, log_max, budget):
 
 @njit(cache=True, nogil=True)
 def _gaps(mark):
-    """Number of intervals without a marked value: the sum of g (g + 1) / 2 over gaps."""
+    """Intervals without a marked value: the sum of g (g + 1) / 2 over gaps."""
     total = 0.0
     gap = 0.0
     for v in range(mark.shape[0]):

@@ -463,8 +463,8 @@ def _warn_dominant(logs: Array) -> None:
     if typical > np.log(1e3):
         warnings.warn(
             "the diagonal of the box-counting kernel dominates: two bags typically "
-            f"share 1e{-typical / np.log(10):.0f} of the boxes of one. A support vector "
-            "machine learns nothing from such a matrix; use "
+            f"share 1e{-typical / np.log(10):.0f} of the boxes of one. A support "
+            "vector machine learns nothing from such a matrix; use "
             "bagwise.svm.BoxKernelSVC, or a coarser grid.",
             UserWarning,
             stacklevel=3,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -94,7 +94,7 @@ def _union(points: Iterable[Point], top: Point) -> int:
 def _avoider(order: list[Point], top: Point) -> Any:
     """Return N(A, first i points), remembering what it has counted."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def avoiding(box: Box, i: int) -> int:
         low, high = box
         for r in order[:i]:

@@ -59,7 +59,7 @@ class PairCounts(NamedTuple):
 
 
 def _frozen(array):
-    """Read-only and contiguous: workers get memory maps, one compilation serves both."""
+    """Read-only, as workers get memory maps: one compilation serves both."""
     array = np.ascontiguousarray(np.asarray(array))
     array.setflags(write=False)
     return array

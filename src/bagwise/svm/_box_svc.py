@@ -39,8 +39,8 @@ class BoxKernelSVC(BagClassifierMixin, BaseBagEstimator):
     C : float, default=10.0
         Weight of the loss. With the mean diagonal at 1, C=1 is what SVM-light takes.
     rho : float or "auto", default="auto"
-        Power of the counts. "auto" is 1/50, the choice of [1]_ for counts that differ by
-        50 orders of magnitude, or 1 over the median of :math:`-\log` of the normalised
+        Power of the counts. "auto" is 1/50, the choice of [1]_ for counts that differ
+        by 50 orders of magnitude, or 1 over the median of :math:`-\log` of the normalised
         off-diagonal counts where that is larger (data of low contrast).
     normalize : bool, default=True
         Cosine normalisation of the counts.
