@@ -139,7 +139,9 @@ def available() -> dict[str, Bunch]:
 
 
 def _lookup(name: str) -> DatasetInfo:
-    info = REGISTRY.get(str(name).lower())
+    wanted = str(name).lower()
+    files = {info.file.lower(): info for info in REGISTRY.values() if info.file}
+    info = REGISTRY.get(wanted, files.get(wanted))
     if info is None:
         raise ValueError(
             f"There is no data set {name!r}. Known: {', '.join(REGISTRY)}."
