@@ -157,7 +157,7 @@ def load_digit_bags(
 
 def _check_digits(positive: Any) -> list[int]:
     values = [positive] if isinstance(positive, Integral) else list(positive)
-    known = all(isinstance(v, Integral) and 0 <= v <= 9 for v in values)
+    known = all(isinstance(v, Integral) and int(v) in range(10) for v in values)
     if not known or not 1 <= len(set(values)) <= 9:
         raise ValueError(
             f"positive must be one to nine different digits from 0 to 9, got "
