@@ -15,13 +15,19 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from bagwise.compose import OnInstances
 from bagwise.datasets import make_bags
-from bagwise.testing import BATTERY, EXPECTED_FAILURES, all_estimators, rows_as_bags
+from bagwise.testing import (
+    BATTERY,
+    EXPECTED_FAILURES,
+    all_estimators,
+    make_instance,
+    rows_as_bags,
+)
 
 ESTIMATORS = all_estimators()
 BAG_ESTIMATORS = [
     pytest.param(cls, id=name)
     for name, cls in ESTIMATORS
-    if not get_tags(cls()).input_tags.two_d_array
+    if not get_tags(make_instance(cls)).input_tags.two_d_array
 ]
 
 
@@ -29,8 +35,8 @@ def scikit_learn_checks():
     """Every check of scikit-learn, on the adapter for those that take bags only."""
     seen = Counter()
     for name, cls in ESTIMATORS:
-        takes_rows = get_tags(cls()).input_tags.two_d_array
-        subject = cls() if takes_rows else rows_as_bags(cls)()
+        takes_rows = get_tags(make_instance(cls)).input_tags.two_d_array
+        subject = make_instance(cls if takes_rows else rows_as_bags(cls))
         expected = EXPECTED_FAILURES.get(name, {})
         for estimator, check in estimator_checks_generator(subject):
             title = getattr(check, "func", check).__name__
@@ -50,16 +56,16 @@ def test_scikit_learn_battery(estimator, check):
 @pytest.mark.parametrize("check", BATTERY, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("cls", BAG_ESTIMATORS)
 def test_bag_battery(cls, check):
-    check(cls())
+    check(make_instance(cls))
 
 
 @pytest.mark.parametrize("cls", BAG_ESTIMATORS)
 def test_composition(cls):
     X, y = make_bags(24, n_features=4, bag_size=(2, 4), random_state=3)
-    if not is_classifier(cls()):
-        final = make_pipeline(cls(), _last_step(cls, X, y))
+    if not is_classifier(make_instance(cls)):
+        final = make_pipeline(make_instance(cls), _last_step(cls, X, y))
     else:
-        final = cls()
+        final = make_instance(cls)
     model = make_pipeline(OnInstances(), final)
     search = GridSearchCV(clone(model), {"oninstances": [OnInstances()]}, cv=2)
     scores = cross_val_score(search, X, y, cv=2)
@@ -74,7 +80,7 @@ def _last_step(cls, X, y):
     from bagwise.bags import Bags
     from bagwise.compose import SimpleMI
 
-    made = cls().fit(X, y).transform(X)
+    made = make_instance(cls).fit(X, y).transform(X)
     return SimpleMI() if isinstance(made, Bags) else LogisticRegression()
 
 

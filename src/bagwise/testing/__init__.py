@@ -2,6 +2,7 @@
 
 from bagwise.testing._battery import BATTERY, check_bag_estimator
 from bagwise.testing._expected import EXPECTED_FAILURES
+from bagwise.testing._instances import make_instance
 from bagwise.testing._registry import all_estimators
 from bagwise.testing._rows_as_bags import rows_as_bags
 
@@ -10,5 +11,6 @@ __all__ = [
     "EXPECTED_FAILURES",
     "all_estimators",
     "check_bag_estimator",
+    "make_instance",
     "rows_as_bags",
 ]

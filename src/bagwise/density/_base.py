@@ -1,0 +1,119 @@
+"""What the density methods share: starts, descent, and prediction."""
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise._base import WeightedBagClassifier
+from bagwise._compat import Interval, StrOptions
+from bagwise.bags.segments import segment_min
+from bagwise.density._objective import log_one_minus_exp
+from bagwise.kernels._instance import row_blocks, squared_distances
+
+# Isotropic scales tried for every candidate, relative to the median distance.
+_SCALES = 2.0 ** np.arange(-3, 4)
+
+DENSITY_CONSTRAINTS: dict = {
+    "starts": [StrOptions({"screened", "all"})],
+    "n_starts": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "threshold": [StrOptions({"natural", "train", "cv"})],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
+}
+
+
+def screened_starts(X, positive, weight, n_starts):
+    """Choose promising starts (h, s) among the instances of positive bags.
+
+    One matrix of distances gives the max-density of every positive instance at every
+    isotropic scale c at once, since distances are linear in c^2. The best ones, each at
+    its best scale, are the starts; copies of a point count once.
+
+    Returns
+    -------
+    list of ndarray of shape (2 * n_features,)
+        The starts, the most promising first.
+    """
+    rows = np.flatnonzero(positive[X.bag_index])
+    nearest = np.empty((len(rows), len(X)))
+    for part in row_blocks(len(rows), 24.0 * X.n_instances):
+        D = squared_distances(X.data[rows[part]], X.data)
+        nearest[part] = segment_min(D.T, X.offsets).T
+    middle = float(np.median(nearest))
+    if middle <= 0:
+        middle = float(nearest.mean()) or 1.0
+    values = np.empty((len(_SCALES), len(rows)))
+    for k, c2 in enumerate(_SCALES / middle):
+        d = np.maximum(c2 * nearest, 1e-10)
+        values[k] = d[:, positive] @ weight[positive]
+        values[k] -= log_one_minus_exp(d[:, ~positive]) @ weight[~positive]
+    best = values.argmin(axis=0)
+    # Ties (copies of a point, rounding) are broken by the distances, not the order.
+    order = np.lexsort((rows, values.min(axis=0)))
+    starts, seen = [], set()
+    for i in order:
+        point = X.data[rows[i]]
+        point = point.toarray().ravel() if X.is_sparse else np.asarray(point)
+        if point.tobytes() in seen:
+            continue
+        seen.add(point.tobytes())
+        c = np.sqrt(_SCALES[best[i]] / middle)
+        starts.append(np.concatenate([point, np.full(X.n_features, c)]).astype(float))
+        if len(starts) == n_starts:
+            break
+    return starts
+
+
+def descend(objective, theta, max_iter):
+    """Minimise from `theta` by L-BFGS; the result is never worse than the start."""
+    return minimize(
+        objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iter}
+    )
+
+
+class DensityClassifier(WeightedBagClassifier):
+    """Base of the methods that look for a concept point."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _make_starts(self, X, positive, weight):
+        n_starts = self.n_starts if self.starts == "screened" else X.n_instances
+        return screened_starts(X, positive, weight, n_starts)
+
+    def _store(self, theta, mean, value, path, n_iter, converged):
+        point, scale = np.split(theta, 2)
+        self.concept_ = point + mean
+        self.scale_ = scale**2  # the sign of s is arbitrary
+        self.objective_ = float(value)
+        self.objective_path_ = np.asarray(path)
+        self.n_iter_ = n_iter
+        if not converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped at max_iter={self.max_iter} before the "
+                "density stopped to rise. Increase max_iter, or scale the features.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _centred(self, X):
+        """Subtract the mean of dense data: distances keep their digits."""
+        if X.is_sparse:
+            return X, 0.0
+        mean = X.data.mean(axis=0, dtype=np.float64)
+        return X.with_data(X.data - mean), mean
+
+    def _score_instances(self, X):
+        # log p + log 2: the natural cut is probability one half.
+        h, s2 = self.concept_, self.scale_
+        if X.is_sparse:
+            square = X.data.multiply(X.data) @ s2
+            d = square - 2.0 * (X.data @ (s2 * h)) + s2 @ (h * h)
+        else:
+            d = (X.data - h) ** 2 @ s2
+        return np.log(2.0) - np.maximum(d, 0.0)

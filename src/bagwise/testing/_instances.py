@@ -1,0 +1,13 @@
+"""Unfitted estimators for the batteries: defaults, except where those take long."""
+
+# Parameters that make a fit cheap without changing what is computed. A class that is not
+# listed is tested with its defaults.
+CHEAP = {
+    "DiverseDensity": {"n_starts": 2},
+    "EMDD": {"n_starts": 2},
+}
+
+
+def make_instance(cls):
+    """Return an unfitted estimator of `cls` that is quick enough to test often."""
+    return cls(**CHEAP.get(cls.__name__.removeprefix("RowsAsBags"), {}))

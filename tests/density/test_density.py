@@ -1,0 +1,158 @@
+"""Diverse density against products of probabilities and finite differences."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import approx_fprime
+
+from bagwise import Bags
+from bagwise.datasets import make_bags
+from bagwise.density import EMDD, DiverseDensity
+from bagwise.density._base import descend, screened_starts
+from bagwise.density._objective import DensityObjective, log_one_minus_exp
+
+
+def problem(seed=0, sizes=(3, 2, 4, 1, 3, 2), width=3):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    data = rng.normal(size=(offsets[-1], width))
+    positive = np.array([True, False] * (len(sizes) // 2))
+    weight = rng.uniform(0.5, 2.0, size=len(sizes))
+    theta = rng.uniform(0.3, 1.2, size=2 * width)
+    return data, offsets, positive, weight, theta
+
+
+def brute_force(data, offsets, positive, weight, theta, mode):
+    """Products of probabilities, as the definition has them."""
+    h, s = np.split(theta, 2)
+    total = 0.0
+    for i in range(len(positive)):
+        bag = data[offsets[i] : offsets[i + 1]]
+        p = np.exp(-((s * (bag - h)) ** 2).sum(axis=1))
+        pr = p.max() if mode == "max" else 1 - np.prod(1 - p)
+        total -= weight[i] * np.log(pr if positive[i] else 1 - pr)
+    return total
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("mode", ["noisy_or", "max"])
+def test_value_and_gradient(mode, sparse):
+    data, offsets, positive, weight, theta = problem()
+    objective = DensityObjective(
+        sp.csr_matrix(data) if sparse else data, offsets, positive, weight, mode
+    )
+    value, gradient = objective(theta)
+    expected = brute_force(data, offsets, positive, weight, theta, mode)
+    assert value == pytest.approx(expected, rel=1e-12)
+    steps = 1e-5 * np.eye(len(theta))
+    central = [
+        (objective(theta + e)[0] - objective(theta - e)[0]) / 2e-5 for e in steps
+    ]
+    np.testing.assert_allclose(gradient, central, rtol=1e-6, atol=1e-8)
+    forward = approx_fprime(theta, lambda v: objective(v)[0], 1e-7)
+    np.testing.assert_allclose(gradient, forward, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["noisy_or", "max"])
+def test_finite_from_tiny_to_huge_scales(mode):
+    data, offsets, positive, weight, theta = problem()
+    objective = DensityObjective(data, offsets, positive, weight, mode)
+    for size in 10.0 ** np.arange(-8, 7):
+        value, gradient = objective(np.concatenate([theta[:3], np.full(3, size)]))
+        assert np.isfinite(value)
+        assert np.isfinite(gradient).all()
+    # Far from everything, the gradient still points somewhere.
+    far = np.concatenate([theta[:3], np.full(3, 30.0)])
+    assert np.abs(objective(far)[1][:3]).max() > 1.0
+
+
+def test_log_one_minus_exp():
+    d = np.array([1e-10, 1e-3, 0.5, 0.7, 1.0, 5.0, 40.0])
+    np.testing.assert_allclose(
+        log_one_minus_exp(d), np.log(-np.expm1(-d)), rtol=1e-12, atol=1e-17
+    )
+
+
+def test_bags_of_one_make_both_models_equal():
+    data, *_, theta = problem(sizes=(1,) * 8)
+    offsets = np.arange(9)
+    positive, weight = np.arange(8) % 2 == 0, np.ones(8)
+    a = DensityObjective(data, offsets, positive, weight, "noisy_or")(theta)
+    b = DensityObjective(data, offsets, positive, weight, "max")(theta)
+    assert a[0] == pytest.approx(b[0], rel=1e-12)
+    np.testing.assert_allclose(a[1], b[1], rtol=1e-9)
+
+
+def test_shift_and_scale_invariance():
+    data, offsets, positive, weight, theta = problem()
+    h, s = np.split(theta, 2)
+    base = DensityObjective(data, offsets, positive, weight, "noisy_or")(theta)[0]
+    moved = DensityObjective(data + 2.5, offsets, positive, weight, "noisy_or")
+    assert moved(np.concatenate([h + 2.5, s]))[0] == pytest.approx(base)
+    scaled = DensityObjective(data * 4.0, offsets, positive, weight, "noisy_or")
+    assert scaled(np.concatenate([4.0 * h, s / 4.0]))[0] == pytest.approx(base)
+
+
+def test_screening_values_are_the_max_density():
+    X, y = make_bags(12, n_features=3, random_state=1)
+    positive, weight = y == 1, np.ones(len(y))
+    objective = DensityObjective(X.data, X.offsets, positive, weight, "max")
+    starts = screened_starts(X, positive, weight, X.n_instances)
+    values = [objective(s)[0] for s in starts]
+    assert (np.diff(values) >= -1e-9).all()
+    assert len(starts) == X.sizes[positive].sum()
+    for start in starts[:5]:
+        assert descend(objective, start, 50).fun <= objective(start)[0]
+    doubled = Bags.from_list([np.repeat(b, 2, axis=0) for b in X])
+    again = screened_starts(doubled, positive, weight, 5)
+    np.testing.assert_allclose(again, starts[:5])
+
+
+def test_screened_starts_reach_the_optimum_of_all():
+    X, y = make_bags(16, n_features=3, bag_size=(2, 4), random_state=2)
+    few = DiverseDensity(n_starts=15).fit(X, y)
+    every = DiverseDensity(starts="all").fit(X, y)
+    assert every.n_starts_ == X.sizes[y == 1].sum()
+    assert few.objective_ <= every.objective_ * 1.001 + 1e-6
+    assert few.objective_ < len(X) * np.log(2)
+
+
+@pytest.mark.parametrize("model", [DiverseDensity(), DiverseDensity("max"), EMDD()])
+def test_finds_the_concept(model):
+    rng = np.random.default_rng(0)
+    concept = np.array([2.0, -1.0])
+    bags, y = [], np.arange(40) % 2
+    for label in y:
+        bag = rng.uniform(-4, 4, size=(5, 2))
+        near = np.linalg.norm(bag - concept, axis=1) < 1.5
+        bag[near] = [-3.0, 3.0]
+        if label:
+            bag[rng.integers(5)] = concept + 0.1 * rng.normal(size=2)
+        bags.append(bag)
+    model.fit(bags, y)
+    np.testing.assert_allclose(model.concept_, concept, atol=0.3)
+    assert model.score(bags, y) == 1.0
+    h, s2 = model.concept_, model.scale_
+    expected = np.log(2) - ((bags[0] - h) ** 2 @ s2) - model.threshold_
+    np.testing.assert_allclose(model.instance_scores(bags)[0], expected)
+
+
+def test_emdd_keeps_the_best_of_the_whole_objective():
+    X, y = make_bags(30, n_features=4, random_state=3)
+    model = EMDD().fit(X, y)
+    centred = X.data - X.data.mean(axis=0)
+    positive, weight = y == 1, np.ones(len(y))
+    whole = DensityObjective(centred, X.offsets, positive, weight, "max")
+    theta = np.concatenate([model.concept_ - X.data.mean(axis=0), model.scale_**0.5])
+    assert whole(theta)[0] == pytest.approx(model.objective_, rel=1e-9)
+    starts = screened_starts(X.with_data(centred), positive, weight, 20)
+    for start, reached in zip(starts, model.objective_path_, strict=True):
+        assert reached <= whole(start)[0] + 1e-9
+
+
+def test_emdd_on_bags_of_one_is_max_density():
+    X, y = make_bags(20, n_features=3, random_state=4)
+    alone = Bags(X.data[X.offsets[:-1]], np.arange(len(X) + 1))
+    em = EMDD(m_steps=1000).fit(alone, y)
+    dd = DiverseDensity("max", n_starts=20).fit(alone, y)
+    assert em.objective_ == pytest.approx(dd.objective_, rel=1e-3, abs=1e-3)
