@@ -2,16 +2,12 @@
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from bagwise._base import BagClassifierMixin, BaseBagEstimator
-from bagwise._compat import HasMethods, StrOptions, _check_sample_weight, _fit_context
-from bagwise.bags import Bags, Ragged
+from bagwise._compat import HasMethods, StrOptions
 from bagwise.bags.segments import bag_matrix, segment_max, segment_mean, segment_min
+from bagwise.compose._embedded import EmbeddedClassifier
 
 POOLINGS = ("mean", "max", "min", "minmax", "midpoint", "mean+std")
 
@@ -80,15 +76,7 @@ def _columns(*parts):
     return np.hstack(parts)
 
 
-def _base_has(name):
-    def check(self):
-        base = getattr(self, "estimator_", self.estimator)
-        return hasattr(SVC() if base is None else base, name)
-
-    return check
-
-
-class SimpleMI(BagClassifierMixin, BaseBagEstimator):
+class SimpleMI(EmbeddedClassifier):
     r"""Classify the average, or another summary, of each bag.
 
     A bag :math:`B` becomes one vector, by default
@@ -148,117 +136,12 @@ class SimpleMI(BagClassifierMixin, BaseBagEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        base = SVC() if self.estimator is None else self.estimator
-        tags.input_tags.sparse = get_tags(base).input_tags.sparse
+        tags.input_tags.sparse = get_tags(self._base_estimator()).input_tags.sparse
         tags.input_tags.duplicate_invariant = None if callable(self.pooling) else True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None):
-        """Fit the classifier on one vector per bag.
+    def _default_estimator(self, sparse):
+        return LinearSVC() if sparse else SVC(C=10.0)
 
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The training bags.
-        y : array-like of shape (n_bags,)
-            One label per bag.
-        sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag, when the classifier takes weights.
-
-        Returns
-        -------
-        self
-        """
-        X, y = self._check_bags(X, y, reset=True)
-        self._encode_labels(y)
-        base = self.estimator
-        if base is None:
-            base = LinearSVC() if X.is_sparse else SVC(C=10.0)
-        weights = {}
-        if sample_weight is not None:
-            if not has_fit_parameter(base, "sample_weight"):
-                raise ValueError(f"{type(base).__name__} does not take sample_weight.")
-            weights["sample_weight"] = _check_sample_weight(sample_weight, X)
-        self.estimator_ = clone(base).fit(pool(X, self.pooling), y, **weights)
-        return self
-
-    def predict(self, X):
-        """Predict the label of each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            One label per bag.
-        """
-        rows = self._pooled(X)
-        return self.estimator_.predict(rows)
-
-    def decision_function(self, X):
-        """Return the score of each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The classifier's decision values; its probabilities (for two classes:
-            minus one half) when it has none.
-        """
-        rows = self._pooled(X)
-        return _decide(self.estimator_, rows)
-
-    @available_if(_base_has("predict_proba"))
-    def predict_proba(self, X):
-        """Return the probability of each class for each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            The classifier's probabilities.
-        """
-        rows = self._pooled(X)
-        return self.estimator_.predict_proba(rows)
-
-    def instance_scores(self, X):
-        """Score every instance as a bag of its own.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        Ragged
-            One score per instance, or one row with a column per class.
-        """
-        check_is_fitted(self)
-        X = self._check_bags(X, reset=False)
-        alone = Bags(X.data, np.arange(X.n_instances + 1))
-        scores = _decide(self.estimator_, pool(alone, self.pooling))
-        return Ragged(scores, X.offsets)
-
-    def _pooled(self, X):
-        check_is_fitted(self)
-        return pool(self._check_bags(X, reset=False), self.pooling)
-
-
-def _decide(estimator, rows):
-    if hasattr(estimator, "decision_function"):
-        return estimator.decision_function(rows)
-    probability = estimator.predict_proba(rows)
-    return probability[:, 1] - 0.5 if probability.shape[1] == 2 else probability
+    def _rows(self, X):
+        return pool(X, self.pooling)

@@ -1,7 +1,7 @@
 """Unfitted estimators for the batteries: defaults, except where those take long."""
 
-# Parameters that make a fit cheap without changing what is computed. A class that is not
-# listed is tested with its defaults.
+# Parameters that make a fit cheap without changing what is computed. A class that is
+# not listed is tested with its defaults.
 CHEAP = {
     "DiverseDensity": {"n_starts": 2},
     "EMDD": {"n_starts": 2},

@@ -1,0 +1,144 @@
+"""Base of the methods that turn a bag into one row and let a classifier learn rows."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from bagwise._base import BagClassifierMixin, BaseBagEstimator
+from bagwise._compat import _check_sample_weight, _fit_context
+from bagwise.bags import Bags, Ragged
+
+
+def _base_has(name):
+    def check(self):
+        return hasattr(getattr(self, "estimator_", self._base_estimator()), name)
+
+    return check
+
+
+class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
+    """A row per bag, then any scikit-learn classifier.
+
+    Subclasses have a parameter `estimator` and write `_rows(X)`, the row of each bag;
+    `_fit_rows(X, y, weight)` where the rows have to be learned first; and
+    `_default_estimator(sparse)`.
+    """
+
+    def _base_estimator(self, sparse=False):
+        # Not `estimator or default`: an unfitted ensemble has no length.
+        if self.estimator is not None:
+            return self.estimator
+        return self._default_estimator(sparse)
+
+    def _fit_rows(self, X, y, weight):
+        return self._rows(X)
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the classifier on one row per bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : array-like of shape (n_bags,)
+            One label per bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag, when the classifier takes weights.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._check_bags(X, y, reset=True)
+        self._encode_labels(y)
+        base = self._base_estimator(X.is_sparse)
+        options, weight = {}, np.ones(len(X))
+        if sample_weight is not None:
+            if not has_fit_parameter(base, "sample_weight"):
+                raise ValueError(f"{type(base).__name__} does not take sample_weight.")
+            weight = _check_sample_weight(sample_weight, X)
+            options["sample_weight"] = weight
+        rows = self._fit_rows(X, y, weight)
+        self.estimator_ = clone(base).fit(rows, y, **options)
+        return self
+
+    def predict(self, X):
+        """Predict the label of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            One label per bag.
+        """
+        rows = self._checked_rows(X)
+        return self.estimator_.predict(rows)
+
+    def decision_function(self, X):
+        """Return the score of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            The classifier's decision values; its probabilities (for two classes:
+            minus one half) when it has none.
+        """
+        rows = self._checked_rows(X)
+        return _decide(self.estimator_, rows)
+
+    @available_if(_base_has("predict_proba"))
+    def predict_proba(self, X):
+        """Return the probability of each class for each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            The classifier's probabilities.
+        """
+        rows = self._checked_rows(X)
+        return self.estimator_.predict_proba(rows)
+
+    def instance_scores(self, X):
+        """Score every instance as a bag of its own.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One score per instance, or one row with a column per class.
+        """
+        check_is_fitted(self)
+        X = self._check_bags(X, reset=False)
+        alone = Bags(X.data, np.arange(X.n_instances + 1))
+        return Ragged(_decide(self.estimator_, self._rows(alone)), X.offsets)
+
+    def _checked_rows(self, X):
+        check_is_fitted(self)
+        return self._rows(self._check_bags(X, reset=False))
+
+
+def _decide(estimator, rows):
+    if hasattr(estimator, "decision_function"):
+        return estimator.decision_function(rows)
+    probability = estimator.predict_proba(rows)
+    return probability[:, 1] - 0.5 if probability.shape[1] == 2 else probability
