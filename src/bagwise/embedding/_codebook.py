@@ -1,0 +1,75 @@
+"""What the codebook embeddings share: a projection, and the power normalisation."""
+
+import numpy as np
+import scipy.linalg
+from sklearn.cluster import KMeans
+
+
+class EnergyProjection:
+    """Principal axes that hold a share of the variance.
+
+    Parameters
+    ----------
+    data : ndarray of shape (n_instances, n_features)
+        Training instances.
+    energy : float
+        Share of the variance to keep, in (0, 1].
+    """
+
+    def __init__(self, data, energy):
+        self.mean = data.mean(axis=0, dtype=np.float64)
+        centred = data - self.mean
+        n, d = data.shape
+        if n >= d:
+            power, axes = scipy.linalg.eigh(centred.T @ centred / n)
+            power, axes = power[::-1], axes[:, ::-1].T
+        else:
+            _, s, axes = scipy.linalg.svd(centred, full_matrices=False)
+            power = s**2 / n
+        power = np.maximum(power, 0.0)
+        total = power.sum()
+        # Directions of rounding noise would be blown up by whoever whitens them.
+        kept = int((power > 1e-10 * power[0]).sum()) if total > 0 else 1
+        share = np.cumsum(power) / (total or 1.0)
+        kept = max(1, min(kept, int(np.searchsorted(share, energy - 1e-12)) + 1))
+        axes = axes[:kept]
+        largest = np.abs(axes).argmax(axis=1)
+        signs = np.sign(axes[np.arange(kept), largest])
+        self.axes = axes * np.where(signs == 0, 1.0, signs)[:, None]
+        self.variance = float(power[:kept].mean())
+
+    def __call__(self, data):
+        """Project instances."""
+        return (data - self.mean) @ self.axes.T
+
+
+def k_means(data, n_clusters, random_state):
+    """Cluster the rows, with no more clusters than there are distinct rows."""
+    if n_clusters > 1:
+        limit = min(n_clusters, data.shape[0])
+        distinct = _distinct_rows(data, limit)
+        n_clusters = min(limit, distinct)
+    return KMeans(n_clusters, n_init=1, random_state=random_state).fit(data)
+
+
+def _distinct_rows(data, enough):
+    """Count distinct rows, looking no further than needed."""
+    seen = set()
+    for i in range(data.shape[0]):
+        row = data[i]
+        key = row.tobytes() if isinstance(row, np.ndarray) else _sparse_key(row)
+        seen.add(key)
+        if len(seen) >= enough:
+            break
+    return len(seen)
+
+
+def _sparse_key(row):
+    return row.indices.tobytes() + row.data.tobytes()
+
+
+def power_l2(rows):
+    """Signed square root, then unit length; zero rows stay zero."""
+    rows = np.sign(rows) * np.sqrt(np.abs(rows))
+    norm = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0)

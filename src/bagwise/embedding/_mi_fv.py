@@ -1,0 +1,140 @@
+"""miFV: Fisher vectors of bags under a Gaussian mixture."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._base import BagTransformerMixin, BaseBagEstimator
+from bagwise._compat import Interval, _fit_context
+from bagwise.bags.segments import segment_mean
+from bagwise.embedding._codebook import EnergyProjection, power_l2
+
+
+class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):
+    r"""Describe a bag by how it would move a Gaussian mixture.
+
+    A mixture of `n_components` Gaussians with diagonal covariances is fitted to the
+    principal components :math:`z` of the training instances. With posteriors
+    :math:`q_k`, the blocks of a bag are ([1]_, [2]_)
+
+    .. math::
+        \frac{1}{|B| \sqrt{\pi_k}} \sum_{x \in B} q_k \frac{z - \mu_k}{\sigma_k},
+        \qquad
+        \frac{1}{|B| \sqrt{2 \pi_k}} \sum_{x \in B} q_k
+            \Big(\frac{(z - \mu_k)^2}{\sigma_k^2} - 1\Big),
+
+    then the signed square root of every entry, and unit length.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of Gaussians; small values are best.
+    energy : float, default=0.9
+        Share of the variance that the principal components keep. With 1, directions of
+        noise are whitened as well, which costs accuracy.
+    random_state : int or RandomState, default=None
+        Start of the mixture.
+
+    Attributes
+    ----------
+    mixture_ : GaussianMixture
+        The mixture, in principal components.
+    components_ : ndarray of shape (n_kept, n_features)
+        The principal axes.
+
+    Notes
+    -----
+    Differs from [1]_: nothing known. Costs O(n_instances * n_components * n_kept) after
+    one pass for the principal axes: one of the two fastest methods at scale. Follow it
+    with a linear classifier.
+
+    References
+    ----------
+    .. [1] Wei, X.-S., Wu, J. and Zhou, Z.-H., "Scalable algorithms for multi-instance
+       learning", IEEE TNNLS, 2017. :doi:`10.1109/TNNLS.2016.2519102`
+    .. [2] Sanchez, J., Perronnin, F., Mensink, T. and Verbeek, J., "Image
+       classification with the Fisher vector", IJCV, 2013.
+       :doi:`10.1007/s11263-013-0636-x`
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_bags
+    >>> from bagwise.embedding import MiFV
+    >>> X, y = make_bags(random_state=0)
+    >>> MiFV(energy=1.0, random_state=0).fit_transform(X).shape
+    (30, 20)
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "energy": [Interval(Real, 0, 1, closed="right")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, n_components=2, *, energy=0.9, random_state=None):
+        self.n_components = n_components
+        self.energy = energy
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Fit the principal axes and the mixture.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        X = self._check_bags(X, reset=True)
+        self._project = EnergyProjection(X.data, self.energy)
+        self.components_ = self._project.axes
+        Z = self._project(X.data)
+        n_distinct = len(np.unique(Z, axis=0)) if len(Z) <= 1000 else len(Z)
+        # The floor of the variances must follow the units of the data.
+        floor = 1e-4 * self._project.variance or 1e-10
+        self.mixture_ = GaussianMixture(
+            min(self.n_components, n_distinct),
+            covariance_type="diag",
+            reg_covar=floor,
+            max_iter=500,
+            random_state=self.random_state,
+        ).fit(Z)
+        self._n_features_out = 2 * self.mixture_.means_.size
+        return self
+
+    def transform(self, X):
+        """Return the Fisher vector of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, 2 * n_components * n_kept)
+            Rows of unit length.
+        """
+        check_is_fitted(self)
+        return power_l2(self._fisher(self._check_bags(X, reset=False)))
+
+    def _fisher(self, X):
+        """Return the blocks before the power normalisation."""
+        Z = self._project(X.data)
+        q = self.mixture_.predict_proba(Z)
+        blocks = []
+        for k, share in enumerate(self.mixture_.weights_):
+            u = (Z - self.mixture_.means_[k]) / np.sqrt(self.mixture_.covariances_[k])
+            first = segment_mean(q[:, [k]] * u, X.offsets) / np.sqrt(share)
+            second = segment_mean(q[:, [k]] * (u**2 - 1.0), X.offsets)
+            blocks += [first, second / np.sqrt(2.0 * share)]
+        return np.hstack(blocks)
