@@ -1,4 +1,4 @@
-"""TLC: count the instances of a bag in the nodes of a tree, then classify the counts."""
+"""TLC: count the instances of a bag in the nodes of a tree, classify the counts."""
 
 from numbers import Integral
 
@@ -45,7 +45,7 @@ class TwoLevelClassifier(EmbeddedClassifier):
     second level trusts it too much; a forest as `estimator` is often the better choice.
     Counts change when instances are repeated. Costs one tree on `n_instances` rows.
 
-    Differs from [1]_: the second level boosts scikit-learn's stumps (there: LogitBoost).
+    Differs from [1]_: the second level boosts scikit-learn's stumps, not LogitBoost.
 
     References
     ----------
