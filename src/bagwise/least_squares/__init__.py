@@ -3,5 +3,6 @@
 from bagwise.least_squares._ksc import KernelSpectralClustering
 from bagwise.least_squares._lssvc import LSSVC
 from bagwise.least_squares._safe import SAFE
+from bagwise.least_squares._safe_cv import SAFECV
 
-__all__ = ["LSSVC", "SAFE", "KernelSpectralClustering"]
+__all__ = ["LSSVC", "SAFE", "SAFECV", "KernelSpectralClustering"]

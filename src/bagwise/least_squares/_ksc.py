@@ -77,8 +77,8 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, BaseEstimator):
     differs from [2]_: absolute differences for two clusters, because the cosine of
     two numbers is only a sign. With three or more clusters the sign patterns need a
     kernel that is narrow against the gaps (second eigenvalue near one); a wide one, and
-    "scale" often is, cuts clusters apart, which memberships suffer from far less. Cost: n**2 memory and time per Lanczos step; with
-    `n_components` n m instead.
+    "scale" often is, cuts clusters apart, which memberships suffer from far less.
+    Cost: n**2 memory and time per Lanczos step; with `n_components` n m instead.
 
     References
     ----------

@@ -140,7 +140,7 @@ def _tridiagonal(run, gammas, pivots):
     return out
 
 
-def largest_eigenvalues(apply, n, p, *, tol=1e-9, max_iter=300):
+def largest_eigenvalues(apply, n, p, *, tol=1e-7, max_iter=300):
     """Largest eigenvalue of each of p operators, from one random start in lock step.
 
     The error of a Ritz value is of the order of its squared residual, which is kept

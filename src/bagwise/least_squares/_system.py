@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cho_factor, lapack
 
 from bagwise.bags.segments import repeat, segment_sum
 
@@ -99,9 +99,9 @@ class Bordered:
 
     def __init__(self, Q, n):
         try:
-            self._factor = cho_factor(Q, lower=True, check_finite=False)
+            self._factor = cho_factor(Q, lower=True, check_finite=False)[0]
             norm = np.abs(Q).sum(axis=0).max()
-            rcond, _ = lapack.dpocon(self._factor[0], norm, uplo="L")
+            rcond, _ = lapack.dpocon(self._factor, norm, uplo="L")
         except np.linalg.LinAlgError:
             rcond = 0.0
         if rcond < np.finfo(np.float64).eps:
@@ -115,10 +115,20 @@ class Bordered:
         self._curvature = n @ self._direction
 
     def _solve(self, right):
-        return cho_solve(self._factor, right, check_finite=False)
+        # LAPACK itself: the checks around it cost ten times a small solve, and batches
+        # of folds do thousands of them.
+        return lapack.dpotrs(self._factor, right, lower=1)[0]
 
     def solve(self, top, bottom):
         """Solve for (a, b) with right-hand side (top, bottom), by columns."""
         a = self._solve(top)
         b = (self.n @ a - bottom) / self._curvature
         return a - np.multiply.outer(self._direction, b), b
+
+    def inverse(self):
+        """Return P, q and s: (a, b) = (P t + q u / s, (q't - u) / s) for (t, u)."""
+        eye = np.eye(self.n.shape[0])
+        P = self._solve(eye) - np.outer(
+            self._direction, self._direction / self._curvature
+        )
+        return P, self._direction, self._curvature

@@ -59,3 +59,12 @@ def weighted_gamma(gamma, data, count):
     mean = float(np.sum(share @ data))
     variance = float(np.sum(share @ squares)) - mean**2
     return 1.0 / (data.shape[1] * variance) if variance > 0 else 1.0
+
+
+def mean_squared_distance(data, count):
+    """Mean squared distance of instances: twice the total variance, 1 if that is 0."""
+    share = count / count.sum()
+    squares = data.multiply(data) if sp.issparse(data) else np.square(data)
+    mean = np.asarray(share @ data).ravel()
+    total = float(np.sum(share @ squares)) - float(mean @ mean)
+    return 2.0 * total if total > 0 else 1.0
