@@ -13,7 +13,7 @@ from bagwise.experiments._describe import (
 )
 from bagwise.experiments._evaluate import METRICS
 from bagwise.experiments._load import as_problem
-from bagwise.experiments._models import fit_file, predict_file
+from bagwise.experiments._models import explain_file, fit_file, predict_file
 from bagwise.experiments._protocols import (
     half_splits,
     leave_one_bag_out,
@@ -56,6 +56,7 @@ __all__ = [
     "corrected_t_test",
     "demo",
     "describe_estimator",
+    "explain_file",
     "find_method",
     "fit_file",
     "fit_method",

@@ -128,7 +128,8 @@ def find_method(name: Any) -> Method:
     Parameters
     ----------
     name : str, Method or estimator
-        A name of the catalogue (case, spaces and hyphens do not matter), an entry of
+        A name of the catalogue (spaces, hyphens and, where
+        no two names differ by them alone, capitals do not matter), an entry of
         one's own, or an unfitted estimator, which is compared as it is, untuned.
     """
     if isinstance(name, Method):
@@ -142,17 +143,25 @@ def find_method(name: Any) -> Method:
             f"a method is a name, an estimator or a Method, got {type(name).__name__}"
         )
     known = catalogue()
-    table: dict[str, Method] = {}
-    for method in known:  # an exact name wins over another entry's class name
-        table.setdefault(_fold(method.name), method)
+    exact = [m for m in known if m.name == name] or [
+        m for m in known if name in m.names()
+    ]
+    if exact:
+        return exact[0]
+    table: dict[str, list[Method]] = {}
     for method in known:
         for other in method.names():
-            table.setdefault(_fold(other), method)
-    found = table.get(_fold(name))
-    if found is not None:
-        return found
+            entries = table.setdefault(_fold(other), [])
+            if method not in entries:
+                entries.append(method)
+    found = table.get(_fold(name), [])
+    if len(found) == 1:
+        return found[0]
+    if found:  # "MI-SVM" and "mi-SVM" are two methods
+        near = [method.name for method in found]
+        raise ValueError(f"{name!r} may be {_either(near)}; capitals matter here")
     close = difflib.get_close_matches(_fold(name), table, n=4, cutoff=0.5)
-    near = list(dict.fromkeys(table[key].name for key in close))
+    near = list(dict.fromkeys(m.name for key in close for m in table[key]))[:5]
     hint = f"did you mean {_either(near)}?" if near else "see `bagwise methods`"
     raise ValueError(f"unknown method {name!r}; {hint}")
 
@@ -193,12 +202,7 @@ def resolve(methods: Iterable[Any]) -> list[Method]:
 
 
 def _fold(name: str) -> str:
-    # "MI-SVM" and "mi-SVM" are two methods: their capitals are kept apart.
-    text = re.sub(r"[\s_]+", "-", name.strip())
-    if text.replace("-", "").lower() == "misvm":
-        text = "MISVM" if text.startswith("MI") else "miSVM"
-        return text
-    return re.sub(r"[^a-z0-9+]", "", text.lower())
+    return re.sub(r"[^a-z0-9+]", "", name.lower())
 
 
 def _either(names: list[str]) -> str:

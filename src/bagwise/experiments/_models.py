@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from bagwise.experiments._catalogue import find_method
+from bagwise.experiments._data import Problem
 from bagwise.experiments._load import as_problem, as_unlabelled
 from bagwise.experiments._protocols import check_size, repeated_kfold
 from bagwise.experiments._tune import Fitted, fit_method
+from bagwise.inspection import Explanation, explain
 
-__all__ = ["fit_file", "predict_file"]
+__all__ = ["explain_file", "fit_file", "predict_file"]
 
 
 def fit_file(
@@ -118,3 +120,38 @@ def predict_file(
         {name: np.asarray(values[i]).tolist() for name, values in columns.items()}
         for i in range(len(X))
     ]
+
+
+def explain_file(
+    model: Any,
+    data: Any,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+) -> Explanation:
+    """Score the instances of a file with a saved model.
+
+    Parameters
+    ----------
+    model : path or fitted estimator
+        What `fit_file` or `compare` wrote; it must score instances.
+    data : str, path, Problem or Bags
+        Bags; labels are not needed and not used.
+    bag, label : str, optional
+        Columns of the file.
+
+    Returns
+    -------
+    Explanation
+        Scores, key instances, pictures.
+    """
+    from bagwise._io import load
+
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    images = None
+    if isinstance(data, Problem) or not isinstance(data, str | os.PathLike):
+        images = getattr(data, "images", None)
+    elif str(data) == "digits":
+        images = as_problem(data).images
+    return explain(model, as_unlabelled(data, bag=bag, label=label), images=images)

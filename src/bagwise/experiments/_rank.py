@@ -76,8 +76,8 @@ def explain_test(comparison: Comparison) -> str:
         )
     return (
         "Intervals: 95%, t distribution with the variance of the mean corrected for"
-        " overlapping training sets. Tests against the best: corrected resampled"
-        " t-test on the same folds (Nadeau and Bengio, Machine Learning 52, 2003), p"
+        " overlapping training sets, cut to the range of the metric."
+        " Tests against the best: corrected resampled t-test on the same folds (Nadeau and Bengio, Machine Learning 52, 2003), p"
         " values adjusted by Holm's procedure (1979). The best method was chosen on"
         " these same folds, so its own figure is slightly flattering."
     )
@@ -195,7 +195,10 @@ def _test_share(comparison: Comparison) -> float:
 
 def _fold_interval(comparison: Comparison, method: str) -> Interval:
     values = list(_values(comparison, method).values())
-    return corrected_interval(values, _test_share(comparison))
+    found = corrected_interval(values, _test_share(comparison))
+    top = 1.0 if METRICS[comparison.metric].higher else np.inf
+    low, high = np.clip([found.low, found.high], 0.0, top).tolist()
+    return Interval(found.mean, low, high)
 
 
 def _test(comparison: Comparison, best: str, other: str, pooled: bool) -> float:

@@ -26,6 +26,8 @@ from sklearn.preprocessing import (
 from bagwise.compose import OnInstances
 from bagwise.experiments._describe import build_estimator, build_value, to_plain
 from bagwise.experiments._evaluate import auroc, predictions
+from bagwise.experiments._shared import gram_search, shares_gram
+from bagwise.kernels import resolve_gamma
 
 __all__ = ["Fitted", "fit_method"]
 
@@ -98,7 +100,7 @@ def fit_method(
     scaler = make_scaler(scale, sparse=X.is_sparse)
     scaled = X if isinstance(scaler, str) else scaler.fit_transform(X)
     scale_time = time.perf_counter() - started
-    candidates = _candidates(grid, seed)
+    candidates = _candidates(grid, scaled, seed)
     if tuning is None or len(ParameterGrid(candidates)) < 2:
         started = time.perf_counter()
         model = build_estimator(estimator, seed)
@@ -114,12 +116,22 @@ def fit_method(
     return result
 
 
-def _candidates(grid: Any, seed: int) -> list[dict[str, list[Any]]]:
+def _candidates(grid: Any, X: Any, seed: int) -> list[dict[str, list[Any]]]:
     grids = [grid] if isinstance(grid, Mapping) else list(grid or [{}])
     return [
-        {name: build_value(list(values), seed) for name, values in each.items()}
+        {
+            name: [build_value(_width(value, X), seed) for value in values]
+            for name, values in each.items()
+        }
         for each in grids
     ]
+
+
+def _width(value: Any, X: Any) -> Any:
+    """Resolve ``{"gamma": "scale", "times": 4}`` on the (scaled) training bags."""
+    if isinstance(value, Mapping) and set(value) == {"gamma", "times"}:
+        return float(value["times"] * resolve_gamma(value["gamma"], X.data))
+    return value
 
 
 def _search(
@@ -132,10 +144,16 @@ def _search(
 ) -> Fitted:
     splitter = StratifiedKFold(tuning["n_splits"], shuffle=True, random_state=seed)
     model = build_estimator(estimator, seed)
-    search = GridSearchCV(
-        model, candidates, scoring=scorer(tuning["scoring"]), cv=splitter
-    )
+    scoring = scorer(tuning["scoring"])
     started = time.perf_counter()
+    if shares_gram(model):
+        splits = list(splitter.split(np.zeros(len(y)), y))
+        chosen, score = gram_search(model, candidates, X, y, splits, scoring)
+        tuned = time.perf_counter()
+        model = model.set_params(**chosen).fit(X, y)
+        fit_time = time.perf_counter() - tuned
+        return Fitted(model, to_plain(chosen), score, tuned - started, fit_time)
+    search = GridSearchCV(model, candidates, scoring=scoring, cv=splitter)
     try:
         search.fit(X, y)
     except ValueError as error:

@@ -1,0 +1,95 @@
+"""Options and output that several commands share."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+Bag = Annotated[str | None, typer.Option("--bag", help="Column that names the bag.")]
+Label = Annotated[str | None, typer.Option("--label", help="Column of the label.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
+Seed = Annotated[int, typer.Option(help="Fixes splits and methods.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1: all cores.")]
+
+
+def write_json(value: Any) -> None:
+    """Write JSON to standard output."""
+    print(json.dumps(value, indent=2, default=str))
+
+
+def write_rows(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
+    """Write rows as CSV to a file, or to standard output."""
+    names = list(rows[0]) if rows else []
+    if path is None:
+        _write_csv(sys.stdout, names, rows)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        _write_csv(file, names, rows)
+
+
+def _write_csv(file: Any, names: list[str], rows: Sequence[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(file, fieldnames=names)
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def print_ranking(result: Any) -> None:
+    """Print the ranking of a comparison as a table."""
+    from bagwise.experiments import METRICS
+    from bagwise.experiments._rank import explain_test
+    from bagwise.report.context import seconds
+
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("", justify="right")
+    table.add_column("Method")
+    table.add_column(METRICS[result.metric].title, justify="right")
+    table.add_column("95% interval", justify="right")
+    table.add_column("p", justify="right")
+    table.add_column("against the best")
+    table.add_column("fit", justify="right")
+    for row in result.ranking:
+        blank = row.low != row.low
+        interval = "" if blank else f"{row.low:.3f} to {row.high:.3f}"
+        failed = f" ({row.n_failed} failed)" if row.n_failed else ""
+        style = {"best": "bold green", "worse": "dim"}.get(row.verdict, "")
+        table.add_row(
+            str(row.rank),
+            row.method + failed,
+            "" if row.mean != row.mean else f"{row.mean:.3f}",
+            interval,
+            "" if row.p_holm != row.p_holm else f"{row.p_holm:.3f}",
+            row.verdict,
+            seconds(row.fit_time),
+            style=style,
+        )
+    console.print(table)
+    console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
+
+
+def print_outcome(result: Any, *, as_json: bool) -> int:
+    """Print what a comparison found and where it is; return the exit status."""
+    if as_json:
+        write_json(result.to_json())
+        return 1 if result.failures else 0
+    console = Console(highlight=False)
+    print_ranking(result)
+    console.print(f"\n{result.summary()}", markup=False)
+    for failure in result.failures[:5]:
+        where = f"repeat {failure['repeat'] + 1}, fold {failure['fold'] + 1}"
+        text = f"failed: {failure['method']}, {where}: {failure['error']}"
+        Console(stderr=True).print(text, markup=False, highlight=False)
+    for name in ("results", "model", "report"):
+        if name in result.paths:
+            path = Path(result.paths[name]).absolute()
+            console.print(f"{name}: {path}", markup=False, soft_wrap=True)
+    return 1 if result.failures else 0

@@ -1,0 +1,119 @@
+"""`bagwise compare`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bagwise.cli._common import Bag, Jobs, Json, Label, Seed, print_outcome
+
+
+def compare(
+    data: Annotated[str, typer.Argument(help="A file, or the name of a known set.")],
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names, separated by commas; chosen by the data if absent."),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 5,
+    repeats: Annotated[int, typer.Option(help="Repeats of it.")] = 1,
+    leave_one_out: Annotated[
+        bool, typer.Option("--leave-one-out", help="Leave one bag out instead.")
+    ] = False,
+    half_splits: Annotated[
+        int, typer.Option(help="This many random half splits instead.")
+    ] = 0,
+    test: Annotated[
+        str | None, typer.Option(help="A file of test bags, instead of folds.")
+    ] = None,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="auto, accuracy, auroc, balanced_accuracy, log_loss, key_success."
+        ),
+    ] = "auto",
+    grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder; bagwise-NAME by default.")
+    ] = None,
+    bag: Bag = None,
+    label: Label = None,
+    jobs: Jobs = -1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a dask scheduler.")
+    ] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds a run may take.")] = 900.0,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Memory a run may take, such as 4GB.")
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed runs again.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> int:
+    """Compare methods on DATA by nested cross-validation and write a report.
+
+    The same command continues where it was stopped.
+    """
+    from bagwise import experiments
+
+    problem = experiments.as_problem(data, bag=bag, label=label)
+    names = None
+    if methods is not None:
+        names = [name.strip() for name in methods.split(",") if name.strip()]
+    if not json:
+        _announce(problem, names)
+    result = experiments.compare(
+        problem,
+        methods=names,
+        protocol=_protocol(folds, repeats, leave_one_out, half_splits),
+        metric=metric,
+        grid=grid,
+        seed=seed,
+        n_jobs=jobs,
+        scheduler=scheduler,
+        time_limit=time_limit if time_limit > 0 else None,
+        memory_limit=memory_limit,
+        out=Path(f"bagwise-{_safe(problem.name)}") if out is None else out,
+        retry_failed=retry_failed,
+        progress=not json,
+        bag=bag,
+        label=label,
+        test=test,
+        command=" ".join(["bagwise", *sys.argv[1:]]),
+    )
+    return print_outcome(result, as_json=json)
+
+
+def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any:
+    from bagwise import experiments
+
+    if leave_one_out:
+        return experiments.leave_one_bag_out()
+    if halves:
+        return experiments.half_splits(halves)
+    return experiments.repeated_kfold(folds, repeats)
+
+
+def _announce(problem: Any, names: list[str] | None) -> None:
+    """Say what the data are and why these methods were chosen."""
+    from bagwise import experiments
+
+    console = Console(stderr=True, highlight=False)
+    console.print(f"{problem.name}: {problem.X!r}", markup=False)
+    if names is not None:
+        return
+    for choice in experiments.choose_methods(problem):
+        if choice.chosen:
+            line = f"  + {choice.method.name}: {choice.reason}"
+            console.print(line, markup=False)
+        elif choice.method.default:
+            line = f"  - {choice.method.name}: {choice.reason}"
+            console.print(line, style="dim", markup=False)
+
+
+def _safe(name: str) -> str:
+    kept = [c if c.isalnum() or c in "-_." else "-" for c in name]
+    return "".join(kept).strip(".") or "data"

@@ -1,0 +1,40 @@
+"""`bagwise fit`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bagwise.cli._common import Bag, Json, Label, Seed, write_json
+
+
+def fit(
+    data: Annotated[str, typer.Argument(help="A file, or the name of a known set.")],
+    method: Annotated[str, typer.Option(help="See `bagwise methods`.")] = "SimpleMI",
+    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path(
+        "model.bagwise"
+    ),
+    grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
+    bag: Bag = None,
+    label: Label = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> int:
+    """Tune and fit one method on all bags of DATA, and save the model."""
+    from bagwise import experiments
+
+    found = experiments.fit_file(
+        data, method, out=out, grid=grid, bag=bag, label=label, seed=seed
+    )
+    if json:
+        write_json(
+            {"model": str(out), "params": found.params, "tune_score": found.tune_score}
+        )
+        return 0
+    if found.params:
+        chosen = ", ".join(f"{name}={value}" for name, value in found.params.items())
+        typer.echo(f"parameters: {chosen}")
+    if found.tune_score is not None:
+        typer.echo(f"inner cross-validation: {found.tune_score:.3f}")
+    typer.echo(f"model: {out.absolute()}")
+    return 0

@@ -1,0 +1,306 @@
+"use strict";
+(() => {
+  const D = JSON.parse(document.getElementById("data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const NS = "http://www.w3.org/2000/svg";
+  const colorOf = (name) => "c" + (D.methods.find((m) => m.name === name).color % 12);
+
+  /* Text goes in as text nodes and attributes only, never as markup. */
+  function el(tag, attrs = {}, ...kids) {
+    const node = document.createElement(tag);
+    for (const [key, value] of Object.entries(attrs)) {
+      if (value !== null && value !== undefined) node.setAttribute(key, value);
+    }
+    node.append(...kids.filter((kid) => kid !== null && kid !== undefined));
+    return node;
+  }
+  function svg(tag, attrs = {}, text) {
+    const node = document.createElementNS(NS, tag);
+    for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  }
+
+  /* Theme: the system's unless the reader chose. */
+  byId("theme").addEventListener("click", () => {
+    const root = document.documentElement;
+    const dark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+  });
+
+  /* Frame of a chart: axes with grid lines, returns the scales. */
+  function frame(box, opts) {
+    const W = 480, H = opts.height || 330, L = 46, R = 14, T = 10, B = 40;
+    const root = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": opts.label });
+    const x = (v) => L + (opts.fx ? opts.fx(v) : (v - opts.x[0]) / (opts.x[1] - opts.x[0])) * (W - L - R);
+    const y = (v) => H - B - ((v - opts.y[0]) / (opts.y[1] - opts.y[0])) * (H - T - B);
+    for (const t of opts.xticks) {
+      root.append(svg("line", { class: "gridline", x1: x(t.v), x2: x(t.v), y1: T, y2: H - B }));
+      root.append(svg("text", { x: x(t.v), y: H - B + 17, "text-anchor": "middle" }, t.t));
+    }
+    for (const t of opts.yticks) {
+      root.append(svg("line", { class: "gridline", x1: L, x2: W - R, y1: y(t.v), y2: y(t.v) }));
+      root.append(svg("text", { x: L - 8, y: y(t.v) + 4, "text-anchor": "end" }, t.t));
+    }
+    root.append(svg("line", { class: "axisline", x1: L, x2: W - R, y1: H - B, y2: H - B }));
+    root.append(svg("text", { x: (L + W - R) / 2, y: H - 5, "text-anchor": "middle" }, opts.xlabel));
+    box.replaceChildren(root);
+    return { root, x, y, W, H, L, R, T, B };
+  }
+  const unitTicks = [0, 0.25, 0.5, 0.75, 1].map((v) => ({ v, t: String(v) }));
+  function empty(box, text) {
+    box.replaceChildren(el("p", { class: "note" }, text));
+  }
+  const path = (xs, ys, f) => xs.map((v, i) => `${i ? "L" : "M"}${f.x(v).toFixed(1)} ${f.y(ys[i]).toFixed(1)}`).join("");
+  function titled(node, text) { node.append(svg("title", {}, text)); return node; }
+
+  /* Which methods are drawn. */
+  const drawn = new Set(D.methods.slice(0, 4).map((m) => m.name));
+  const chips = byId("chips");
+  for (const m of D.methods) {
+    const chip = el("button", { type: "button", class: "c" + (m.color % 12), "aria-pressed": drawn.has(m.name) },
+      el("i", { class: "dot" }), m.name);
+    chip.addEventListener("click", () => {
+      if (!drawn.delete(m.name)) drawn.add(m.name);
+      chip.setAttribute("aria-pressed", drawn.has(m.name));
+      drawRoc(); drawCalibration();
+    });
+    chips.append(chip);
+  }
+
+  function drawRoc() {
+    const box = byId("roc");
+    if (!Object.keys(D.roc).length) return empty(box, "No curve: test sets hold one class only.");
+    const f = frame(box, { x: [0, 1], y: [0, 1], xticks: unitTicks, yticks: unitTicks, xlabel: "false positive rate", label: "ROC curves" });
+    f.root.append(svg("line", { x1: f.x(0), y1: f.y(0), x2: f.x(1), y2: f.y(1), class: "gridline", "stroke-dasharray": "4 4" }));
+    const names = D.methods.map((m) => m.name).filter((n) => drawn.has(n) && D.roc[n]);
+    [...names].reverse().forEach((name) => {
+      const c = D.roc[name];
+      f.root.append(titled(svg("path", { class: "line " + colorOf(name), d: path(c.fpr, c.tpr, f) }), `${name}: AUROC ${c.auc.toFixed(3)}`));
+    });
+    names.slice(0, 8).forEach((name, i) => {
+      const ty = f.y(0) - 12 - (Math.min(names.length, 8) - 1 - i) * 17;
+      f.root.append(svg("rect", { x: f.W - 226, y: ty - 8, width: 14, height: 4, rx: 2, class: "pt " + colorOf(name) }));
+      f.root.append(svg("text", { x: f.W - 206, y: ty - 2, class: "lab" }, `${name.slice(0, 22)}  ${D.roc[name].auc.toFixed(3)}`));
+    });
+  }
+
+  function drawCalibration() {
+    const box = byId("calibration");
+    const with_p = D.methods.map((m) => m.name).filter((n) => D.calibration[n]);
+    if (!with_p.length) return empty(box, "None of these methods gives probabilities.");
+    const names = with_p.filter((n) => drawn.has(n));
+    const f = frame(box, { x: [0, 1], y: [0, 1], xticks: unitTicks, yticks: unitTicks, xlabel: "predicted probability", label: "Calibration curves" });
+    f.root.append(svg("line", { x1: f.x(0), y1: f.y(0), x2: f.x(1), y2: f.y(1), class: "gridline", "stroke-dasharray": "4 4" }));
+    if (!names.length) f.root.append(svg("text", { x: f.x(0.5), y: f.y(0.5), "text-anchor": "middle" }, "Choose above: " + with_p.slice(0, 3).join(", ")));
+    for (const name of [...names].reverse()) {
+      const bins = D.calibration[name], c = colorOf(name);
+      f.root.append(svg("path", { class: "line " + c, d: path(bins.map((b) => b.predicted), bins.map((b) => b.observed), f) }));
+      for (const b of bins) {
+        f.root.append(svg("line", { class: "whisker " + c, x1: f.x(b.predicted), x2: f.x(b.predicted), y1: f.y(b.low), y2: f.y(b.high) }));
+        f.root.append(titled(svg("circle", { class: "pt " + c, cx: f.x(b.predicted), cy: f.y(b.observed), r: 4.5 }),
+          `${name}: predicted ${b.predicted.toFixed(2)}, observed ${b.observed.toFixed(2)} of ${b.n} bags`));
+      }
+    }
+  }
+
+  function niceMax(v) {
+    const p = Math.pow(10, Math.floor(Math.log10(v)));
+    return [1, 2, 3, 4, 5, 6, 8, 10].map((k) => k * p).find((k) => k >= v);
+  }
+  function drawHistogram() {
+    const box = byId("histogram"), name = byId("histogram-method").value, h = D.histograms[name];
+    if (!h) return empty(box, "Shown for two classes only.");
+    const top = niceMax(Math.max(1, ...h.positive, ...h.negative)), e = h.edges;
+    const f = frame(box, { x: [e[0], e[e.length - 1]], y: [0, top], height: 300, label: "Scores of bags",
+      xticks: [e[0] / 1.25, 0, -e[0] / 1.25].map((v) => ({ v, t: v === 0 ? "0" : v < 0 ? "negative" : "positive" })),
+      yticks: [0, top / 2, top].filter(Number.isInteger).map((v) => ({ v, t: String(v) })), xlabel: "decision value (scaled within each fold)" });
+    [["negative", "hneg"], ["positive", "hpos"]].forEach(([key, cls], k) => h[key].forEach((n, i) => {
+      if (!n) return;
+      const w = (f.x(e[i + 1]) - f.x(e[i])) / 2 - 0.6;
+      f.root.append(titled(svg("rect", { class: cls, x: f.x(e[i]) + k * (w + 0.6), width: Math.max(1, w), y: f.y(n), height: f.y(0) - f.y(n), rx: 1 }), `${n} bags`));
+    }));
+    f.root.append(svg("line", { class: "axisline", x1: f.x(0), x2: f.x(0), y1: f.T, y2: f.y(0), "stroke-dasharray": "3 3" }));
+    const key = (cls, text) => el("span", {}, el("i", { style: `background:var(--${cls})` }), text);
+    box.append(el("div", { class: "legend" }, key("neg", `truly ${D.classes[0]}`), key("pos", `truly ${D.classes[1]}`)));
+  }
+
+  function drawTime() {
+    const ms = D.methods.filter((m) => m.total !== null && m.mean !== null);
+    if (!ms.length) return empty(byId("time"), "No times.");
+    const floor = 1e-4, log = (v) => Math.log10(Math.max(v, floor));
+    const lo = Math.floor(Math.min(...ms.map((m) => log(m.total)))), hi = Math.max(lo + 1, Math.ceil(Math.max(...ms.map((m) => log(m.total)))));
+    const ys = ms.flatMap((m) => [m.mean]), pad = Math.max(0.02, (Math.max(...ys) - Math.min(...ys)) * 0.18);
+    const y = [Math.min(...ys) - pad, Math.max(...ys) + pad];
+    const ticks = []; for (let k = lo; k <= hi; k++) ticks.push({ v: Math.pow(10, k), t: k < -2 ? `${Math.pow(10, k + 3)} ms` : k < 0 ? `${Math.pow(10, k + 3)} ms` : `${Math.pow(10, k)} s` });
+    const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1].find((s) => (y[1] - y[0]) / s <= 6) || 1;
+    const yt = []; for (let v = Math.ceil(y[0] / step) * step; v <= y[1] + 1e-9; v += step) yt.push({ v, t: v.toFixed(2) });
+    const f = frame(byId("time"), { fx: (v) => 0.03 + 0.94 * (log(v) - lo) / (hi - lo), y, xticks: ticks, yticks: yt, height: 330, xlabel: "fit and tuning time", label: "Quality against time" });
+    const taken = [];
+    for (const m of ms) {
+      const cx = f.x(m.total), cy = f.y(m.mean), c = "c" + (m.color % 12);
+      f.root.append(titled(svg("circle", { class: "pt " + c, cx, cy, r: 6 }), `${m.name}: ${m.mean.toFixed(3)}, ${m.total.toPrecision(3)} s`));
+      const w = m.name.length * 6.3, right = cx + 10 + w < f.W;
+      for (const dy of [4, -9, 17, -22, 30, -35, 43]) {
+        const bx = right ? cx + 9 : cx - 9 - w, box = [bx, cy + dy - 10, bx + w, cy + dy + 3];
+        if (taken.some((b) => box[0] < b[2] && b[0] < box[2] && box[1] < b[3] && b[1] < box[3])) continue;
+        if (box[1] < 0 || box[3] > f.H - f.B) continue;
+        taken.push(box, [cx - 6, cy - 6, cx + 6, cy + 6]);
+        f.root.append(svg("text", { class: "lab", x: right ? cx + 9 : cx - 9, y: cy + dy, "text-anchor": right ? "start" : "end" }, m.name));
+        break;
+      }
+    }
+  }
+
+  const hm = byId("histogram-method");
+  for (const m of D.methods) if (D.histograms[m.name]) hm.append(el("option", { value: m.name }, m.name));
+  hm.addEventListener("change", drawHistogram);
+  hm.hidden = !hm.options.length;
+  drawRoc(); drawCalibration(); drawHistogram(); drawTime();
+
+  /* Bag browser. */
+  const B = D.browser, list = byId("bag-list"), view = byId("bag-view");
+  const methodBox = byId("bag-method"), filterBox = byId("bag-filter");
+  const names = B.methods.length ? B.methods : D.methods.map((m) => m.name);
+  for (const name of names) methodBox.append(el("option", { value: name }, name));
+  byId("bags-hint").textContent = (B.methods.length
+    ? "Pick a bag: its instances are ranked by a model that has never seen the bag. "
+    : "None of these methods scores single instances; bags are shown with their scores. ")
+    + (B.truth ? "“true” marks instances that really are positive, which no method was told. " : "")
+    + (B.bags.length < B.n_bags ? `Showing ${B.bags.length} of ${B.n_bags} bags. ` : "")
+    + "Arrow keys move through the list.";
+  let visible = [], current = -1, chosen = 0, pixels = null;
+  if (B.images) {
+    const raw = atob(B.images.pixels);
+    pixels = Uint8Array.from(raw, (c) => c.charCodeAt(0));
+  }
+
+  function picture(k) {
+    const { width: w, height: h, channels: ch } = B.images;
+    const canvas = el("canvas", { width: w, height: h, "aria-hidden": "true" });
+    const image = new ImageData(w, h), base = k * w * h * ch;
+    for (let i = 0; i < w * h; i++) {
+      for (let c = 0; c < 3; c++) image.data[4 * i + c] = pixels[base + i * ch + (ch > 1 ? c : 0)];
+      image.data[4 * i + 3] = 255;
+    }
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    return canvas;
+  }
+  function heat(v) {
+    const fill = el("i");
+    fill.style.width = v + "%";
+    fill.style.setProperty("--full", v > 0 ? (10000 / v) + "%" : "100%");
+    return el("div", { class: "heat" }, fill);
+  }
+  function featureBars(k, n) {
+    const box = el("div", { class: "bars" });
+    for (const [name, value, z] of B.features[k].slice(0, n)) {
+      const bar = el("i", { class: z >= 0 ? "up" : "" }), share = Math.min(50, Math.abs(z) * 12.5);
+      bar.style.width = share + "%"; bar.style.left = (z >= 0 ? 50 : 50 - share) + "%";
+      box.append(el("span", { class: "n", title: name }, name), el("span", { class: "b" }, bar), el("span", { class: "v", title: "value (z-score)" }, `${value} (${z > 0 ? "+" : ""}${z})`));
+    }
+    return box;
+  }
+
+  function fillList() {
+    const method = methodBox.value, filter = filterBox.value;
+    const before = visible[current];
+    visible = B.bags.filter((b) => {
+      const r = b.results[method];
+      if (filter === "positive") return b.positive;
+      if (filter === "negative") return !b.positive;
+      if (filter === "wrong") return r && !r.ok;
+      return true;
+    });
+    list.replaceChildren(...visible.map((b, i) => {
+      const r = b.results[method];
+      const item = el("li", { role: "option", id: "bag-" + i, "aria-selected": "false" },
+        el("i", { class: "sq" + (b.positive ? " p" : "") }), el("span", { class: "id" }, "bag " + b.id),
+        el("span", { class: "x" }, r && !r.ok ? "wrong" : ""), el("small", {}, r ? String(r.s) : ""));
+      item.addEventListener("click", () => select(i));
+      return item;
+    }));
+    byId("bag-count").textContent = `${visible.length} bags`;
+    if (!visible.length) { current = -1; view.replaceChildren(el("p", { class: "note" }, "No such bag.")); list.removeAttribute("aria-activedescendant"); return; }
+    const at = visible.indexOf(before);
+    select(at < 0 ? 0 : at, at < 0);
+  }
+  function select(i, reset = true) {
+    if (current >= 0 && list.children[current]) list.children[current].setAttribute("aria-selected", "false");
+    current = i;
+    if (reset) chosen = 0;
+    const item = list.children[i];
+    item.setAttribute("aria-selected", "true");
+    list.setAttribute("aria-activedescendant", item.id);
+    const top = item.offsetTop - list.offsetTop;
+    if (top < list.scrollTop) list.scrollTop = top - 6;
+    else if (top + item.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top + item.offsetHeight - list.clientHeight + 6;
+    showBag();
+  }
+  function ranked(bag, method) {
+    const ks = Array.from({ length: bag.count }, (_, j) => bag.first + j), s = B.scores[method];
+    return s ? ks.sort((a, b) => (s[b] === null ? -Infinity : s[b]) - (s[a] === null ? -Infinity : s[a])) : ks;
+  }
+  function showBag() {
+    const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
+    const head = el("div", { class: "bag-head" }, el("h3", {}, "bag " + bag.id), el("span", {}, `truly ${bag.label}`),
+      r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${r.l}`) : el("span", { class: "badge" }, "not in a test fold"),
+      el("span", {}, `${bag.size} instances` + (bag.count < bag.size ? `, the first ${bag.count} shown` : "")));
+    const cards = el("div", { class: "cards" + (B.images ? "" : " wide"), role: "group", "aria-label": "Instances, highest score first" });
+    order.forEach((k, place) => {
+      const s = B.scores[method] ? B.scores[method][k] : null;
+      const card = el("button", { type: "button", class: "card", "aria-pressed": place === chosen,
+        "aria-label": `instance ${bag.positions[k - bag.first]}, rank ${place + 1}` + (s === null ? "" : `, score ${s}`) });
+      if (B.images) card.append(picture(k)); else if (B.features) card.append(featureBars(k, 4));
+      card.append(el("div", { class: "row" }, el("span", {}, s === null ? "–" : String(s)),
+        B.truth && B.truth[k] ? el("span", { class: "truth" }, "true") : el("span", {}, "#" + bag.positions[k - bag.first])));
+      if (B.heat[method]) card.append(heat(B.heat[method][k]));
+      card.addEventListener("click", () => { chosen = place; mark(); });
+      cards.append(card);
+    });
+    const detail = el("div", { class: "detail" });
+    view.replaceChildren(head, cards, detail);
+    function mark() {
+      chosen = Math.min(chosen, order.length - 1);
+      [...cards.children].forEach((c, j) => c.setAttribute("aria-pressed", j === chosen));
+      showInstance(detail, bag, order[chosen]);
+    }
+    cards.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      chosen = Math.max(0, Math.min(order.length - 1, chosen + step));
+      mark();
+      cards.children[chosen].focus();
+    });
+    mark();
+  }
+  function showInstance(box, bag, k) {
+    const position = bag.positions[k - bag.first];
+    const left = B.images ? picture(k) : el("div", {}, el("h4", {}, "What sets it apart (z-scores)"), featureBars(k, 8));
+    const right = el("div", {});
+    if (B.methods.length) {
+      const votes = el("div", { class: "votes" });
+      for (const m of B.methods) {
+        const place = ranked(bag, m).indexOf(k) + 1;
+        votes.append(el("span", {}, m), heat(B.heat[m][k]), el("span", { class: "v" }, `${place}. of ${bag.count}`));
+      }
+      right.append(el("h4", {}, `Instance ${position}: how every method ranks it in this bag`), votes);
+    }
+    box.replaceChildren(left, right);
+  }
+  list.addEventListener("keydown", (event) => {
+    const n = visible.length;
+    if (!n) return;
+    const to = { ArrowDown: current + 1, ArrowUp: current - 1, Home: 0, End: n - 1, PageDown: current + 10, PageUp: current - 10 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    select(Math.max(0, Math.min(n - 1, to)));
+  });
+  methodBox.addEventListener("change", fillList);
+  filterBox.addEventListener("change", fillList);
+  if (B.bags.length) fillList();
+  else byId("bags").hidden = true;
+})();
