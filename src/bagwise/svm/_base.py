@@ -194,6 +194,21 @@ class KernelBagSVM(WeightedBagClassifier):
         K = instance_kernel(A, self.support_vectors_, **self._kernel_options())
         return K @ self.dual_coef_
 
+    def _start_scores(self, space, layout, scores):
+        """Scores that can rank instances, also where the first machine is constant.
+
+        Means inside the hull of the negative instances give ``f = 0``, and rounding
+        would choose the witnesses; the direction between the two means does it then.
+        """
+        if np.ptp(scores) > 1e-3:
+            return scores
+        weights = np.zeros(len(scores))
+        low, high = layout.negative_caps(), layout.positive_caps()
+        weights[layout.negative] = -low / low.sum()
+        weights[layout.positive] = high / high.sum()
+        across = space.direction(weights)
+        return scores + 1e-3 * across / max(np.abs(across).max(), 1e-300)
+
     def _alternate(self, solve, choose, state):
         """Run the CCCP loop and return its path."""
         return cccp(

@@ -27,6 +27,8 @@ from bagwise.bags.segments import segment_max, segment_sum
 
 _BLOCK = 8192  # rows of the basis handled at once
 _MAX_STEPS = 200
+_PATIENCE = 8  # steps without progress that end the iteration
+_ROUNDING = 1e-7  # what weights of very different size leave of the digits
 _NEGLIGIBLE = 1e-13  # weight of a row in M, relative to its regulariser
 
 
@@ -136,7 +138,8 @@ def interior_point(
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     point = _start(A, cap, margin)
     rank = Z.shape[1]
-    n_iter, converged = 0, False
+    n_iter, best_iter = 0, 0
+    best, best_error = point, np.inf
     while n_iter < _MAX_STEPS:
         n_iter += 1
         x, xi, s, beta, lam = point
@@ -154,15 +157,15 @@ def interior_point(
             np.abs(residual[1]).max() / (1.0 + cap.max()),
             np.abs(residual[2]).max() / (1.0 + np.abs(margin).max()),
         )
-        converged = max(errors) < tol
-        if converged:
+        if max(errors) < best_error:
+            best, best_error, best_iter = point, max(errors), n_iter
+        if best_error < tol or n_iter - best_iter >= _PATIENCE:
+            break  # solved, or no further progress in double precision
+        point = _newton(A, point, residual, complementarity)
+        if point is None:
             break
-        moved = _newton(A, point, residual, complementarity)
-        if moved is None:  # no further progress in double precision
-            converged = max(errors) < 1e3 * tol
-            break
-        point = moved
-    x, xi, s, beta, lam = point
+    x, xi, s, beta, lam = best
+    converged = best_error < max(tol, _ROUNDING)
     w = A.transposed_dot(beta)[:rank]
     b = _free_bias(A, w, beta, lam, margin, x[-1])
     return beta, w, b, n_iter, converged

@@ -148,7 +148,8 @@ class MissSVM(KernelBagSVM):
             signs = np.where(own >= 0, 1.0, -1.0)
             return signs, layout.witnesses(solution.scores)
 
-        start = space.with_combinations(layout.means(X.n_instances)).solve(
+        wide = space.with_combinations(layout.means(X.n_instances))
+        start = wide.solve(
             Rows(
                 np.r_[layout.negative, X.n_instances + np.arange(n_bags)],
                 sign,
@@ -157,6 +158,7 @@ class MissSVM(KernelBagSVM):
             ),
             self.tol,
         )
+        start.scores = self._start_scores(wide, layout, start.scores)
         path = self._alternate(solve, choose, choose(start))
         self._record(path)
         self.witnesses_ = path.state[1]

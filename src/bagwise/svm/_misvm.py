@@ -201,7 +201,7 @@ class MISVM(KernelBagSVM):
             wide = self._with_input_means(X, space, layout)
         added = X.n_instances + np.arange(layout.n_positive_bags)
         start = self._solve(wide, self._rows(layout, added))
-        yield (layout.witnesses(start.scores),)
+        yield (layout.witnesses(self._start_scores(wide, layout, start.scores)),)
 
     def _input_means(self, X, layout):
         if X.is_sparse:

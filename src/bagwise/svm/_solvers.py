@@ -25,6 +25,7 @@ from bagwise.svm._smo import smo
 
 # A tube this wide is never left on its far side, see `margin_svm`.
 _TUBE = 100.0
+_LIBSVM_TOL = 1e-5
 # Above this rank the normal matrix costs more than coordinate steps.
 _MAX_RANK = 2000
 
@@ -109,6 +110,10 @@ class GramSpace:
         corner = np.asarray(weights @ cross.T)
         return GramSpace(np.block([[self.K, cross.T], [cross, corner]]))
 
+    def direction(self, weights):
+        """Inner product of every point with a weighted sum of points."""
+        return self.K @ weights
+
     def with_kernel(self, cross, corner):
         """Append points by their kernel with the present ones and themselves."""
         return GramSpace(np.block([[self.K, cross.T], [cross, corner]]))
@@ -119,7 +124,9 @@ class GramSpace:
             G = self.K[np.ix_(rows.points, rows.points)]
         else:
             G = np.asarray(rows.points @ np.asarray(rows.points @ self.K).T)
-        if rows.group is None and rows.bias is None:
+        # libsvm shrinks its problem, but caches the kernel in single precision and
+        # may never reach a tight tolerance.
+        if rows.group is None and rows.bias is None and tol >= _LIBSVM_TOL:
             beta, b = margin_svm(G, rows.sign, rows.margin, rows.cap, tol)
         else:
             beta, b, _, _ = smo(
@@ -160,6 +167,10 @@ class BasisSpace:
     def with_combinations(self, weights):
         """Append the points ``weights @ points`` (CSR `weights`)."""
         return self.with_coordinates(weights @ self.Z)
+
+    def direction(self, weights):
+        """Inner product of every point with a weighted sum of points."""
+        return np.asarray(self.Z @ (self.Z.T @ weights))
 
     def with_coordinates(self, Z):
         """Append points by their coordinates."""

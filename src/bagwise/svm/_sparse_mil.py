@@ -331,8 +331,8 @@ class SBMIL(_SparseMIL):
 
     Notes
     -----
-    Differs from [1]_: bags may be weighted; see `scale_C`. Equal scores
-    are ranked by position. Exact kernels cost
+    Differs from [1]_: bags may be weighted; see `scale_C`. Scores
+    closer than ``10 * tol`` are ranked by position. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
     O(n_instances * r) memory and O(n_instances * r**2) time a step.
 
@@ -386,7 +386,10 @@ class SBMIL(_SparseMIL):
 
     def _fit_binary(self, X, t, bag_weight):
         layout, space, means, first = self._balance(X, t, bag_weight)
-        order = np.argsort(-first.scores[layout.positive], kind="stable")
+        # Support vectors share their score: what the solver cannot tell apart is a tie.
+        digits = max(0, int(-np.log10(10 * self.tol)))
+        scores = np.round(first.scores[layout.positive], digits)
+        order = np.argsort(-scores, kind="stable")
         # As many as eta asks for, counted by weight, but at least one for each bag.
         weight = layout.positive_caps()[order]
         wanted = max(layout.positive_weight.sum(), self.eta * weight.sum())
