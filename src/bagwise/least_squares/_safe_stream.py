@@ -42,8 +42,8 @@ def _can_stream(estimator):
 class SAFEStreamMixin:
     """Fitting from additive moments."""
 
-    def _choose_features(self, X):
-        """Set `features_` from the parameters and, for landmarks, the instances."""
+    def _choose_features(self, X, drawn=None):
+        """Set `features_`; landmarks are `drawn` already, or drawn from `X`."""
         if self.landmarks is not None:
             marks = check_array(self.landmarks, accept_sparse="csr", dtype=np.float64)
             if marks.shape[1] != X.n_features:
@@ -59,9 +59,11 @@ class SAFEStreamMixin:
                 X.n_features, self.n_components, self.kernel_gamma_, self.random_state
             )
         else:
-            rows = draw_landmarks(X.n_instances, self.n_components, self.random_state)
-            marks = X.data[rows].astype(np.float64, copy=False)
-            self.features_ = LandmarkFeatures(marks, self._kernel_params())
+            if drawn is None:
+                n, m = X.n_instances, self.n_components
+                drawn = X.data[draw_landmarks(n, m, self.random_state)]
+                drawn = drawn.astype(np.float64, copy=False)
+            self.features_ = LandmarkFeatures(drawn, self._kernel_params())
         p = self.features_.n_features_out + 1
         check_memory(
             24.0 * p * p,
