@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise._base import WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_min
-from bagwise.density._objective import log_one_minus_exp
+from bagwise.density._objective import SMALLEST
 from bagwise.kernels._instance import row_blocks, squared_distances
 
 # Isotropic scales tried for every candidate, relative to the median distance.
@@ -47,9 +47,9 @@ def screened_starts(X, positive, weight, n_starts):
         middle = float(nearest.mean()) or 1.0
     values = np.empty((len(_SCALES), len(rows)))
     for k, c2 in enumerate(_SCALES / middle):
-        d = np.maximum(c2 * nearest, 1e-10)
+        d = np.maximum(c2 * nearest, SMALLEST)
         values[k] = d[:, positive] @ weight[positive]
-        values[k] -= log_one_minus_exp(d[:, ~positive]) @ weight[~positive]
+        values[k] -= np.log(-np.expm1(-d[:, ~positive])) @ weight[~positive]
     best = values.argmin(axis=0)
     # Ties (copies of a point, rounding) are broken by the distances, not the order.
     order = np.lexsort((rows, values.min(axis=0)))
