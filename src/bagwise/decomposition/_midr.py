@@ -88,7 +88,9 @@ class MIDR(
         (cheap) iterations.
     init : {"milr", "pca", "random"}, default="milr"
         Start from the logistic model on all features, completed by principal
-        directions; from principal directions; or at random.
+        directions of the rest or, with ``C1 > 0``, by the features that stand for the
+        rest best (the penalty turns columns towards single features); from principal
+        directions; or at random.
     n_init : int or "auto", default="auto"
         Number of starts; those after the first are random, the lowest objective wins.
         ``"auto"``: 5 with at most 10 features and ``C1 > 0``, else 1. (The logistic

@@ -9,6 +9,7 @@ from bagwise.decomposition._stiefel import (
     basis_of_span,
     fill_with_axes,
     fix_signs,
+    orthonormal_from,
     random_orthonormal,
 )
 from bagwise.linear_model._milr import fit_with_restarts
@@ -35,10 +36,7 @@ class InstanceCovariance:
     def _total(self):
         if self.matrix is not None:
             return float(np.trace(self.matrix))
-        data = self.data
-        squares = data * data if isinstance(data, np.ndarray) else data.multiply(data)
-        total = float((squares.T @ self.share).sum())
-        return max(total - float(self.mean @ self.mean), 0.0)
+        return max(float(self._variances().sum()), 0.0)
 
     def _form(self):
         dtype = self.data.dtype
@@ -96,6 +94,54 @@ class InstanceCovariance:
 
         return LinearOperator(data.shape, forward, backward, dtype=np.float64)
 
+    def times(self, V):
+        """Return the covariance matrix times `V`."""
+        if self.matrix is not None:
+            return self.matrix @ V
+        Z = self.data @ V - self.mean @ V
+        weighted = (Z.T * self.share).T
+        return self.data.T @ weighted - np.multiply.outer(self.mean, weighted.sum(0))
+
+    def _variances(self):
+        if self.matrix is not None:
+            return np.diag(self.matrix).copy()
+        data = self.data
+        squares = data * data if isinstance(data, np.ndarray) else data.multiply(data)
+        return np.asarray(squares.T @ self.share).ravel() - self.mean**2
+
+    def representative(self, n_components, first):
+        """Return `first`, then features that stand for what it leaves over.
+
+        Features are chosen one by one, each with the largest variance that those
+        before it do not explain (pivoted Cholesky factorisation, from `n_components`
+        columns of the covariance), and made orthogonal to `first` and each other.
+        """
+        n_features = self.data.shape[1]
+        product = self.times(first)
+        left = self._variances() - 2.0 * (first * product).sum(axis=1)
+        left += ((first @ (first.T @ product)) * first).sum(axis=1)
+        n_wanted = n_components - first.shape[1]
+        factor = np.zeros((n_features, n_wanted))
+        chosen = []
+        for j in range(n_wanted):
+            pivot = int(np.argmax(np.round(left / max(left.max(), 1e-300), 10)))
+            if left[pivot] <= self.negligible:
+                break
+            unit = -first @ first[pivot]
+            unit[pivot] += 1.0
+            column = self.times(unit)
+            column -= first @ (first.T @ column)
+            column -= factor[:, :j] @ factor[pivot, :j]
+            factor[:, j] = column / np.sqrt(left[pivot])
+            left = left - factor[:, j] ** 2
+            chosen.append(pivot)
+            left[chosen] = 0.0
+        axes = np.zeros((n_features, len(chosen)))
+        axes[chosen, np.arange(len(chosen))] = 1.0
+        columns = np.hstack([first, axes])
+        columns = orthonormal_from(columns, columns[:, :0], columns.shape[1])
+        return fill_with_axes(columns, n_components)
+
     def within(self, A):
         """Return the covariance of the instances projected by `A`."""
         if self.matrix is not None:
@@ -113,7 +159,11 @@ def starts(objective, covariance, n_components, *, init, n_init, tol, rng):
         if number == 0 and init == "milr":
             whole = fit_with_restarts(loss, **options)
             used = leading_directions(whole.coef, n_components)
-            A = covariance.leading(n_components, used, rng=rng)
+            if objective.C1 > 0:
+                # The penalty turns the other columns towards single features anyway.
+                A = covariance.representative(n_components, used)
+            else:
+                A = covariance.leading(n_components, used, rng=rng)
             yield A, A.T @ whole.coef, whole.intercept
             continue
         if number == 0 and init == "pca":

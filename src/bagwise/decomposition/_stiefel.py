@@ -72,8 +72,8 @@ def random_orthonormal(n_rows, n_columns, rng):
 def orthonormal_from(first, basis, n_columns):
     """Return orthonormal columns that span those of `first`, then those of `basis`.
 
-    `basis` must have `n_columns` independent columns, so that enough remain once
-    those that `first` already spans are left out.
+    Columns that those before them span are left out; `n_columns` remain whenever
+    `basis` has that many independent columns.
     """
     out = np.empty((basis.shape[0], n_columns))
     n_found = 0
@@ -90,7 +90,7 @@ def orthonormal_from(first, basis, n_columns):
             n_found += 1
         if n_found == n_columns:
             break
-    return out
+    return np.ascontiguousarray(out[:, :n_found])
 
 
 def basis_of_span(N):
