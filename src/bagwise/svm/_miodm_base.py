@@ -103,9 +103,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
         loss = OdmLoss(
             np.concatenate([cost[t > 0], negative_cost]), *self._margin_loss()
         )
-        self.gamma_ = resolve_gamma(
-            self.gamma, X.data, repeat(bag_weight, X.offsets)
-        )
+        self.gamma_ = resolve_gamma(self.gamma, X.data, repeat(bag_weight, X.offsets))
         self.basis_ = self._reduced_basis(X, rng)
         rows, found = self._solve(plus, minus, loss, rng)
         rounded = integer_bound(rows.units, loss.subset(rows.numbers), found.mixture)

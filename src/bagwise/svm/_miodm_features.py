@@ -109,96 +109,76 @@ class _FeatureMixture:
 
     The mixed kernel is the kernel of the concatenated features
     :math:`\sqrt{v_k}\,\Psi^{c_k}`, so that Newton systems have the size
-    ``n_choices * width`` or the number of selected rows, whichever is smaller.
+    ``n_choices * width`` or the number of selected rows, whichever is smaller. Only
+    the positive rows are stored side by side; the negative ones are the same for all.
     """
 
     def __init__(self, units, choices, root):
         self.units, self.root = units, root
-        self.positive = [units.positive[c] for c in choices]
+        parts = [r * units.positive[c] for r, c in zip(root, choices, strict=True)]
+        if sparse.issparse(parts[0]):
+            self.stack = sparse.hstack(parts, format="csr")
+        else:
+            self.stack = np.hstack(parts)
+
+    def adjoint(self, plus, minus, stack, negative):
+        """Weight vectors of a dual vector over some rows, one after the other."""
+        return stack.T @ plus - np.kron(self.root, negative.T @ minus)
+
+    def apply(self, stacked, stack, negative):
+        """Margins of weight vectors over some rows."""
+        total = self.root @ stacked.reshape(len(self.root), -1)
+        return np.concatenate([stack @ stacked, -(negative @ total)])
 
     def matvec(self, delta):
         """Margins of the dual vector."""
-        plus, minus = self.units.split(delta)
-        return self._apply(
-            self._adjoint(plus, minus, self.positive, self.units.negative),
-            self.positive,
-            self.units.negative,
-        )
+        return self._product(delta, self.stack, self.units.negative)
 
-    def _adjoint(self, plus, minus, positive, negative):
-        pull = negative.T @ minus
-        parts = [
-            r * (z.T @ plus - pull) for r, z in zip(self.root, positive, strict=True)
-        ]
-        return np.concatenate(parts)
-
-    def _apply(self, stacked, positive, negative):
-        parts = np.split(stacked, len(positive))
-        top, total = 0.0, 0.0
-        for r, z, w in zip(self.root, positive, parts, strict=True):
-            top = top + r * (z @ w)
-            total = total + r * w
-        return np.concatenate([top, -(negative @ total)])
+    def _product(self, delta, stack, negative):
+        cut = stack.shape[0]
+        stacked = self.adjoint(delta[:cut], delta[cut:], stack, negative)
+        return self.apply(stacked, stack, negative)
 
     def factor(self, rows, ridge):
         """Solver for the block of `rows`: primal, dual or iterative by size."""
         p = self.units.n_positive
         cut = np.searchsorted(rows, p)
-        positive = [z[rows[:cut]] for z in self.positive]
-        negative = self.units.negative
+        stack, negative = self.stack[rows[:cut]], self.units.negative
         if len(rows) - cut < negative.shape[0]:
             negative = negative[rows[cut:] - p]
-        dims = len(positive) * self.units.width
-        if min(dims, len(rows)) > MAX_FACTOR:
-            diagonal = np.concatenate(
-                [
-                    sum(
-                        r * r * row_norms(z)
-                        for r, z in zip(self.root, positive, strict=True)
-                    ),
-                    row_norms(negative),
-                ]
+        if min(stack.shape[1], len(rows)) > MAX_FACTOR:
+            diagonal = np.concatenate([row_norms(stack), row_norms(negative)])
+            return IterativeFactor(
+                lambda x: self._product(x, stack, negative), ridge, diagonal
             )
+        if stack.shape[1] <= len(rows):
+            return _StackedFactor(self, stack, negative, ridge)
+        return CholeskyFactor(self._dual_block(stack, negative, ridge))
 
-            def product(x):
-                stacked = self._adjoint(x[:cut], x[cut:], positive, negative)
-                return self._apply(stacked, positive, negative)
-
-            return IterativeFactor(product, ridge, diagonal)
-        if dims <= len(rows):
-            return _StackedFactor(self, positive, negative, ridge, cut)
-        return CholeskyFactor(self._dual_block(positive, negative, ridge))
-
-    def _dual_block(self, positive, negative, ridge):
-        top = sum(
-            r * r * _dense(z @ z.T) for r, z in zip(self.root, positive, strict=True)
-        )
-        mean = sum(r * r * z for r, z in zip(self.root, positive, strict=True))
-        cross = -_dense(mean @ negative.T)
-        block = np.block([[top, cross], [cross.T, _dense(negative @ negative.T)]])
-        block.flat[:: len(ridge) + 1] += ridge
+    def _dual_block(self, stack, negative, ridge):
+        n, cut = len(ridge), stack.shape[0]
+        spread = sparse.kron(self.root[:, None], sparse.eye_array(self.units.width))
+        block = np.empty((n, n))
+        block[:cut, :cut] = _dense(stack @ stack.T)
+        block[:cut, cut:] = -_dense((stack @ spread) @ negative.T)
+        block[cut:, :cut] = block[:cut, cut:].T
+        block[cut:, cut:] = _dense(negative @ negative.T)
+        block.flat[:: n + 1] += ridge
         return block
 
 
 class _StackedFactor:
     """Primal solver over the concatenated features of a mixture."""
 
-    def __init__(self, mixture, positive, negative, ridge, cut):
-        self.mixture, self.ridge, self.cut = mixture, ridge, cut
-        self.positive, self.negative = positive, negative
-        root = mixture.root
+    def __init__(self, mixture, stack, negative, ridge):
+        self.mixture, self.stack, self.negative = mixture, stack, negative
+        self.ridge = ridge
+        cut, root = stack.shape[0], mixture.root
         scale = 1.0 / np.sqrt(ridge)
-        stack = [
-            r * scaled_rows(z, scale[:cut]) for r, z in zip(root, positive, strict=True)
-        ]
-        stack = (
-            sparse.hstack(stack, format="csr")
-            if sparse.issparse(stack[0])
-            else np.hstack(stack)
-        )
-        gram = _dense(stack.T @ stack)
-        low = scaled_rows(negative, scale[cut:])
-        gram += np.kron(np.outer(root, root), _dense(low.T @ low))
+        upper = scaled_rows(stack, scale[:cut])
+        lower = scaled_rows(negative, scale[cut:])
+        gram = _dense(upper.T @ upper)
+        gram += np.kron(np.outer(root, root), _dense(lower.T @ lower))
         gram.flat[:: gram.shape[0] + 1] += 1.0
         self.inner = CholeskyFactor(gram)
 
@@ -206,12 +186,12 @@ class _StackedFactor:
         """Solve for one or several right-hand sides."""
         if rhs.ndim == 2:
             return np.column_stack([self.solve(column) for column in rhs.T])
-        scaled = rhs / self.ridge
-        stacked = self.mixture._adjoint(
-            scaled[: self.cut], scaled[self.cut :], self.positive, self.negative
+        cut, scaled = self.stack.shape[0], rhs / self.ridge
+        stacked = self.mixture.adjoint(
+            scaled[:cut], scaled[cut:], self.stack, self.negative
         )
         inner = self.inner.solve(stacked)
-        back = self.mixture._apply(inner, self.positive, self.negative)
+        back = self.mixture.apply(inner, self.stack, self.negative)
         return scaled - back / self.ridge
 
 

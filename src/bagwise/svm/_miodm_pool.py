@@ -53,11 +53,11 @@ def mean_units(positive, negative, offsets, negative_offsets, kernel):
     )
     average = bag_matrix(negative_offsets, mean=True)
     kpn = np.empty((n, q))
-    for rows in row_blocks(n, 16.0 * m):
+    for rows in row_blocks(n, 64.0 * m):
         kpn[rows] = (average @ kernel(positive[rows], negative).T).T
     knn = np.zeros((q, q))
     by_row = average.T.tocsr()
-    for rows in row_blocks(m, 16.0 * m):
+    for rows in row_blocks(m, 64.0 * m):
         block = average @ kernel(negative[rows], negative).T
         knn += (by_row[rows].T @ block.T).T
     knn = 0.5 * (knn + knn.T)

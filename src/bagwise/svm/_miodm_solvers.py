@@ -177,15 +177,18 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
     """
     choices, weight, delta = start or initial_mixture(units, loss, rng)
     idle = np.zeros(len(choices), dtype=int)
-    path, converged = [], False
+    path, converged, relative = [], False, np.inf
     for _ in range(max_iter):
-        mixture = restricted(units, loss, choices, weight, delta, tol=0.1 * tol)
+        # No use in a mixture much better than the choices it is made of.
+        inner = min(max(0.1 * relative, 0.1 * tol), 0.1)
+        mixture = restricted(units, loss, choices, weight, delta, tol=inner)
         path.append(mixture.objective)
         found, norms, exact = violated_choices(units, mixture, rng)
         largest = max(norms[0], mixture.norms.max())
         gap = saddle_gap(loss, mixture.delta, mixture.margins, largest)
         gap = max(gap, 0.0)
-        if gap <= tol * max(1.0, abs(mixture.objective)):
+        relative = gap / max(1.0, abs(mixture.objective))
+        if relative <= tol:
             converged = True
             break
         violation = norms - mixture.weight @ mixture.norms
@@ -193,7 +196,9 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
         known = (new[:, None, :] == mixture.choices[None]).all(axis=2).any(axis=1)
         new = new[~known][:_MAX_ADDED]
         if len(new) == 0:  # the search finds nothing: the restricted gap is all
-            break
+            if inner <= 0.1 * tol:
+                break
+            relative = 0.0
         idle = np.where(mixture.weight > 0, 0, idle + 1)
         kept = idle < _STALE_ROUNDS
         choices = np.concatenate([mixture.choices[kept], new])

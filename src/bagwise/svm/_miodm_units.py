@@ -18,7 +18,7 @@ the index of one positive instance for each positive bag.
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from bagwise.svm._miodm_oracle import ascend_kernel, enumerate_choices
 from bagwise.svm._odm_solvers import CholeskyFactor
@@ -28,6 +28,8 @@ MAX_CHOICES = 4096
 MAX_ENUMERATED_INSTANCES = 512
 # Blocks of all choices at hand are kept up to this size.
 MAX_STACK_BYTES = 256e6
+# Keeping the factor of the negative block pays above this ratio to positive rows.
+_PREVAIL = 5
 
 
 class Units:
@@ -197,10 +199,19 @@ class _KernelMixture:
         )
 
     def factor(self, rows, ridge):
-        """Solver for the block of `rows` by elimination of the negative part."""
+        """Solver for the block of `rows`, by elimination when negatives prevail."""
         p = self.units.n_positive
         cut = np.searchsorted(rows, p)
-        return _BlockFactor(self, rows[:cut], rows[cut:] - p, ridge, cut)
+        plus, minus = rows[:cut], rows[cut:] - p
+        if len(minus) > _PREVAIL * cut:
+            return _BlockFactor(self, plus, minus, ridge, cut)
+        block = np.empty((len(rows), len(rows)))
+        block[:cut, :cut] = self.kpp[np.ix_(plus, plus)]
+        block[cut:, :cut] = -self.kpn[np.ix_(plus, minus)].T
+        block[:cut, cut:] = block[cut:, :cut].T
+        block[cut:, cut:] = self.units.knn[np.ix_(minus, minus)]
+        block.flat[:: len(rows) + 1] += ridge
+        return CholeskyFactor(block)
 
 
 class _BlockFactor:
@@ -220,18 +231,16 @@ class _BlockFactor:
         schur.flat[:: cut + 1] += ridge[:cut]
         self.schur = CholeskyFactor(schur) if cut else None
 
-    def _forward(self, rhs, trans="N"):
+    def _forward(self, rhs, trans=0):
         if self.lower.size == 0:
             return rhs
-        return solve_triangular(
-            self.lower, rhs, lower=True, trans=trans, check_finite=False
-        )
+        return dtrtrs(self.lower, rhs, lower=1, trans=trans)[0]
 
     def solve(self, rhs):
         """Solve for one or several right-hand sides."""
         inner = self._forward(rhs[self.cut :])
         if self.schur is None:
-            return self._forward(inner, "T")
+            return self._forward(inner, 1)
         plus = self.schur.solve(rhs[: self.cut] - self.coupling.T @ inner)
-        minus = self._forward(inner - self.coupling @ plus, "T")
+        minus = self._forward(inner - self.coupling @ plus, 1)
         return np.concatenate([plus, minus])
