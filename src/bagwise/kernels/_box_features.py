@@ -102,13 +102,15 @@ class HitTester:
     def hits(self, low: Array, high: Array) -> npt.NDArray[np.uint8]:
         """Return the matrix (n_boxes, n_bags) of hits."""
         if self.packed:
-            return packed_hits(*self.sets, self.words, low, high, self.top)
+            return packed_hits(
+                self.sets[0], self.sets[1], self.words, low, high, self.top
+            )
         return plain_hits(self.rows, self.offsets, low, high)
 
     def counts(self, low: Array, high: Array) -> npt.NDArray[np.int64]:
         """Return the number of points in each box."""
         if self.packed:
-            return packed_counts(*self.sets, low, high, self.top)
+            return packed_counts(self.sets[0], self.sets[1], low, high, self.top)
         return plain_counts(self.rows, low, high)
 
 

@@ -1,13 +1,19 @@
 """A bounded grid for box counting: real features become levels 0, 1, .., s."""
 
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise._numba.box_points import canonical_sets
+from bagwise.bags import Bags
+
+Array = npt.NDArray[Any]
+Levels = npt.NDArray[np.uint16]
 
 STRATEGIES = ("width", "integer", "rank", "quantile")
 MAX_LEVEL = 65_535  # levels are 16-bit numbers
@@ -87,17 +93,17 @@ default="width"
            [3., 4.]])
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: dict[str, list[Any]] = {
         "strategy": [StrOptions(set(STRATEGIES)), "array-like"],
         "n_levels": [Interval(Integral, 2, MAX_LEVEL + 1, closed="both"), "array-like"],
     }
 
-    def __init__(self, strategy="width", *, n_levels=21):
+    def __init__(self, strategy: Any = "width", *, n_levels: Any = 21) -> None:
         self.strategy = strategy
         self.n_levels = n_levels
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the edges from training bags.
 
         Parameters
@@ -129,7 +135,7 @@ default="width"
         self.mean_bag_size_ = len(distinct) / X.n_bags
         return self
 
-    def _per_feature(self, n_features):
+    def _per_feature(self, n_features: int) -> tuple[Any, Array]:
         strategies = self.strategy
         if isinstance(strategies, str):
             strategies = [strategies] * n_features
@@ -153,7 +159,7 @@ default="width"
             )
         return strategies, counts
 
-    def _refuse_too_many(self, strategies):
+    def _refuse_too_many(self, strategies: Any) -> None:
         wrong = np.flatnonzero(self.max_level_ > MAX_LEVEL)
         if wrong.size:
             j = wrong[0]
@@ -163,7 +169,7 @@ default="width"
                 'stored. Use "width" or "quantile" with n_levels.'
             )
 
-    def _levels(self, data):
+    def _levels(self, data: Array) -> Levels:
         """Levels of a dense matrix, 16 bit."""
         levels = np.empty(data.shape, dtype=np.uint16)
         strategies, _ = self._per_feature(data.shape[1])
@@ -173,7 +179,7 @@ default="width"
             levels[:, j] = np.searchsorted(edges, data[:, j], side="right")
         return levels
 
-    def levels(self, X):
+    def levels(self, X: Any) -> Levels:
         """Return the levels of all instances as one matrix of 16-bit integers.
 
         Parameters
@@ -189,7 +195,7 @@ default="width"
         check_is_fitted(self)
         return self._levels(self._check_bags(X, reset=False).data)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Bags:
         """Replace features by levels.
 
         Parameters
@@ -204,12 +210,10 @@ default="width"
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        dtype = X.dtype
-        return X.with_data(
-            self._levels(X.data).astype(dtype), feature_names=X.feature_names
-        )
+        levels = self._levels(X.data).astype(X.dtype)
+        return X.with_data(levels, feature_names=X.feature_names)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features, which stay the same."""
         check_is_fitted(self)
         if input_features is not None:
@@ -217,7 +221,7 @@ default="width"
         default = [f"x{j}" for j in range(self.n_features_in_)]
         return np.asarray(getattr(self, "feature_names_in_", default), dtype=object)
 
-    def bounds(self, low, high):
+    def bounds(self, low: npt.ArrayLike, high: npt.ArrayLike) -> Array:
         """Translate boxes of levels into intervals of the original features.
 
         Parameters
@@ -241,14 +245,14 @@ default="width"
         return out
 
     @property
-    def log_n_boxes_(self):
+    def log_n_boxes_(self) -> float:
         """Logarithm of the number of boxes of the grid."""
         check_is_fitted(self)
         s = self.max_level_.astype(np.float64)
         return float(np.log((s + 1) * (s + 2) / 2).sum())
 
 
-def _edges(column, strategy, n_levels, j):
+def _edges(column: Array, strategy: str, n_levels: int, j: int) -> Array:
     """Lower ends of levels 1, 2, .. of one feature."""
     low, high = float(column.min()), float(column.max())
     if low == high:
@@ -269,11 +273,13 @@ def _edges(column, strategy, n_levels, j):
     else:
         steps = np.arange(1, n_levels) / n_levels
         edges = np.quantile(column, steps)
+        if edges[0] <= low:  # a large share of smallest values: they get level 0
+            edges = np.append(edges, column[column > low].min())
     edges = np.unique(np.asarray(edges, dtype=np.float64))
     return edges[edges > low]
 
 
-def _refuse_fractions(column, j):
+def _refuse_fractions(column: Array, j: int) -> None:
     wrong = np.flatnonzero(column != np.floor(column))
     if wrong.size:
         raise ValueError(

@@ -1,8 +1,9 @@
 """Box counts for all pairs of bags: coding, division of work, collection."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from joblib import Parallel, delayed, effective_n_jobs
 
 from bagwise._numba.box_pairs import (
@@ -15,6 +16,10 @@ from bagwise._numba.box_pairs import (
 )
 from bagwise._numba.box_points import UNROLL, canonical_sets, screening_blocks
 from bagwise._numba.box_sampler import BERNSTEIN, CLT
+from bagwise.bags import Bags
+from bagwise.kernels._box_grid import BoxGrid
+
+Array = npt.NDArray[Any]
 
 PAIR_METHODS = {
     "auto": AUTO,
@@ -34,16 +39,16 @@ SLACK = 0.01  # share of epsilon for pairs of points that are left out
 class CodedBags(NamedTuple):
     """Bags as sets of grid points, ready for the compiled loops."""
 
-    rows: np.ndarray  # (n_points, n_active) levels, distinct within a bag
-    offsets: np.ndarray  # first point of each bag
-    keys: np.ndarray  # content hash of each bag
-    blocks: np.ndarray  # coarse logarithms, one block per bag
-    starts: np.ndarray  # first padded point of each block
+    rows: Array  # (n_points, n_active) levels, distinct within a bag
+    offsets: Array  # first point of each bag
+    keys: Array  # content hash of each bag
+    blocks: Array  # coarse logarithms, one block per bag
+    starts: Array  # first padded point of each block
     height: int  # rows of a block
-    top: np.ndarray  # highest level of each dimension
+    top: Array  # highest level of each dimension
 
     @property
-    def sizes(self):
+    def sizes(self) -> Array:
         """Number of distinct points of each bag."""
         return np.diff(self.offsets)
 
@@ -51,28 +56,28 @@ class CodedBags(NamedTuple):
 class PairCounts(NamedTuple):
     """Results for a list of bag pairs."""
 
-    log_counts: np.ndarray
-    how: np.ndarray
-    draws: np.ndarray
-    errors: np.ndarray
-    capped: np.ndarray
+    log_counts: Array
+    how: Array
+    draws: Array
+    errors: Array
+    capped: Array
 
 
-def _frozen(array):
+def _frozen(array: Array) -> Array:
     """Read-only, as workers get memory maps: one compilation serves both."""
     array = np.ascontiguousarray(np.asarray(array))
     array.setflags(write=False)
     return array
 
 
-def code_sets(grid, X):
+def code_sets(grid: BoxGrid, X: Bags) -> tuple[Array, Array, Array]:
     """Distinct grid points of each bag (active dimensions only), offsets and hashes."""
     rows = np.ascontiguousarray(grid.levels(X)[:, grid.order_])
     chosen, offsets, keys = canonical_sets(rows, X.offsets)
     return rows[chosen], offsets, keys
 
 
-def coarse_scale(top):
+def coarse_scale(top: Array) -> tuple[float, float]:
     """Unit of the 16-bit logarithms, and how far their sums can lie below the truth.
 
     The logarithms of one point sum to at most that of the centre of the grid.
@@ -82,7 +87,7 @@ def coarse_scale(top):
     return unit, 2.0 * len(top) * unit
 
 
-def code_bags(grid, X):
+def code_bags(grid: BoxGrid, X: Bags) -> CodedBags:
     """Code the bags `X` on a fitted grid."""
     rows, offsets, keys = code_sets(grid, X)
     top = grid.max_level_[grid.order_].astype(np.uint16)
@@ -97,11 +102,20 @@ def code_bags(grid, X):
     blocks, starts = screening_blocks(
         rows, offsets, low.astype(np.uint16), high.astype(np.uint16), height
     )
-    parts = [_frozen(a) for a in (rows, offsets, keys, blocks, starts)]
-    return CodedBags(*parts, height, _frozen(top))
+    return CodedBags(
+        _frozen(rows),
+        _frozen(offsets),
+        _frozen(keys),
+        _frozen(blocks),
+        _frozen(starts),
+        height,
+        _frozen(top),
+    )
 
 
-def _count_chunk(coded, left, right, settings):
+def _count_chunk(
+    coded: CodedBags, left: Array, right: Array, settings: tuple[Any, ...]
+) -> tuple[Array, ...]:
     """Count the boxes of some pairs (runs in a worker)."""
     method, rule, target, limits, seed = settings
     parts = [_frozen(a) if isinstance(a, np.ndarray) else a for a in coded]
@@ -113,7 +127,7 @@ def _count_chunk(coded, left, right, settings):
         np.empty(n),
         np.empty(n, np.bool_),
     )
-    unit, error = coarse_scale(parts[-1])
+    unit, error = coarse_scale(coded.top)
     count_pairs(
         tuple(parts),
         _frozen(left),
@@ -130,7 +144,18 @@ def _count_chunk(coded, left, right, settings):
     return logs, *details
 
 
-def count_all(coded, left, right, *, method, stop, target, max_samples, seed, n_jobs):
+def count_all(
+    coded: CodedBags,
+    left: Array,
+    right: Array,
+    *,
+    method: str,
+    stop: str,
+    target: tuple[float, float, float],
+    max_samples: int,
+    seed: np.uint64,
+    n_jobs: int | None,
+) -> PairCounts:
     """Count the boxes of the pairs (left[k], right[k]), in parallel.
 
     The pairs are dealt out in order of falling cost, so that chunks take about equal

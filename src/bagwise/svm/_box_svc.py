@@ -40,8 +40,8 @@ class BoxKernelSVC(BagClassifierMixin, BaseBagEstimator):
         Weight of the loss. With the mean diagonal at 1, C=1 is what SVM-light takes.
     rho : float or "auto", default="auto"
         Power of the counts. "auto" is 1/50, the choice of [1]_ for counts that differ
-        by 50 orders of magnitude, or 1 over the median of :math:`-\log` of the normalised
-        off-diagonal counts where that is larger (data of low contrast).
+        by 50 orders of magnitude; where the median of minus the logarithm of the
+        normalised off-diagonal counts is below 50 (data of low contrast), 1 over it.
     normalize : bool, default=True
         Cosine normalisation of the counts.
     grid : {"width", "integer", "rank", "quantile"}, BoxGrid or None, default=None

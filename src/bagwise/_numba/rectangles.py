@@ -1,0 +1,224 @@
+"""Loops of the axis-parallel rectangle methods."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def _extra(x, low, high):
+    """How much the total width of the box grows when it takes in a point."""
+    total = 0.0
+    for f in range(x.shape[0]):
+        if x[f] < low[f]:
+            total += low[f] - x[f]
+        elif x[f] > high[f]:
+            total += x[f] - high[f]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _extremes(X, chosen, low, low2, high, high2):
+    """Two smallest and two largest values per feature over the chosen instances."""
+    low[:] = np.inf
+    low2[:] = np.inf
+    high[:] = -np.inf
+    high2[:] = -np.inf
+    for b in range(chosen.shape[0]):
+        if chosen[b] < 0:
+            continue
+        x = X[chosen[b]]
+        for f in range(x.shape[0]):
+            v = x[f]
+            if v < low[f]:
+                low2[f] = low[f]
+                low[f] = v
+            elif v < low2[f]:
+                low2[f] = v
+            if v > high[f]:
+                high2[f] = high[f]
+                high[f] = v
+            elif v > high2[f]:
+                high2[f] = v
+
+
+@njit(cache=True, nogil=True)
+def _backfit(X, offsets, chosen, ends, tol):
+    """Exchange the instance of one bag at a time while the box becomes smaller.
+
+    Without the instance of a bag, its box reaches to the second smallest value where
+    that instance is the smallest: no pass over the other bags is needed.
+    """
+    low, low2, high, high2 = ends
+    d = X.shape[1]
+    rest_low, rest_high = np.empty(d), np.empty(d)
+    changed = True
+    while changed:
+        changed = False
+        for b in range(chosen.shape[0]):
+            if chosen[b] < 0:
+                continue
+            x = X[chosen[b]]
+            for f in range(d):
+                rest_low[f] = low2[f] if x[f] == low[f] else low[f]
+                rest_high[f] = high2[f] if x[f] == high[f] else high[f]
+            least = _extra(x, rest_low, rest_high)
+            best = chosen[b]
+            for r in range(offsets[b], offsets[b + 1]):
+                extra = _extra(X[r], rest_low, rest_high)
+                if extra < least - tol:
+                    least = extra
+                    best = r
+            if best != chosen[b]:
+                chosen[b] = best
+                _extremes(X, chosen, low, low2, high, high2)
+                changed = True
+
+
+@njit(cache=True, nogil=True)
+def grow(X, offsets, start, backfit):
+    """Greedy smallest box with an instance of every bag, from instance `start` on.
+
+    Returns the chosen instances, the lower and upper ends.
+    """
+    n_bags = offsets.shape[0] - 1
+    d = X.shape[1]
+    chosen = np.full(n_bags, -1, np.int64)
+    low, low2 = np.empty(d), np.empty(d)
+    high, high2 = np.empty(d), np.empty(d)
+    for b in range(n_bags):
+        if offsets[b] <= start < offsets[b + 1]:
+            chosen[b] = start
+    _extremes(X, chosen, low, low2, high, high2)
+    spread = 0.0
+    for f in range(d):
+        spread += X[:, f].max() - X[:, f].min()
+    for _ in range(n_bags - 1):
+        least = np.inf
+        best, owner = -1, -1
+        for b in range(n_bags):
+            if chosen[b] >= 0:
+                continue
+            for r in range(offsets[b], offsets[b + 1]):
+                extra = _extra(X[r], low, high)
+                if extra < least:
+                    least = extra
+                    best, owner = r, b
+        chosen[owner] = best
+        _extremes(X, chosen, low, low2, high, high2)
+        if backfit:
+            ends = (low, low2, high, high2)
+            _backfit(X, offsets, chosen, ends, 1e-12 * spread)
+    return chosen, low, high
+
+
+@njit(cache=True, nogil=True)
+def _best_side(pos, neg, upper):
+    """Cheapest cut of one side: (positives lost, negatives gone, new end).
+
+    `pos` and `neg` are sorted values inside the box. A lower end just past a negative
+    value v loses the positives up to v; the upper end is its mirror image. Of equally
+    cheap cuts the one that removes most negatives.
+    """
+    n_pos, n_neg = pos.shape[0], neg.shape[0]
+    best_cost, best_gone, end = n_pos, 0, 0.0
+    for k in range(n_neg):
+        v = neg[k]
+        if upper:
+            kept = np.searchsorted(pos, v, side="left")
+            gone = n_neg - np.searchsorted(neg, v, side="left")
+        else:
+            kept = n_pos - np.searchsorted(pos, v, side="right")
+            gone = np.searchsorted(neg, v, side="right")
+        cost = n_pos - kept
+        if kept == 0:
+            continue
+        if cost < best_cost or (cost == best_cost and gone > best_gone):
+            best_cost, best_gone = cost, gone
+            neighbour = pos[kept - 1] if upper else pos[n_pos - kept]
+            end = v + (neighbour - v) / 2.0
+            if end == v:  # neighbouring floats have no middle
+                end = neighbour
+    return best_cost, best_gone, end
+
+
+@njit(cache=True, nogil=True)
+def _inside(X, low, high):
+    out = np.ones(X.shape[0], np.bool_)
+    for r in range(X.shape[0]):
+        for f in range(X.shape[1]):
+            if X[r, f] < low[f] or X[r, f] > high[f]:
+                out[r] = False
+                break
+    return out
+
+
+@njit(cache=True, nogil=True)
+def eliminate(pos, neg, low, high):
+    """Move sides past negative instances until none is inside (elim-count).
+
+    Each step takes the side whose move costs fewest positive instances. `low` and
+    `high` are changed; the number of steps is returned.
+    """
+    steps = 0
+    while True:
+        kept = pos[_inside(pos, low, high)]
+        bad = neg[_inside(neg, low, high)]
+        if bad.shape[0] == 0:
+            return steps
+        best_cost, best_gone = kept.shape[0], 0
+        feature, side, end = -1, False, 0.0
+        for f in range(pos.shape[1]):
+            p = np.sort(kept[:, f])
+            q = np.sort(bad[:, f])
+            for upper in (False, True):
+                cost, gone, new_end = _best_side(p, q, upper)
+                if cost < best_cost or (cost == best_cost and gone > best_gone):
+                    best_cost, best_gone = cost, gone
+                    feature, side, end = f, upper, new_end
+        if feature < 0:  # every cut would lose the last positive instance
+            return steps
+        if side:
+            high[feature] = end
+        else:
+            low[feature] = end
+        steps += 1
+
+
+@njit(cache=True, nogil=True)
+def cover(distance, margin):
+    """Greedy set cover: features that discriminate the rows of `distance`.
+
+    A feature covers a row that it leaves outside by `margin`; a row without such a
+    feature is covered by the one that leaves it furthest outside. Rows inside on all
+    features cannot be covered.
+    """
+    n, d = distance.shape
+    covers = np.zeros((n, d), np.bool_)
+    open_row = np.zeros(n, np.bool_)
+    for r in range(n):
+        furthest = 0.0
+        at = -1
+        strong = False
+        for f in range(d):
+            if distance[r, f] > 0.0 and distance[r, f] >= margin:
+                covers[r, f] = True
+                strong = True
+            if distance[r, f] > furthest:
+                furthest = distance[r, f]
+                at = f
+        if not strong and at >= 0:
+            covers[r, at] = True
+        open_row[r] = at >= 0
+    chosen = np.zeros(d, np.bool_)
+    while open_row.any():
+        counts = np.zeros(d, np.int64)
+        for r in range(n):
+            if open_row[r]:
+                for f in range(d):
+                    counts[f] += covers[r, f]
+        f = np.argmax(counts)
+        chosen[f] = True
+        for r in range(n):
+            if covers[r, f]:
+                open_row[r] = False
+    return chosen
