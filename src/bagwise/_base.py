@@ -241,6 +241,7 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
             X, codes, weight = X[used], codes[used], weight[used]
             if len(np.unique(codes)) < len(self.classes_):
                 raise ValueError("a class has no bag with a positive weight.")
+        self._prepare(X)
         if len(self.classes_) == 2:
             return self._fit_two(X, np.where(codes == 1, 1.0, -1.0), weight)
         self.estimators_ = []
@@ -265,6 +266,9 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
         if hasattr(self, "threshold"):
             self.threshold_ = choose_threshold(self, X, t, weight)
         return self
+
+    def _prepare(self, X):
+        """Do what needs no labels, once for all classes; by default nothing."""
 
     def _fit_binary(self, X, t, bag_weight):
         raise NotImplementedError

@@ -13,7 +13,7 @@ from bagwise.bags.segments import segment_argmax_share
 from bagwise.embedding._prototypes import (
     GAMMA_CONSTRAINT,
     nearest_squared,
-    sample_rows,
+    chosen_rows,
 )
 from bagwise.kernels._instance import resolve_gamma, row_blocks, squared_distances
 
@@ -145,7 +145,8 @@ class MILES(_PrototypeMachine):
 
     def _fit_binary(self, X, t, bag_weight):
         self.gamma_ = resolve_gamma(self.gamma, X.data)
-        prototypes = sample_rows(X.data, self.max_prototypes, self.random_state)
+        rows = chosen_rows(X.n_instances, self.max_prototypes, self.random_state)
+        prototypes = X.data[rows]
         M = self._similarities(X, prototypes)
         if self.solver == "highs":
             coef, b = l1_hinge_machine(M, t, self.C * bag_weight)
@@ -271,7 +272,8 @@ class MILDE(_PrototypeMachine):
 
     def _fit_binary(self, X, t, bag_weight):
         self.gamma_ = resolve_gamma(self.gamma, X.data)
-        candidates = sample_rows(X.data, self.max_candidates, self.random_state)
+        rows = chosen_rows(X.n_instances, self.max_candidates, self.random_state)
+        candidates = X.data[rows]
         M = self._similarities(X, candidates)
         power = class_separation(M, t > 0, bag_weight)
         order = np.argsort(-power, kind="stable")[: self.n_prototypes]

@@ -53,6 +53,8 @@ class PrototypeEmbedding(
     ----------
     prototypes_ : ndarray or CSR matrix of shape (n_prototypes, n_features)
         The prototypes.
+    prototype_rows_ : ndarray of shape (n_prototypes,)
+        Their rows among the stacked training instances.
     gamma_ : float
         The width used.
 
@@ -110,8 +112,10 @@ class PrototypeEmbedding(
         """
         X = self._check_bags(X, reset=True)
         self.gamma_ = resolve_gamma(self.gamma, X.data)
-        self.prototypes_ = sample_rows(X.data, self.max_prototypes, self.random_state)
-        self._n_features_out = self.prototypes_.shape[0]
+        rows = chosen_rows(X.n_instances, self.max_prototypes, self.random_state)
+        self.prototype_rows_ = rows
+        self.prototypes_ = X.data[rows]
+        self._n_features_out = len(rows)
         return self
 
     def transform(self, X):
@@ -132,9 +136,8 @@ class PrototypeEmbedding(
         return np.exp(-self.gamma_ * nearest_squared(X, self.prototypes_))
 
 
-def sample_rows(data, most, random_state):
-    """Return all rows, or a random sample of them in their order."""
-    if most is None or data.shape[0] <= most:
-        return data
-    chosen = check_random_state(random_state).permutation(data.shape[0])[:most]
-    return data[np.sort(chosen)]
+def chosen_rows(n_rows, most, random_state):
+    """Return all row numbers, or a random sample of them in their order."""
+    if most is None or n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(check_random_state(random_state).permutation(n_rows)[:most])
