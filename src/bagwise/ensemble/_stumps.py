@@ -1,0 +1,142 @@
+"""Decision stumps with the smallest weighted error, on columns sorted once."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise._numba.stumps import best_dense_cut, best_sparse_cut
+from bagwise.kernels._instance import check_memory
+
+# Gains that differ by less, relative to the total weight, are equal up to rounding: the
+# first feature and the lowest cut win, whatever the order of the rows.
+_ROUNDING = 1e-12
+
+
+class Stump:
+    """Answer `sign` above a cut of one feature and `-sign` below it.
+
+    Parameters
+    ----------
+    feature : int
+        The column; -1 for a constant answer.
+    threshold : float
+        The cut; values equal to it are below. Minus infinity for a constant answer.
+    sign : float
+        +1 or -1.
+    """
+
+    def __init__(self, feature, threshold, sign):
+        self.feature = int(feature)
+        self.threshold = float(threshold)
+        self.sign = float(sign)
+
+    def __repr__(self):
+        if self.feature < 0:
+            return f"Stump({self.sign:+.0f})"
+        return (
+            f"Stump({self.sign:+.0f} if x[{self.feature}] > {self.threshold:.6g} else "
+            f"{-self.sign:+.0f})"
+        )
+
+    def predict(self, data):
+        """Return +1 or -1 for each row."""
+        if self.feature < 0:
+            return np.full(data.shape[0], self.sign)
+        if sp.issparse(data):
+            return self.of_column(data[:, [self.feature]].toarray()[:, 0])
+        return self.of_column(data[:, self.feature])
+
+    def of_column(self, values):
+        """Return +1 or -1 for each value of the stump's feature."""
+        return np.where(values > self.threshold, self.sign, -self.sign)
+
+
+class SortedColumns:
+    """Columns of a matrix in ascending order, ready for stump after stump.
+
+    Sorting costs O(n d log n) once; a search then costs one pass over the entries,
+    O(n d), or O(number of entries) for CSR.
+
+    Parameters
+    ----------
+    data : ndarray or CSR matrix of shape (n_rows, n_features)
+        The rows.
+    """
+
+    def __init__(self, data):
+        self.is_sparse = sp.issparse(data)
+        if self.is_sparse:
+            self._sort_sparse(data)
+        else:
+            self._sort_dense(data)
+
+    def _sort_dense(self, data):
+        n, d = data.shape
+        what = f"the sorted columns of {n} x {d} values"
+        check_memory(4.0 * n * d, what, "Use a tree as `estimator`, or fewer features.")
+        self._data = data
+        self._order = np.empty((d, n), dtype=np.int32)
+        for f in range(d):
+            column = data[:, f]
+            order = np.argsort(column, kind="stable")
+            ranked = column[order]
+            larger_follows = np.append(ranked[1:] > ranked[:-1], False)
+            self._order[f] = np.where(larger_follows, ~order, order)
+
+    def _sort_sparse(self, data):
+        columns = sp.csc_matrix(data, copy=True)
+        columns.eliminate_zeros()
+        n, d = data.shape
+        counts = np.diff(columns.indptr)
+        column = np.repeat(np.arange(d), counts)
+        order = np.lexsort((columns.indices, columns.data, column))
+        values, rows = columns.data[order], columns.indices[order].astype(np.int32)
+        starts = columns.indptr.astype(np.int64)
+        below = np.bincount(column[values < 0], minlength=d)
+        zeros_at = np.where(counts < n, starts[:-1] + below, -1)
+        same_column = np.append(column[1:] == column[:-1], False)
+        larger_follows = same_column & np.append(values[1:] > values[:-1], False)
+        # Zeros that stand last in their column follow its last entry.
+        tail = (zeros_at == starts[1:]) & (counts > 0)
+        larger_follows[starts[1:][tail] - 1] = True
+        self._order = np.where(larger_follows, ~rows, rows)
+        self._starts, self._zeros_at, self._values = starts, zeros_at, values
+
+    def best_stump(self, weight):
+        """Return the stump with the largest ``sum_i weight_i h_i``.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_rows,)
+            The sign is the wanted answer, the absolute value its importance.
+
+        Returns
+        -------
+        Stump
+            A constant one where no cut is better than that.
+        """
+        least = _ROUNDING * float(np.abs(weight).sum())
+        if self.is_sparse:
+            args = self._order, self._starts, self._zeros_at
+            feature, k, gain = best_sparse_cut(*args, weight, least)
+        else:
+            feature, k, gain = best_dense_cut(self._order, weight, least)
+        if feature < 0:
+            return Stump(-1, -np.inf, -1.0 if gain < 0 else 1.0)
+        low, high = self._neighbours(feature, k)
+        middle = 0.5 * low + 0.5 * high
+        # Next to each other in floating point: the lower one itself is the cut.
+        threshold = middle if low <= middle < high else low
+        return Stump(feature, threshold, 1.0 if gain > 0 else -1.0)
+
+    def _neighbours(self, feature, k):
+        """Return the values below and above a cut."""
+        if not self.is_sparse:
+            rows = self._order[feature, k : k + 2]
+            rows = np.where(rows < 0, ~rows, rows)
+            low, high = self._data[rows, feature]
+            return float(low), float(high)
+        if k < 0:
+            return 0.0, float(self._values[~k])
+        if k + 1 == self._zeros_at[feature]:
+            return float(self._values[k]), 0.0
+        return float(self._values[k]), float(self._values[k + 1])
