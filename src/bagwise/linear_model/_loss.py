@@ -4,13 +4,15 @@ One evaluation costs two products with the instance matrix, whatever the pooling
 same object serves multi-instance logistic regression and MIDR.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from scipy.optimize import minimize
 
 from bagwise.bags.segments import repeat
-from bagwise.linear_model._pooling import pool, scale_by_bag
+from bagwise.linear_model._pooling import pool
 
 #: Names of the losses between a bag's probability and its label.
 LOSSES = ("squared", "log")
@@ -46,6 +48,33 @@ def bag_loss(pooled, target, loss="squared"):
     observed = np.where(target > 0.5, pooled.prob, pooled.complement)
     observed = np.maximum(observed, _FLOOR)
     return -np.log(observed), np.where(target > 0.5, -1.0, 1.0) / observed
+
+
+@njit(cache=True, error_model="numpy")
+def _apply_loss(prob, complement, target, weight, log, slope, offsets):
+    """Return the weighted loss and turn slopes into derivatives of it, in place.
+
+    The same as `bag_loss` and the chain rule, in one pass.
+    """
+    n_bags, n_outputs = prob.shape
+    width = slope.shape[1] // n_outputs
+    total = 0.0
+    for i in range(n_bags):
+        for k in range(n_outputs):
+            positive = target[i, k] > 0.5
+            if log:
+                observed = prob[i, k] if positive else complement[i, k]
+                observed = max(observed, _FLOOR)
+                total -= weight[i, 0] * math.log(observed)
+                factor = weight[i, 0] * (-1.0 if positive else 1.0) / observed
+            else:
+                error = prob[i, k] - target[i, k]
+                total += weight[i, 0] * error * error
+                factor = 2.0 * weight[i, 0] * error
+            for j in range(offsets[i], offsets[i + 1]):
+                for h in range(k * width, (k + 1) * width):
+                    slope[j, h] *= factor
+    return total
 
 
 class BagLoss:
@@ -141,18 +170,21 @@ class BagLoss:
     def __call__(self, U, b):
         """Return the loss, its gradient in `U` and its gradient in `b`."""
         pooled = self.pooled(U, b)
-        value, derivative = bag_loss(pooled, self.target, self.loss)
-        derivative *= self.weight
-        if self.n_hypotheses > 1:
-            derivative = np.repeat(derivative, self.n_hypotheses, axis=1)
         residual = pooled.slope  # becomes dL/dz
-        scale_by_bag(residual, derivative, self.offsets)
+        value = _apply_loss(
+            pooled.prob,
+            pooled.complement,
+            self.target,
+            self.weight,
+            self.loss == "log",
+            residual,
+            self.offsets,
+        )
         total = residual.sum(axis=0)
         gradient = self._back_project(residual)
         if self.mean is not None:
             gradient -= self.mean[:, None] * total
-        value *= self.weight
-        return float(value.sum()), gradient, total
+        return value, gradient, total
 
     def _back_project(self, residual):
         residual = residual.astype(self.data.dtype, copy=False)

@@ -267,15 +267,6 @@ def _power(z, slope, offsets, alpha, prob, complement):
                 slope[j] = (p / pos) ** (alpha - 1.0) * p * q / n
 
 
-@njit(cache=True, error_model="numpy")
-def scale_by_bag(values, per_bag, offsets):
-    """Multiply the values of each bag by a number of the bag, in place."""
-    for i in range(offsets.shape[0] - 1):
-        for j in range(offsets[i], offsets[i + 1]):
-            for k in range(values.shape[1]):
-                values[j, k] *= per_bag[i, k]
-
-
 _LOOPS = {
     "max": _max,
     "mean": _mean,
