@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bagwise._numba.nearest import nearest_of_bags
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min, segment_sum
 from bagwise.kernels._checks import check_gram_memory, check_option, check_pair
@@ -94,12 +95,43 @@ def nearest_in_bags(data: Any, Y: Bags) -> Iterator[tuple[slice, Array]]:
     of shape (rows, n_bags_Y).
     """
     for part in spans(data.shape[0], TILE):
-        rows = data[part]
-        out = np.full((Y.n_bags, rows.shape[0]), np.inf)
+        rows = _Rows(data[part])
+        out = np.full((rows.n_rows, Y.n_bags), np.inf)
         for bags, offsets, other in _column_tiles(Y):
-            D = exact_squared_distances(other, rows)
-            np.minimum(out[bags], segment_min(D, offsets), out=out[bags])
-        yield part, np.ascontiguousarray(out.T)
+            rows.lower(other, offsets, out[:, bags])
+        yield part, out
+
+
+class _Rows:
+    """A tile of rows, ready to be compared with other tiles."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+        self.n_rows = int(rows.shape[0])
+        self.sparse = bool(sp.issparse(rows))
+        if not self.sparse:
+            # Far from the origin the products would lose the digits of the distances.
+            self.centre = rows.mean(axis=0)
+            self.centred = rows - self.centre
+            self.norms = np.einsum("ij,ij->i", self.centred, self.centred)
+
+    def lower(self, other: Any, offsets: Array, out: Array) -> None:
+        """Lower `out` to the distance to the nearest row of each bag of `other`."""
+        if self.sparse or sp.issparse(other):
+            D = exact_squared_distances(other, self.rows)
+            np.minimum(out, segment_min(D, offsets).T, out=out)
+            return
+        if other is self.rows:
+            centred, norms = self.centred, self.norms
+        else:
+            centred = other - self.centre
+            norms = np.einsum("ij,ij->i", centred, centred)
+        products = self.centred @ centred.T
+        scale = float(self.norms.max()) + float(norms.max())
+        doubt = scale * float(np.sqrt(np.finfo(products.dtype).eps))
+        nearest_of_bags(
+            products, self.norms, norms, self.rows, other, offsets, doubt, out
+        )
 
 
 def exact_squared_distances(A: Any, B: Any) -> Array:
@@ -110,10 +142,9 @@ def exact_squared_distances(A: Any, B: Any) -> Array:
     chosen by rounding. Pairs that close are computed again from their differences.
     """
     D = np.asarray(squared_distances(A, B))
-    near = D < np.sqrt(np.finfo(D.dtype).eps) * D.max(initial=0.0)
-    i, j = np.nonzero(near)
-    if i.size == 0:
-        return D
+    doubt = np.sqrt(np.finfo(D.dtype).eps) * D.max(initial=0.0)
+    close = np.flatnonzero(D.ravel() < doubt)
+    i, j = np.divmod(close, D.shape[1])
     step = max(1, _PAIR_BYTES // (8 * A.shape[1]))
     for s in range(0, i.size, step):
         a, b = i[s : s + step], j[s : s + step]
@@ -133,16 +164,15 @@ def _smallest(X: Bags, Y: Bags | None) -> Array:
     out = np.full((X.n_bags, other.n_bags), np.inf)
     left = list(_column_tiles(X))
     right = left if symmetric else list(_column_tiles(other))
-    for i, (bags, offsets, rows) in enumerate(left):
+    for i, (bags, offsets, data) in enumerate(left):
+        rows = _Rows(data)
         for other_bags, other_offsets, cols in right[i if symmetric else 0 :]:
-            D = exact_squared_distances(rows, cols)
-            half = np.ascontiguousarray(segment_min(D, offsets).T)
-            small = segment_min(half, other_offsets).T
-            view = out[bags, other_bags]
-            np.minimum(view, small, out=view)
+            near = np.full((rows.n_rows, other_offsets.shape[0] - 1), np.inf)
+            rows.lower(cols, other_offsets, near)
+            small = segment_min(near, offsets)
+            out[bags, other_bags] = np.minimum(out[bags, other_bags], small)
             if symmetric:
-                view = out[other_bags, bags]
-                np.minimum(view, small.T, out=view)
+                out[other_bags, bags] = np.minimum(out[other_bags, bags], small.T)
     return np.minimum(out, out.T) if symmetric else out
 
 
