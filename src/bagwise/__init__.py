@@ -14,15 +14,19 @@ __version__ = "0.1.0.dev0"
 
 # Found on first use, so that `import bagwise` stays quick.
 _LAZY = {
+    "BagClassifier": "bagwise.ensemble",
+    "compare": "bagwise.experiments",
     "load": "bagwise._io",
     "read_bags": "bagwise.datasets",
     "save": "bagwise._io",
 }
 
 __all__ = [
+    "BagClassifier",
     "Bags",
     "Ragged",
     "as_bags",
+    "compare",
     "from_frame",
     "load",
     "read_bags",

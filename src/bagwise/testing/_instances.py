@@ -1,8 +1,16 @@
 """Unfitted estimators for the batteries: defaults, except where those take long."""
 
+from bagwise.compose import SimpleMI, WrapperMI
+
 # Parameters that make a fit cheap without changing what is computed. A class that is
 # not listed is tested with its defaults.
 CHEAP = {
+    # Its ten members are tested in tests/ensemble; the battery tests the stack.
+    "BagClassifier": {
+        "members": [("simple", SimpleMI()), ("wrapper", WrapperMI())],
+        "cv": 2,
+    },
+    "BagStackingClassifier": {"cv": 2},
     "DiverseDensity": {"n_starts": 2},
     "EMDD": {"n_starts": 2},
 }

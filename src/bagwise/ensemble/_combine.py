@@ -1,0 +1,153 @@
+"""From out-of-fold scores to one decision: Platt scaling and two logistic stackers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+# Logits beyond this are taken as certain; it keeps one member from overruling all.
+LOGIT_LIMIT = 5.0
+_SLOPE_RIDGE = 0.1
+_POSITIVE_RIDGE = 10.0
+_SIGNED_C = 0.1
+
+
+@dataclass
+class PlattScale:
+    """A monotone map from a member's scores to log-odds.
+
+    Attributes
+    ----------
+    centre, spread : float
+        Standardise the score.
+    slope, intercept : float
+        Of the logistic curve on the standardised score; the slope is not negative.
+    """
+
+    centre: float
+    spread: float
+    slope: float
+    intercept: float
+
+    @classmethod
+    def fit(cls, score, positive, weight):
+        """Fit the curve to labels, smoothed so that separable scores stay finite.
+
+        The targets are (n+ + 1) / (n+ + 2) and 1 / (n- + 2) and the slope has a ridge,
+        so that the convex problem has a minimum whatever the scores are.
+        """
+        centre = float(np.average(score, weights=weight))
+        spread = float(np.sqrt(np.average((score - centre) ** 2, weights=weight)))
+        spread = spread if spread > 1e-12 * max(1.0, abs(centre)) else 1.0
+        z = (score - centre) / spread
+        n_positive = weight[positive].sum()
+        n_negative = weight[~positive].sum()
+        high = (n_positive + 1.0) / (n_positive + 2.0)
+        low = 1.0 / (n_negative + 2.0)
+        target = np.where(positive, high, low)
+
+        def loss(theta):
+            logit = theta[0] * z + theta[1]
+            value = weight @ (np.logaddexp(0.0, logit) - target * logit)
+            slope = weight * (expit(logit) - target)
+            gradient = np.array([slope @ z + _SLOPE_RIDGE * theta[0], slope.sum()])
+            return value + 0.5 * _SLOPE_RIDGE * theta[0] ** 2, gradient
+
+        start = np.array([1.0, np.log(n_positive + 1.0) - np.log(n_negative + 1.0)])
+        found = minimize(
+            loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None), (None, None)]
+        )
+        return cls(centre, spread, float(found.x[0]), float(found.x[1]))
+
+    def __call__(self, score):
+        """Return the log-odds of scores, clipped."""
+        logit = self.slope * (score - self.centre) / self.spread + self.intercept
+        return np.clip(logit, -LOGIT_LIMIT, LOGIT_LIMIT)
+
+
+def logistic_stack(logits, positive, weight, *, ridge, nonnegative):
+    """Minimise sum_i v_i log(1 + exp(-t_i (w'l_i + b))) + ridge / 2 |w|^2.
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n_bags, n_members)
+        Log-odds of the members.
+    positive : ndarray of bool of shape (n_bags,)
+        The labels.
+    weight : ndarray of shape (n_bags,)
+        Weights v of the bags.
+    ridge : float
+        Strength of the penalty; the intercept is free.
+    nonnegative : bool
+        Whether weights below zero are forbidden.
+
+    Returns
+    -------
+    coef, intercept : ndarray of shape (n_members,), float
+    """
+    n_members = logits.shape[1]
+
+    def loss(theta):
+        w, b = theta[:-1], theta[-1]
+        score = logits @ w + b
+        value = weight @ (np.logaddexp(0.0, score) - positive * score)
+        slope = weight * (expit(score) - positive)
+        gradient = np.concatenate([logits.T @ slope + ridge * w, [slope.sum()]])
+        return value + 0.5 * ridge * w @ w, gradient
+
+    start = np.concatenate([np.full(n_members, 1.0 / n_members), [0.0]])
+    low = 0.0 if nonnegative else None
+    bounds = [(low, None)] * n_members + [(None, None)]
+    found = minimize(
+        loss,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8},
+    )
+    return found.x[:-1], float(found.x[-1])
+
+
+@dataclass
+class Combination:
+    """Platt curves of the members and the mean of the two stackers.
+
+    Attributes
+    ----------
+    scales : list of PlattScale
+        One per member.
+    coef, intercept : ndarray of shape (n_members,), float
+        Mean of the weights of the non-negative and the signed stacker.
+    """
+
+    scales: list
+    coef: np.ndarray
+    intercept: float
+
+    @classmethod
+    def fit(cls, scores, positive, weight):
+        """Fit to out-of-fold scores of shape (n_bags, n_members)."""
+        scales = [PlattScale.fit(column, positive, weight) for column in scores.T]
+        logits = np.column_stack(
+            [scale(column) for scale, column in zip(scales, scores.T, strict=True)]
+        )
+        plain = logistic_stack(
+            logits, positive, weight, ridge=_POSITIVE_RIDGE, nonnegative=True
+        )
+        signed = logistic_stack(
+            logits, positive, weight, ridge=1.0 / _SIGNED_C, nonnegative=False
+        )
+        coef = 0.5 * (plain[0] + signed[0])
+        return cls(scales, coef, 0.5 * (plain[1] + signed[1]))
+
+    def logits(self, scores):
+        """Return the members' log-odds."""
+        return np.column_stack(
+            [scale(c) for scale, c in zip(self.scales, scores.T, strict=True)]
+        )
+
+    def __call__(self, scores):
+        """Return the log-odds of the stack, linear in the members' log-odds."""
+        return self.logits(scores) @ self.coef + self.intercept

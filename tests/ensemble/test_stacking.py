@@ -1,0 +1,167 @@
+"""Stacking against a sequential implementation, and against leakage."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.utils import check_random_state
+
+from bagwise import Bags
+from bagwise.compose import SimpleMI, WrapperMI
+from bagwise.datasets import make_bags
+from bagwise.ensemble import BagStackingClassifier
+from bagwise.ensemble._combine import Combination, PlattScale, logistic_stack
+
+
+@pytest.fixture
+def toy():
+    return make_bags(40, n_features=4, random_state=0)
+
+
+def test_platt_scaling_minimises_its_objective():
+    rng = np.random.default_rng(0)
+    score, positive = rng.normal(size=30), rng.random(30) < 0.4
+    score[positive] += 1.0
+    weight = rng.uniform(0.5, 2.0, size=30)
+    scale = PlattScale.fit(score, positive, weight)
+    z = (score - scale.centre) / scale.spread
+    n1, n0 = weight[positive].sum(), weight[~positive].sum()
+    target = np.where(positive, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+
+    def loss(theta):
+        p = expit(theta[0] * z + theta[1])
+        entropy = target * np.log(p) + (1 - target) * np.log(1 - p)
+        return -(weight * entropy).sum() + 0.05 * theta[0] ** 2
+
+    best = minimize(loss, [0.5, 0.0], method="Nelder-Mead", options={"xatol": 1e-8})
+    np.testing.assert_allclose([scale.slope, scale.intercept], best.x, atol=1e-4)
+
+
+def test_platt_scaling_survives_anything():
+    positive = np.arange(10) < 5
+    weight = np.ones(10)
+    for score in (np.zeros(10), np.where(positive, 1e12, -1e12), np.arange(10.0)):
+        scale = PlattScale.fit(score, positive, weight)
+        assert np.isfinite(scale(score)).all()
+        assert scale.slope >= 0  # also where the member is worse than chance
+    assert PlattScale.fit(np.arange(10.0), positive, weight).slope < 1e-6
+
+
+def test_signed_stacker_is_logistic_regression():
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=(60, 3))
+    positive = rng.random(60) < expit(logits @ [1.0, -0.5, 0.2])
+    weight = rng.uniform(0.5, 2.0, size=60)
+    coef, intercept = logistic_stack(
+        logits, positive, weight, ridge=10.0, nonnegative=False
+    )
+    expected = LogisticRegression(C=0.1, tol=1e-10).fit(logits, positive, weight)
+    np.testing.assert_allclose(coef, expected.coef_[0], atol=1e-5)
+    assert intercept == pytest.approx(expected.intercept_[0], abs=1e-5)
+    plain, _ = logistic_stack(logits, positive, weight, ridge=10.0, nonnegative=True)
+    assert (plain >= 0).all()
+    assert plain[1] == 0  # the member that points the wrong way is silenced
+
+
+def test_equals_a_sequential_implementation(toy):
+    X, y = toy
+    members = [("a", SimpleMI()), ("b", WrapperMI())]
+    stack = BagStackingClassifier(members, cv=4, random_state=3).fit(X, y)
+    seed = check_random_state(3).randint(2**31 - 1)
+    folds = StratifiedKFold(4, shuffle=True, random_state=seed)
+    oof = [
+        cross_val_predict(m, X, y == 1, cv=folds, method="decision_function")
+        for _, m in members
+    ]
+    np.testing.assert_allclose(stack.oof_scores_, np.column_stack(oof), atol=1e-12)
+    combined = Combination.fit(np.column_stack(oof), y == 1, np.ones(len(y)))
+    full = [m.fit(X, y).decision_function(X) for _, m in members]
+    expected = combined(np.column_stack(full))
+    np.testing.assert_allclose(stack.decision_function(X), expected, atol=1e-9)
+    assert stack.member_scores_["a"] == pytest.approx(roc_auc_score(y, oof[0]))
+    weights = [stack.member_weights_[name] for name, _ in members]
+    np.testing.assert_allclose(weights, combined.coef)
+
+
+class Witness(ClassifierMixin, BaseEstimator):
+    """A member that remembers its bags and cries when it meets one of them again."""
+
+    def __init__(self, log=None):
+        self.log = log
+
+    def fit(self, X, y):
+        self.seen_ = {int(i) for i in X.ids}
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return np.array([float(int(i) in self.seen_) for i in X.ids])
+
+
+def test_no_bag_is_scored_by_a_member_that_saw_it(toy):
+    X, y = toy
+    stack = BagStackingClassifier([("w", Witness()), ("s", SimpleMI())]).fit(X, y)
+    assert (stack.oof_scores_[:, 0] == 0).all()
+    # The refitted member has seen them all.
+    assert stack.members_["w"].decision_function(X).all()
+
+
+def test_permuted_labels_give_chance(toy):
+    X, _ = make_bags(60, n_features=4, random_state=0)
+    hits = []
+    for seed in range(6):
+        y = np.random.default_rng(seed).permutation(np.arange(60) % 2)
+        stack = BagStackingClassifier(random_state=0).fit(X[:40], y[:40])
+        hits.append(stack.score(X[40:], y[40:]))
+    assert abs(np.mean(hits) - 0.5) < 0.15  # 120 guesses: 3 standard errors
+
+
+def test_instance_scores_are_the_weighted_log_odds(toy):
+    X, y = toy
+    stack = BagStackingClassifier(random_state=0).fit(X, y)
+    weight = np.maximum(stack._combination.coef, 0)
+    parts = [
+        scale(model.instance_scores(X).values)
+        for scale, model in zip(
+            stack._combination.scales, stack.members_.values(), strict=True
+        )
+    ]
+    expected = np.average(parts, axis=0, weights=weight)
+    np.testing.assert_allclose(stack.instance_scores(X).values, expected)
+
+
+def test_stack_without_instance_members_says_so(toy):
+    X, y = toy
+    stack = BagStackingClassifier([("w", Witness())]).fit(X, y)
+    assert not hasattr(stack, "instance_scores")
+
+
+def test_bad_members(toy):
+    X, y = toy
+    with pytest.raises(ValueError, match="no name twice"):
+        BagStackingClassifier([("a", SimpleMI()), ("a", SimpleMI())]).fit(X, y)
+    with pytest.raises(ValueError, match="2 bags of each class"):
+        BagStackingClassifier().fit(X, np.arange(len(X)) == 0)
+
+
+def test_weights_reach_members_and_stackers(toy):
+    X, y = toy
+    weight = np.where(np.arange(len(y)) < 8, 0.0, 1.0)
+    a = BagStackingClassifier(random_state=0).fit(X, y, sample_weight=weight)
+    b = BagStackingClassifier(random_state=0).fit(X[8:], y[8:])
+    np.testing.assert_allclose(a.decision_function(X), b.decision_function(X))
+    heavy = BagStackingClassifier(class_weight={0: 1, 1: 20}, random_state=0).fit(X, y)
+    assert heavy.predict(X).sum() >= b.predict(X).sum()
+    assert not np.allclose(heavy.decision_function(X), b.decision_function(X))
+
+
+def test_more_classes_share_the_views():
+    X, y = make_bags(45, n_features=4, n_classes=3, random_state=0)
+    stack = BagStackingClassifier(random_state=0).fit(X, y)
+    assert all(one.views_ is stack.views_ for one in stack.estimators_)
+    assert stack.score(X, y) > 0.7
+    assert isinstance(X, Bags)
