@@ -146,7 +146,7 @@ def main():
     if not quick:
         solvers(SETS, 3, "pca")
     evaluation(SETS if quick else (*SETS, "protein"), 50 if quick else 500)
-    growth([10_000, 100_000] if quick else [10_000, 100_000, 1_000_000])
+    growth([10_000, 100_000] if quick else [100_000, 300_000, 1_000_000])
 
 
 if __name__ == "__main__":
