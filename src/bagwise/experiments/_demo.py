@@ -30,6 +30,9 @@ METHODS = (
 )
 """Those of the five papers, and the classics next to them; absent ones are skipped."""
 
+OPTIONS: dict[str, Any] = {}
+"""Further options of `compare`."""
+
 
 def demo(
     out: str | os.PathLike[str] = "bagwise-demo",
@@ -75,4 +78,5 @@ def demo(
         out=out,
         progress=progress,
         command="bagwise demo",
+        **OPTIONS,
     )

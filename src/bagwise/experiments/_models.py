@@ -10,6 +10,7 @@ import numpy as np
 
 from bagwise.experiments._catalogue import find_method
 from bagwise.experiments._data import Problem
+from bagwise.experiments._limits import single_thread
 from bagwise.experiments._load import as_problem, as_unlabelled
 from bagwise.experiments._protocols import check_size, repeated_kfold
 from bagwise.experiments._tune import Fitted, fit_method
@@ -64,15 +65,16 @@ def fit_file(
     if grid != "none" and entry.grid_of(grid):
         check_size(repeated_kfold(inner_splits), problem.y, 0)
         tuning = {"n_splits": inner_splits, "scoring": scoring}
-    fitted = fit_method(
-        entry.spec(),
-        problem.X,
-        problem.y,
-        scale=entry.scale,
-        grid=entry.grid_of(grid),
-        tuning=tuning,
-        seed=seed,
-    )
+    with single_thread():
+        fitted = fit_method(
+            entry.spec(),
+            problem.X,
+            problem.y,
+            scale=entry.scale,
+            grid=entry.grid_of(grid),
+            tuning=tuning,
+            seed=seed,
+        )
     if out is not None:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         save(fitted.model, out)

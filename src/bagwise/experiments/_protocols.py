@@ -129,10 +129,10 @@ def check_size(protocol: Mapping[str, Any], y: NDArray[Any], inner: int) -> None
     """
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
-        only = f"all {len(y)} bags have label {classes[0]!r}" if len(y) else "no bags"
+        only = f"all {len(y)} bags have label {classes[0]}" if len(y) else "no bags"
         raise ValueError(f"the data have one class only ({only}); two are needed")
     smallest = int(counts.min())
-    rare = classes[int(counts.argmin())]
+    rare = str(classes[int(counts.argmin())])
     kind = protocol["kind"]
     need = 2
     if kind == "kfold":
@@ -156,7 +156,7 @@ def check_size(protocol: Mapping[str, Any], y: NDArray[Any], inner: int) -> None
     if smallest < need:
         tuned = f" with {inner}-fold tuning inside" if inner else ""
         raise ValueError(
-            f"too few bags: class {rare!r} has {smallest} of {len(y)} bags, and"
+            f"too few bags: class {rare} has {smallest} of {len(y)} bags, and"
             f" {describe(protocol)}{tuned} needs at least {need} of each class;"
             " add bags, use fewer folds or leave_one_bag_out(), or switch tuning off"
         )

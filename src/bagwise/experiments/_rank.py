@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import binomtest, rankdata
 
 from bagwise.experiments import _protocols as protocols
 from bagwise.experiments._evaluate import METRICS, auroc, bag_metrics
@@ -71,15 +71,17 @@ def explain_test(comparison: Comparison) -> str:
     if is_pooled(comparison.protocol):
         return (
             "Intervals: 95% percentile bootstrap over test bags. Tests against the"
-            " best: paired permutation of the two methods' results on each bag, p"
-            " values adjusted by Holm's procedure (1979)."
+            " best: paired permutation of the two methods' results on each bag (for"
+            " accuracy in its exact form, McNemar's test), p values adjusted by Holm's"
+            " procedure (1979)."
         )
     return (
         "Intervals: 95%, t distribution with the variance of the mean corrected for"
         " overlapping training sets, cut to the range of the metric."
-        " Tests against the best: corrected resampled t-test on the same folds (Nadeau and Bengio, Machine Learning 52, 2003), p"
-        " values adjusted by Holm's procedure (1979). The best method was chosen on"
-        " these same folds, so its own figure is slightly flattering."
+        " Tests against the best: corrected resampled t-test on the same folds (Nadeau"
+        " and Bengio, Machine Learning 52, 2003), p values adjusted by Holm's"
+        " procedure (1979). The best method was chosen on these same folds, so its"
+        " own figure is slightly flattering."
     )
 
 
@@ -240,6 +242,10 @@ def _statistic(comparison: Comparison, whole: dict[str, NDArray[Any]]) -> Any:
     name = comparison.metric
 
     def value(chosen: NDArray[Any]) -> float:
+        if name == "accuracy":
+            return float((whole["truth"][chosen] == whole["label"][chosen]).mean())
+        if name == "auroc":
+            return auroc(whole["truth"][chosen], whole["score"][chosen])
         probability = whole.get("probability")
         figures = bag_metrics(
             whole["truth"][chosen],
@@ -277,6 +283,11 @@ def _pooled_test(comparison: Comparison, best: str, other: str) -> float:
         {name: values[rows] for name, values in whole.items()}
         for whole, rows in zip((first, second), order, strict=True)
     ]
+    if comparison.metric == "accuracy":  # the same test without drawing (McNemar)
+        hits = [part["truth"] == part["label"] for part in parts]
+        only, other_only = (hits[0] & ~hits[1]).sum(), (hits[1] & ~hits[0]).sum()
+        both = int(only + other_only)
+        return float(binomtest(int(only), both).pvalue) if both else 1.0
     for part in parts:  # scores of two methods are comparable as ranks only
         part["score"] = rankdata(part["score"])
     everyone = np.arange(len(parts[0]["truth"]))

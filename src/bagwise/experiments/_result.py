@@ -19,6 +19,7 @@ from bagwise.experiments import _protocols as protocols
 from bagwise.experiments._catalogue import Method
 from bagwise.experiments._data import Problem
 from bagwise.experiments._evaluate import METRICS
+from bagwise.experiments._limits import single_thread
 from bagwise.experiments._rank import RankRow, rank_methods
 from bagwise.experiments._select import Choice
 from bagwise.experiments._store import COLUMNS
@@ -108,15 +109,16 @@ class Comparison:
         """Tune and fit a method (the best by default) on all bags."""
         name = self.best if method is None else method
         entry = next(m for m in self.methods if m.name == name)
-        return fit_method(
-            entry.spec(),
-            self.problem.X,
-            self.problem.y,
-            scale=entry.scale,
-            grid=entry.grid_of(self.grid),
-            tuning=self.tuning,
-            seed=self.seed,
-        )
+        with single_thread():
+            return fit_method(
+                entry.spec(),
+                self.problem.X,
+                self.problem.y,
+                scale=entry.scale,
+                grid=entry.grid_of(self.grid),
+                tuning=self.tuning,
+                seed=self.seed,
+            )
 
     def write_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write one row a run."""

@@ -1,0 +1,101 @@
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from report_helpers import EVIL, make_comparison
+
+from bagwise.report import render_report, report_context, write_report
+
+
+class Page(HTMLParser):
+    """Collects what would run or load."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.scripts, self.outside, self.handlers, self.text = 0, [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.scripts += tag == "script"
+        for name, value in attrs:
+            if name in ("src", "href") and not (value or "").startswith(("#", "data:")):
+                self.outside.append(value)
+            if name.startswith("on"):
+                self.handlers.append(name)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_the_context_is_plain_values(images):
+    context = report_context(make_comparison(images))
+    assert json.loads(json.dumps(context, allow_nan=False)) == context
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_nothing_from_the_data_becomes_markup(images):
+    text = render_report(report_context(make_comparison(images)))
+    page = Page(text)
+    assert page.scripts == 2  # the data and the program
+    assert page.outside == []
+    assert page.handlers == []
+    assert EVIL in "".join(page.text)
+    assert "<script>window.hacked" not in text
+
+
+def test_the_data_of_the_page_are_those_of_the_comparison():
+    comparison = make_comparison()
+    data = report_context(comparison)["data"]
+    browser = data["browser"]
+    assert len(browser["bags"]) == 40
+    assert browser["bags"][0]["id"] == EVIL
+    bag = browser["bags"][7]
+    X, name = comparison.problem.X, "best one"
+    from bagwise.experiments._curves import instance_table
+
+    scores = instance_table(comparison, name)
+    rows = X.offsets[7] + np.array(bag["positions"])
+    part = slice(bag["first"], bag["first"] + bag["count"])
+    np.testing.assert_allclose(browser["scores"][name][part], scores[rows], rtol=1e-3)
+    assert sorted(bag["positions"]) == list(range(bag["size"]))
+
+
+def test_calibration_and_histogram_count_every_test_bag():
+    data = report_context(make_comparison())["data"]
+    bins = data["calibration"]["best one"]
+    assert sum(one["n"] for one in bins) == 40
+    assert all(one["low"] <= one["observed"] <= one["high"] for one in bins)
+    histogram = data["histograms"]["best one"]
+    assert sum(histogram["positive"]) == sum(histogram["negative"]) == 20
+
+
+def test_roc_area_is_the_mean_over_folds():
+    from sklearn.metrics import roc_auc_score
+
+    comparison = make_comparison()
+    found = report_context(comparison)["data"]["roc"]["best one"]["auc"]
+    areas = [
+        roc_auc_score(comparison.problem.y[a["test"]], a["score"])
+        for key, a in comparison.arrays.items()
+        if key.startswith("0-")
+    ]
+    assert found == pytest.approx(np.mean(areas), abs=1e-4)
+
+
+def test_many_large_bags_make_a_small_page(tmp_path):
+    comparison = make_comparison(images=True, n_bags=400, names=("a", "b", "c"))
+    path = write_report(comparison, tmp_path / "r.html")
+    assert path.stat().st_size < 3_000_000
+    browser = report_context(comparison)["data"]["browser"]
+    assert len(browser["bags"]) <= 150
+    assert browser["n_bags"] == 400
+
+
+def test_several_classes_have_a_report_too(tmp_path):
+    comparison = make_comparison(n_classes=3, names=("a", "b"))
+    context = report_context(comparison)
+    assert context["data"]["histograms"] == {}
+    assert context["data"]["roc"]["a"]["auc"] > 0
+    assert write_report(comparison, tmp_path / "r.html").exists()
