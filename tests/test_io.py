@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 
@@ -239,4 +239,21 @@ def test_tree_that_points_outside_is_refused(path):
     tree.__setstate__(state)
     save(model, path)
     with pytest.raises(ValueError, match="damaged"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [("feature_idx", 99, "feature"), ("left", 0, "outside"), ("right", 999, "outside")],
+)
+def test_boosted_tree_that_points_outside_is_refused(path, field, value, message):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3))
+    model = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=5)
+    model.fit(rows, rows[:, 0] > 0)
+    save(model, path)
+    np.testing.assert_array_equal(load(path).predict(rows), model.predict(rows))
+    model._predictors[0][0].nodes[field][0] = value
+    save(model, path)
+    with pytest.raises(ValueError, match=message):
         load(path)

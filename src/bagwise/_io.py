@@ -25,6 +25,7 @@ _NOT_MODELS = frozenset(("cli", "datasets", "experiments", "report", "testing", 
 _SKLEARN_PARTS = frozenset(
     (
         "sklearn.calibration._CalibratedClassifier",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.tree._tree.Tree",
         "sklearn.utils._bunch.Bunch",
     )
@@ -213,6 +214,9 @@ def _check_contents(model: Any, path: Path) -> None:
                 check_offsets(part._offsets, part._stacked.shape[0])
             elif isinstance(part, Tree):
                 _check_tree(part)
+            elif hasattr(part, "_predictors"):  # histogram gradient boosting
+                for predictor in (p for row in part._predictors for p in row):
+                    _check_predictor(predictor, part._n_features)
             elif sp.issparse(part) and part.format in ("csr", "csc"):
                 part.check_format(full_check=True)
         except (ValueError, AttributeError, TypeError) as error:
@@ -229,6 +233,21 @@ def _check_tree(tree: Any) -> None:
     feature = tree.feature[inner]
     if (feature < 0).any() or (feature >= tree.n_features).any():
         raise ValueError("a tree uses a feature that does not exist")
+
+
+def _check_predictor(predictor: Any, n_features: int) -> None:
+    nodes = predictor.nodes
+    inner = np.flatnonzero(nodes["is_leaf"] == 0)
+    for side in ("left", "right"):
+        child = nodes[side][inner].astype(np.int64)
+        if (child <= inner).any() or (child >= len(nodes)).any():
+            raise ValueError("the nodes of a tree point outside of it")
+    feature = nodes["feature_idx"][inner]
+    if (feature < 0).any() or (feature >= n_features).any():
+        raise ValueError("a tree uses a feature that does not exist")
+    chosen = nodes["bitset_idx"][inner][nodes["is_categorical"][inner] != 0]
+    if (chosen >= len(predictor.raw_left_cat_bitsets)).any():
+        raise ValueError("a tree uses categories that do not exist")
 
 
 def _parts(model: Any) -> Iterator[Any]:
