@@ -22,14 +22,15 @@ def total_weight(weight):
 
 
 @njit(cache=True)
-def best_dense_cut(order, weight, least_gain):
+def best_dense_cut(order, weight, over_constant, least_gain):
     """Return (feature, position, signed gain); feature -1: no cut beats a constant.
 
-    `order` is (n_features, n_rows). A later cut must be better by `least_gain`, so that
-    rounding does not decide between cuts that are equally good.
+    `order` is (n_features, n_rows). The first cut must be better than a constant answer
+    by `over_constant`, a later one by `least_gain`, so that rounding does not decide
+    between cuts that are equally good.
     """
     total = total_weight(weight)
-    gain, best = total, abs(total) + least_gain
+    gain, best = total, abs(total) + over_constant
     feature, position = -1, -1
     for f in range(order.shape[0]):
         left = 0.0
@@ -47,7 +48,7 @@ def best_dense_cut(order, weight, least_gain):
 
 
 @njit(cache=True)
-def best_sparse_cut(order, starts, zeros_at, weight, least_gain):
+def best_sparse_cut(order, starts, zeros_at, weight, over_constant, least_gain):
     """As `best_dense_cut`, on columns that list what is not zero.
 
     Column f has the entries ``starts[f]:starts[f + 1]``; its zeros stand just before
@@ -55,7 +56,7 @@ def best_sparse_cut(order, starts, zeros_at, weight, least_gain):
     cut, or ``~k`` when the zeros lie between the entry k above the cut and the rest.
     """
     total = total_weight(weight)
-    gain, best = total, abs(total) + least_gain
+    gain, best = total, abs(total) + over_constant
     feature, position = -1, -1
     for f in range(starts.shape[0] - 1):
         first, last = starts[f], starts[f + 1]

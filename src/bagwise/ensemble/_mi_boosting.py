@@ -32,9 +32,10 @@ class MIBoosting(BoostedBags):
         Most rounds.
     estimator : classifier or "stump", default=None
         Weak learner, any scikit-learn classifier with `sample_weight`; by default a
-        decision tree of depth 3. "stump" is the stump with the smallest weighted error,
-        twenty times faster. A tree that is not pruned classifies every training
-        instance as its bag and ends boosting in the first round.
+        decision tree of depth 3 whose leaves hold at least 1% of the weight. "stump" is
+        the stump with the smallest weighted error, at least ten times faster. A tree
+        that is not pruned classifies every training instance as its bag and ends
+        boosting in the first round.
     n_iter_no_change : int, default=None
         Stop early: a share `validation_fraction` of the bags is held out, boosting
         ends when their loss has not fallen by `tol` for so many rounds, and the rounds
@@ -133,7 +134,7 @@ class MIBoosting(BoostedBags):
         if self._is_stump():
             return None
         if self.estimator is None:
-            return DecisionTreeClassifier(max_depth=3)
+            return DecisionTreeClassifier(max_depth=3, min_weight_fraction_leaf=0.01)
         return self.estimator
 
     def _boost(self, X, t, bag_weight, learn):

@@ -9,6 +9,10 @@ from bagwise.kernels._instance import check_memory
 # Gains that differ by less, relative to the total weight, are equal up to rounding: the
 # first feature and the lowest cut win, whatever the order of the rows.
 _ROUNDING = 1e-12
+# A cut must beat the constant answer by this share of the weight. At the start of
+# noisy-or positive bags weigh next to nothing, and a cut drawn around them would send
+# a region up for the sake of a millionth of the weight.
+_CONSTANT = 1e-6
 
 
 class Stump:
@@ -112,14 +116,16 @@ class SortedColumns:
         Returns
         -------
         Stump
-            A constant one where no cut is better than that.
+            A constant one where no cut is better than that by a millionth of the sum
+            of the absolute weights.
         """
-        least = _ROUNDING * float(np.abs(weight).sum())
+        size = float(np.abs(weight).sum())
         if self.is_sparse:
-            args = self._order, self._starts, self._zeros_at
-            feature, k, gain = best_sparse_cut(*args, weight, least)
+            search, args = best_sparse_cut, (self._starts, self._zeros_at)
         else:
-            feature, k, gain = best_dense_cut(self._order, weight, least)
+            search, args = best_dense_cut, ()
+        least = _CONSTANT * size, _ROUNDING * size
+        feature, k, gain = search(self._order, *args, weight, *least)
         if feature < 0:
             return Stump(-1, -np.inf, -1.0 if gain < 0 else 1.0)
         low, high = self._neighbours(feature, k)

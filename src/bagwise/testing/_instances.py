@@ -13,6 +13,8 @@ CHEAP = {
     "BagStackingClassifier": {"cv": 2},
     "DiverseDensity": {"n_starts": 2},
     "EMDD": {"n_starts": 2},
+    "MIBoosting": {"n_estimators": 5},
+    "MILBoost": {"n_estimators": 10},
 }
 
 
