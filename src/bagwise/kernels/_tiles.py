@@ -25,6 +25,9 @@ Array = npt.NDArray[Any]
 # reduced (measured on 6,598 x 166: 2048 takes twice as long, 256 is no faster).
 TILE = 512
 
+# Small bags are compared with themselves in groups: fewer calls, little waste.
+_GROUP = 64
+
 
 class Stack(NamedTuple):
     """Stacked rows, where their bags begin (bags may be empty), a weight per row."""
@@ -89,10 +92,10 @@ def weighted_sums(
 def self_sums(stack: Stack, evaluate: Evaluate, *, tile: int = TILE) -> Array:
     """Sum weight x weight x kernel over all pairs of instances of the same bag.
 
-    Cost: ``O(sum of max(bag size, tile / 2) x bag size)`` evaluations.
+    Cost: ``O(sum of max(bag size, 64) x bag size)`` evaluations.
     """
     out = np.empty(stack.n_bags)
-    for bags in bag_groups(stack.offsets, tile // 2):
+    for bags in bag_groups(stack.offsets, min(tile, _GROUP)):
         part = slice(int(stack.offsets[bags.start]), int(stack.offsets[bags.stop]))
         offsets = stack.offsets[bags.start : bags.stop + 1] - part.start
         group = Stack(stack.data[part], offsets, stack.weight[part])
