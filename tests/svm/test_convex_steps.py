@@ -13,6 +13,7 @@ from bagwise.svm._dual_groups import dual_groups
 from bagwise.svm._interior_point import interior_point
 from bagwise.svm._smo import smo
 from bagwise.svm._solvers import BasisSpace, GramSpace, Rows, margin_svm
+from bagwise.svm._working_set import working_set
 
 
 def _problem(rng, *, grouped, unbiased=False, n=40, r=6):
@@ -269,3 +270,30 @@ def test_loop_stops_at_a_small_decrease_and_warns_at_the_cap():
         path = _walk([5.0, 4.0, 3.0], [[1], [2], [3]], max_iter=3)
     assert not path.converged
     assert path.n_iter == 3
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_growing_set_of_rows_ends_at_the_whole_problem(
+    clarabel_rows, monkeypatch, grouped, known
+):
+    monkeypatch.setattr("bagwise.svm._working_set._SMALL", 10)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        Z, sign, c, margin, cap, group = _problem(rng, grouped=grouped, n=150)
+        value, w_ref, b_ref = clarabel_rows(sign[:, None] * Z, c, margin, cap, group)
+        scores = Z @ w_ref + b_ref + 0.5 * rng.standard_normal(len(Z))
+        points = rng.permutation(len(Z))
+        beta, w, b = working_set(
+            Z[np.argsort(points)],
+            sign,
+            cap=cap,
+            margin=margin,
+            index=points,
+            group=group if grouped else None,
+            tol=1e-9,
+            scores=scores if known else None,
+        )
+        found = _value(Z, sign, c, margin, cap, group, w, b)
+        assert found == pytest.approx(value, rel=1e-6)
+        assert margin @ beta - 0.5 * w @ w == pytest.approx(value, rel=1e-6)

@@ -22,6 +22,7 @@ iterations, whatever `C`; the memory beyond the basis is one block of rows.
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
 
 from bagwise.bags.segments import segment_max, segment_sum
 
@@ -29,7 +30,7 @@ _BLOCK = 8192  # rows of the basis handled at once
 _MAX_STEPS = 200
 _PATIENCE = 8  # steps without progress that end the iteration
 _ROUNDING = 1e-7  # what weights of very different size leave of the digits
-_NEGLIGIBLE = 1e-13  # weight of a row in M, relative to its regulariser
+_NEGLIGIBLE = 1e-10  # what a row adds to M, whose regulariser is 1
 
 
 class _Rows:
@@ -42,6 +43,8 @@ class _Rows:
         n_groups = int(self.group[-1]) + 1
         self.offsets = np.searchsorted(self.group, np.arange(n_groups + 1))
         self.single = n_groups == n_rows
+        squared = row_norms(Z, squared=True) + 1.0
+        self.squared = squared if index is None else squared[index]
 
     def dot(self, x):
         scores = self.Z @ x[:-1]
@@ -74,35 +77,36 @@ class _Rows:
         rank = self.Z.shape[1]
         M = np.zeros((rank + 1, rank + 1))
         M[np.arange(rank), np.arange(rank)] = 1.0
+        weight = D * E / (D + E) if self.single else D
+        # Near the solution most rows are far from their bounds and count for nothing.
+        rows = np.flatnonzero(weight * self.squared > _NEGLIGIBLE)
         if self.single:
-            weight = D * E / (D + E)
-            rows = np.flatnonzero(weight > _NEGLIGIBLE * weight.max())
             for start in range(0, len(rows), _BLOCK):
                 part = rows[start : start + _BLOCK]
                 block = self.block(part)
                 block *= np.sqrt(weight[part])[:, None]
                 M += block.T @ block
             return M
+        groups, offsets = np.unique(self.group[rows], return_index=True)
+        offsets = np.append(offsets, len(rows))
         first = 0
-        while first < len(E):
+        while first < len(groups):
             # As many whole groups as fit into a block.
-            last = np.searchsorted(self.offsets, self.offsets[first] + _BLOCK, "right")
-            last = min(max(int(last) - 1, first + 1), len(E))
-            M += self._group_scatter(D, E, first, last)
+            last = np.searchsorted(offsets, offsets[first] + _BLOCK, "right")
+            last = min(max(int(last) - 1, first + 1), len(groups))
+            part = rows[offsets[first] : offsets[last]]
+            local = offsets[first : last + 1] - offsets[first]
+            M += self._group_scatter(part, local, D[part], E[groups[first:last]])
             first = last
         return M
 
-    def _group_scatter(self, D, E, first, last):
-        rows = slice(self.offsets[first], self.offsets[last])
-        offsets = self.offsets[first : last + 1] - self.offsets[first]
-        weight = D[rows]
+    def _group_scatter(self, rows, offsets, D, E):
         block = self.block(rows)
-        total = segment_sum(weight, offsets)
-        means = segment_sum(block * weight[:, None], offsets) / total[:, None]
+        total = segment_sum(D, offsets)
+        means = segment_sum(block * D[:, None], offsets) / total[:, None]
         block -= np.repeat(means, np.diff(offsets), axis=0)
-        block *= np.sqrt(weight)[:, None]
-        shared = total * E[first:last] / (total + E[first:last])
-        means *= np.sqrt(shared)[:, None]
+        block *= np.sqrt(D)[:, None]
+        means *= np.sqrt(total * E / (total + E))[:, None]
         return block.T @ block + means.T @ means
 
 

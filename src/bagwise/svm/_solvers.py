@@ -20,8 +20,8 @@ from sklearn.svm import SVC, SVR
 
 from bagwise.bags.segments import segment_max
 from bagwise.svm._dual_groups import dual_groups
-from bagwise.svm._interior_point import interior_point
 from bagwise.svm._smo import smo
+from bagwise.svm._working_set import working_set
 
 # A tube this wide is never left on its far side, see `margin_svm`.
 _TUBE = 100.0
@@ -163,6 +163,7 @@ class BasisSpace:
 
     def __init__(self, Z):
         self.Z = Z
+        self._scores = None
 
     def with_combinations(self, weights):
         """Append the points ``weights @ points`` (CSR `weights`)."""
@@ -192,8 +193,12 @@ class BasisSpace:
         }
         if Z.shape[1] <= _MAX_RANK:
             # The gap is relative there; an SVM's tol bounds gradients.
-            beta, w, b, _, _ = interior_point(
-                Z, rows.sign, tol=min(1e-4, 1e-2 * tol), **options
+            beta, w, b = working_set(
+                Z,
+                rows.sign,
+                tol=min(1e-4, 1e-2 * tol),
+                scores=self._known(rows),
+                **options,
             )
         else:
             beta, w, b = dual_groups(Z, rows.sign, tol=tol, **options)
@@ -202,7 +207,14 @@ class BasisSpace:
         squared = w @ w
         primal = 0.5 * squared + rows.hinge_loss(values, b)
         dual = rows.margin @ beta - 0.5 * squared
+        self._scores = scores + b
         return Solution(w, b, scores + b, beta, primal, primal - dual)
+
+    def _known(self, rows):
+        """Scores of the rows in the step before, to choose where to begin."""
+        if self._scores is None or not isinstance(rows.points, np.ndarray):
+            return None
+        return self._scores[rows.points]
 
     def solve_l1(self, rows):
         """Solve with the sum of absolute coefficients as regulariser."""
