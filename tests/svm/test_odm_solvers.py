@@ -64,7 +64,9 @@ def test_reaches_the_cone_solver(theta, nu, scale):
 def test_optimality_conditions(theta, nu):
     X, sign, weight = problem(seed=1)
     loss = OdmLoss(5 * weight, theta, nu)
-    result = solve_odm(KernelRows(np.exp(-np.square(X[:, None] - X).sum(2)), sign), loss)
+    result = solve_odm(
+        KernelRows(np.exp(-np.square(X[:, None] - X).sum(2)), sign), loss
+    )
     np.testing.assert_allclose(result.delta, loss.respond(result.margins), atol=1e-9)
     assert result.gap <= 1e-12 * result.objective
     # The two dual variables of a row are never positive together.

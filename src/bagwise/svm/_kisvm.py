@@ -30,7 +30,7 @@ class KISVM(KeyInstanceMachine):
     kernel, gamma, degree, coef0, bias, n_components
         As in `MIODM`.
     solver, prox_variant, threshold, polish
-        As in `MIODM`; [1]_ cuts at "zero".
+        As in `MIODM`.
     class_weight, tol, max_iter, random_state
         As in `MIODM`.
 
@@ -53,8 +53,7 @@ class KISVM(KeyInstanceMachine):
     -----
     Differs from [1]_: a regularised intercept (`bias`); Newton's method for the
     mixture instead of multiple-kernel learning steps; the search for violated
-    choices is a coordinate ascent with several starts; the cut is calibrated unless
-    ``threshold="zero"``. Cost as in `MIODM`.
+    choices is a coordinate ascent with several starts. Cost as in `MIODM`.
 
     References
     ----------
@@ -88,7 +87,7 @@ class KISVM(KeyInstanceMachine):
         n_components=None,
         solver="newton",
         prox_variant="accelerated",
-        threshold="train",
+        threshold="zero",
         polish=False,
         class_weight=None,
         tol=1e-2,

@@ -61,9 +61,10 @@ class MIODM(KeyInstanceMachine):
     prox_variant : {"accelerated", "adaptive", "stochastic"}, default="accelerated"
         Kind of mirror prox: the one of [1]_, a plain one with tested steps (the
         fastest of the three), or the one of [1]_ with sampled gradients.
-    threshold : {"zero", "train", "cv"}, default="train"
-        Where bag scores are cut: at zero, at the best cut of the training scores,
-        or at the best cut of out-of-fold scores.
+    threshold : {"zero", "train", "cv"}, default="zero"
+        Where bag scores are cut: at zero as in [1]_, at the best cut of the training
+        scores, or at the best cut of out-of-fold scores (five more fits). Zero is
+        biased, see Notes.
     polish : bool, default=False
         Predict with the best single choice found from the relaxation instead of the
         mixture.
@@ -123,11 +124,15 @@ class MIODM(KeyInstanceMachine):
     :math:`1/q`; (b) only choices with weight are kept, found by coordinate ascent, as
     the vector over all choices cannot be stored; (c) Newton's method instead of
     mirror prox, which is offered as `solver`; (d) accelerated mirror prox starts its
-    weights at :math:`\gamma_1 = 1` and averages the extrapolated points; (e) the cut
-    is calibrated by default: a positive training margin averages scores of
-    different instances, so that zero is biased; (f) rounding gives each bag the
+    weights at :math:`\gamma_1 = 1` and averages the extrapolated points; (e) rounding gives each bag the
     instance with the least loss, which with `nu` > 0 need not be the one with the
     highest score.
+
+    A positive training margin averages scores of different instances, one for each
+    choice, but a bag is scored by one instance: zero calls too many bags negative
+    with ``level="instance"`` and, as only the means of negative bags are held down,
+    too many positive with ``level="bag"``. Calibrate by `threshold` when labels
+    matter more than ranks.
 
     With `sample_weight`, :math:`p` and the number of negative bags are sums of
     weights. With `class_weight` given, all weights are plain factors.
@@ -176,7 +181,7 @@ class MIODM(KeyInstanceMachine):
         n_components=None,
         solver="newton",
         prox_variant="accelerated",
-        threshold="train",
+        threshold="zero",
         polish=False,
         class_weight=None,
         tol=1e-2,

@@ -91,8 +91,8 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
         slope = gradient @ direction
         step = 1.0
         while True:
-            trial = np.maximum(weight + step * direction, 0.0)
-            trial /= trial.sum()
+            # Exact zeros of the goal must stay zeros, not become rounding errors.
+            trial = goal if step == 1.0 else weight + step * direction
             outcome = _evaluate(units, loss, choices, trial, result.delta)
             fallen = outcome[0].objective - result.objective
             if fallen <= 1e-4 * step * slope:
@@ -120,10 +120,14 @@ def violated_choices(units, mixture, rng):
         Whether the first is a global maximiser.
     """
     delta = mixture.delta
+    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
+    # Bags without dual weight may choose anything: they follow the heaviest choice,
+    # so that choices differ only where it counts.
+    free = delta[: units.n_positive] == 0
+    usual = mixture.choices[heavy[0]]
     if units.enumerable:
         choice, norm = units.enumerate_all(delta)
-        return choice[None], np.array([norm]), True
-    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
+        return np.where(free, usual, choice)[None], np.array([norm]), True
     linear, norms = units.uncoupled(delta)
     plus = delta[: units.n_positive]
     spread = np.repeat(plus, np.diff(units.offsets))
@@ -134,7 +138,7 @@ def violated_choices(units, mixture, rng):
     first, size = units.offsets[:-1], np.diff(units.offsets)
     for _ in range(_RANDOM_STARTS):
         starts.append(first + rng.integers(size))
-    choices, values = units.ascend(delta, np.array(starts))
+    choices, values = units.ascend(delta, np.where(free, usual, np.array(starts)))
     choices, kept = np.unique(choices, axis=0, return_index=True)
     order = np.argsort(-values[kept], kind="stable")
     return choices[order], values[kept][order], False
@@ -242,15 +246,14 @@ def polish_choice(units, loss, choice, delta=None, *, max_iter=50):
 
 
 def integer_bound(units, loss, mixture):
-    """Descend from the two natural roundings of a mixture; the better end.
+    """Descend from roundings of a mixture; the best end.
 
     The roundings are the highest-scoring instance of each bag and the heaviest
-    choice of the mixture.
+    choices of the mixture.
     """
     score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
-    starts = [
-        segment_argmax(score, units.offsets),
-        mixture.choices[mixture.weight.argmax()],
-    ]
+    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
+    starts = [segment_argmax(score, units.offsets)]
+    starts += list(mixture.choices[heavy[mixture.weight[heavy] > 0]])
     ends = [polish_choice(units, loss, s, mixture.delta) for s in starts]
     return min(ends, key=lambda end: end.objective)

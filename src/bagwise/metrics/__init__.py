@@ -1,0 +1,23 @@
+"""Scores of instance predictions: does a method find what makes a bag positive?"""
+
+from bagwise.metrics._instances import (
+    instance_average_precision,
+    instance_roc_auc,
+    key_instance_success,
+)
+from bagwise.metrics._scorers import (
+    INSTANCE_SCORERS,
+    instance_average_precision_scorer,
+    instance_roc_auc_scorer,
+    key_instance_scorer,
+)
+
+__all__ = [
+    "INSTANCE_SCORERS",
+    "instance_average_precision",
+    "instance_average_precision_scorer",
+    "instance_roc_auc",
+    "instance_roc_auc_scorer",
+    "key_instance_scorer",
+    "key_instance_success",
+]
