@@ -2,6 +2,7 @@
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 
@@ -47,25 +48,20 @@ def k_means(data, n_clusters, random_state):
     """Cluster the rows, with no more clusters than there are distinct rows."""
     if n_clusters > 1:
         limit = min(n_clusters, data.shape[0])
-        distinct = _distinct_rows(data, limit)
-        n_clusters = min(limit, distinct)
+        n_clusters = distinct_rows(data, limit)
     return KMeans(n_clusters, n_init=1, random_state=random_state).fit(data)
 
 
-def _distinct_rows(data, enough):
+def distinct_rows(data, enough):
     """Count distinct rows, looking no further than needed."""
     seen = set()
     for i in range(data.shape[0]):
-        row = data[i]
-        key = row.tobytes() if isinstance(row, np.ndarray) else _sparse_key(row)
-        seen.add(key)
+        row = data[[i]]
+        row = row.toarray() if sp.issparse(row) else row
+        seen.add((row + 0.0).tobytes())  # minus zero is zero
         if len(seen) >= enough:
             break
     return len(seen)
-
-
-def _sparse_key(row):
-    return row.indices.tobytes() + row.data.tobytes()
 
 
 def power_l2(rows):

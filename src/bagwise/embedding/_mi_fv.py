@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, _fit_context
 from bagwise.bags.segments import segment_mean
-from bagwise.embedding._codebook import EnergyProjection, power_l2
+from bagwise.embedding._codebook import EnergyProjection, distinct_rows, power_l2
 
 
 class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):
@@ -98,11 +98,11 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         self._project = EnergyProjection(X.data, self.energy)
         self.components_ = self._project.axes
         Z = self._project(X.data)
-        n_distinct = len(np.unique(Z, axis=0)) if len(Z) <= 1000 else len(Z)
+        n_distinct = distinct_rows(X.data, self.n_components)
         # The floor of the variances must follow the units of the data.
         floor = 1e-4 * self._project.variance or 1e-10
         self.mixture_ = GaussianMixture(
-            min(self.n_components, n_distinct),
+            n_distinct,
             covariance_type="diag",
             reg_covar=floor,
             max_iter=500,

@@ -1,10 +1,12 @@
 """MILES and MILDE: sparse linear machines on similarities to instances."""
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from bagwise._base import WeightedBagClassifier
@@ -12,8 +14,8 @@ from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_argmax_share
 from bagwise.embedding._prototypes import (
     GAMMA_CONSTRAINT,
-    nearest_squared,
     chosen_rows,
+    nearest_squared,
 )
 from bagwise.kernels._instance import resolve_gamma, row_blocks, squared_distances
 
@@ -34,6 +36,13 @@ class _PrototypeMachine(WeightedBagClassifier):
         self.prototypes_ = prototypes[used]
         self.coef_ = coef[used]
         self.intercept_ = float(intercept)
+        if not len(used):
+            warnings.warn(
+                f"{type(self).__name__} selected no instance: every bag gets the same "
+                "score. Increase C.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _score_bags(self, X):
         if not len(self.coef_):
@@ -186,7 +195,10 @@ def l1_hinge_machine(M, t, cost):
     objective = np.concatenate([np.ones(2 * k), [0.0], cost])
     bounds = np.tile([0.0, np.inf], (2 * k + 1 + n, 1))
     bounds[2 * k, 0] = -np.inf
-    solved = linprog(objective, A_ub=A, b_ub=-np.ones(n), bounds=bounds, method="highs")
+    # The simplex method ends at a vertex: no more weights than there are bags.
+    solved = linprog(
+        objective, A_ub=A, b_ub=-np.ones(n), bounds=bounds, method="highs-ds"
+    )
     if solved.status != 0:
         raise RuntimeError(f"the linear program was not solved: {solved.message}")
     x = solved.x
@@ -280,7 +292,7 @@ class MILDE(_PrototypeMachine):
         machine = LinearSVC(
             C=self.C,
             intercept_scaling=10.0,
-            dual="auto",
+            dual=False,
             random_state=self.random_state,
         ).fit(M[:, order], t > 0, sample_weight=bag_weight)
         self._keep(candidates[order], machine.coef_[0], machine.intercept_[0])

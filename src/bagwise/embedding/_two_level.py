@@ -2,6 +2,7 @@
 
 from numbers import Integral
 
+import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -102,4 +103,8 @@ class TwoLevelClassifier(EmbeddedClassifier):
         return self._rows(X)
 
     def _rows(self, X):
-        return bag_matrix(X.offsets) @ self.tree_.decision_path(X.data)
+        counts = bag_matrix(X.offsets) @ self.tree_.decision_path(X.data)
+        # Paths have 64-bit indices, which trees of the second level do not take.
+        counts.indices = counts.indices.astype(np.int32)
+        counts.indptr = counts.indptr.astype(np.int32)
+        return counts

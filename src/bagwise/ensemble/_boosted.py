@@ -93,8 +93,9 @@ def learner_outputs(learners, data):
 class BoostedBags(WeightedBagClassifier):
     """A weighted sum of weak learners of instances, F(x) = sum_m c_m h_m(x).
 
-    Subclasses write `_boost(X, t, bag_weight, learn)`, a generator of (learner, c_m,
-    objective after the round) whose first item is (None, 0.0, objective at F = 0);
+    Subclasses write `_boost(X, t, bag_weight, learn)`, a generator of (learner, its
+    answers h_m, c_m, objective after the round) whose first item is (None, None, 0.0,
+    objective at F = 0);
     `_loss(F, offsets, t, bag_weight)`, which early stopping watches; and
     `_pool(F, offsets)`, the scores of bags.
     """
@@ -116,14 +117,14 @@ class BoostedBags(WeightedBagClassifier):
             (X, t, bag_weight), held_out = self._hold_out(X, t, bag_weight, rng)
         learn = weak_learner_maker(self._weak_estimator(), X.data, float(len(X)), rng)
         rounds = self._boost(X, t, bag_weight, learn)
-        path = [next(rounds)[2]]
+        path = [next(rounds)[-1]]
         learners, steps = [], []
         watch = None if held_out is None else _Watch(self, *held_out)
-        for learner, step, value in islice(rounds, self.n_estimators):
+        for learner, h, step, value in islice(rounds, self.n_estimators):
             learners.append(learner)
             steps.append(step)
             path.append(value)
-            if watch is not None and watch.sees(learner, step):
+            if watch is not None and watch.sees(learner, h, step):
                 break
         if watch is not None:
             self.validation_path_ = np.asarray(watch.path)
@@ -214,14 +215,17 @@ class _Watch:
         self.path = [model._loss(self.F, X.offsets, t, self.weight)]
         self.best_round = 1  # never none at all
         self.best = np.inf
+        self.varies = False
 
-    def sees(self, learner, step):
+    def sees(self, learner, h, step):
         """Take one round into account; return whether to stop."""
         output = next(learner_outputs([learner], self.X.data))
         self.F += step * output
         loss = self.model._loss(self.F, self.X.offsets, self.t, self.weight)
         self.path.append(loss)
         n_rounds = len(self.path) - 1
-        if loss < self.best - self.model.tol:
+        # Constant learners alone answer nothing, however low their loss.
+        if loss < self.best - self.model.tol or not self.varies:
             self.best, self.best_round = loss, n_rounds
+        self.varies = self.varies or h.max() > h.min()
         return n_rounds - self.best_round >= self.model.n_iter_no_change

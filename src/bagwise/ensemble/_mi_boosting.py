@@ -140,7 +140,7 @@ class MIBoosting(BoostedBags):
     def _boost(self, X, t, bag_weight, learn):
         W = bag_weight / bag_weight.sum()
         loss, largest = 1.0, 1.0
-        yield None, 0.0, loss
+        yield None, None, 0.0, loss
         while True:
             learner = learn(repeat(t * W / X.sizes, X.offsets))
             h = np.asarray(learner.predict(X.data), dtype=np.float64)
@@ -156,7 +156,7 @@ class MIBoosting(BoostedBags):
             total = float(W.sum())
             loss *= total
             W /= total
-            yield learner, c, loss
+            yield learner, h, c, loss
             if last or not loss > 0:
                 return
 

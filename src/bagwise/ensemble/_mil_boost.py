@@ -162,7 +162,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         likelihood = self._likelihood(X.offsets, t, bag_weight)
         F = np.zeros(X.n_instances)
         value = likelihood.value(F)
-        yield None, 0.0, -value
+        yield None, None, 0.0, -value
         while True:
             w = likelihood.gradient(F)
             size = float(np.abs(w).sum())
@@ -177,7 +177,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
                 return
             F = F + step * h
             value = better
-            yield learner, step, -value
+            yield learner, h, step, -value
 
     def _loss(self, F, offsets, t, bag_weight):
         return -self._likelihood(offsets, t, bag_weight).value(F)
