@@ -29,7 +29,7 @@ class LockStepLanczos:
         self._apply = apply
         n, p = start.shape
         self.norm = np.linalg.norm(start, axis=0)
-        self._basis = np.empty((p, 16, n))
+        self._basis = np.empty((p, 32, n))
         self._basis[:, 0] = (start / np.where(self.norm > 0, self.norm, 1.0)).T
         self.alpha = []  # diagonal of T, one array over the operators per step
         self.beta = []  # off-diagonal of T
@@ -50,8 +50,11 @@ class LockStepLanczos:
         basis = self._basis[:, :k]
         w = np.ascontiguousarray(self._apply(basis[:, -1].T).T)[:, :, None]
         alpha = (basis[:, -1:] @ w)[:, 0, 0]
-        for _ in range(2):  # twice is enough to orthogonality at rounding level
-            w = w - basis.transpose(0, 2, 1) @ (basis @ w)
+        # The recurrence removes what is large, one full pass the rounding that is left.
+        w -= alpha[:, None, None] * basis[:, -1, :, None]
+        if self.beta:
+            w -= self.beta[-1][:, None, None] * basis[:, -2, :, None]
+        w -= basis.transpose(0, 2, 1) @ (basis @ w)
         beta = np.linalg.norm(w[:, :, 0], axis=1)
         self._scale = np.maximum(self._scale, np.maximum(np.abs(alpha), beta))
         beta[beta <= _EXHAUSTED * self._scale] = 0.0  # invariant subspace: stop there
@@ -151,7 +154,7 @@ def largest_eigenvalues(apply, n, p, *, tol=1e-7, max_iter=300):
     limit = min(n, max_iter)
     while True:
         run.step()
-        if run.n_steps % 5 and run.n_steps < limit:
+        if (run.n_steps < 10 or run.n_steps % 5) and run.n_steps < limit:
             continue
         value, residual = run.ritz()
         if run.n_steps >= limit or np.all(residual <= tol * np.abs(value)):
