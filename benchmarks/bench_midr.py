@@ -64,16 +64,16 @@ def solvers(names, repeats, init):
         start = next(
             starts(objective, covariance, d, init=init, n_init=1, tol=1e-6, rng=rng)
         )
-        slow, fast = [], []
-        for _ in range(repeats):
-            begin = time.perf_counter()
-            end = MIDR_SOLVERS["alternating"](objective, *start, max_iter=1000)
-            slow.append(time.perf_counter() - begin)
-            fast.append(time_to(objective, start, end.objective))
-        ratio = min(slow) / min(fast)
-        what = f"{name}, {init} start: Algorithm 1 {min(slow):.2f} s, {end.n_iter} it"
+        begin = time.perf_counter()
+        end = MIDR_SOLVERS["alternating"](objective, *start, max_iter=300)
+        slow = time.perf_counter() - begin
+        fast = min(time_to(objective, start, end.objective) for _ in range(repeats))
+        ratio = slow / fast
+        what = f"{name}, {init} start: Algorithm 1 {slow:.2f} s, {end.n_iter} it"
         rows.append((what, f"{ratio:.1f}x sooner", "bar: 3x"))
-    show("Time to the objective at which Algorithm 1 ends", rows)
+    show(
+        "Time to the objective at which Algorithm 1 ends (300 iterations at most)", rows
+    )
 
 
 def evaluation(names, repeats):
