@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 TILE = 512
 
 # Small bags are compared with themselves in groups: fewer calls, little waste.
-_GROUP = 64
+_GROUP = 128
 
 
 class Stack(NamedTuple):
@@ -92,7 +92,7 @@ def weighted_sums(
 def self_sums(stack: Stack, evaluate: Evaluate, *, tile: int = TILE) -> Array:
     """Sum weight x weight x kernel over all pairs of instances of the same bag.
 
-    Cost: ``O(sum of max(bag size, 64) x bag size)`` evaluations.
+    Cost: ``O(sum of max(bag size, 128) x bag size)`` evaluations.
     """
     out = np.empty(stack.n_bags)
     for bags in bag_groups(stack.offsets, min(tile, _GROUP)):
