@@ -16,6 +16,8 @@ from bagwise.experiments import (
     half_splits,
     leave_one_bag_out,
 )
+from bagwise.least_squares import SAFE
+from bagwise.svm import BagSVC
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
 
@@ -113,11 +115,27 @@ def test_outcomes_of_a_fold_do_not_depend_on_test_bags(problem):
     assert one.rows[0]["params"] == two.rows[0]["params"]
 
 
-def test_one_gram_for_all_folds_chooses_as_a_plain_search_does(problem):
-    svm = pytest.importorskip("bagwise.svm")
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (
+            BagSVC(kernel="set", gamma=0.3),
+            {"C": [0.1, 1.0, 10.0], "gamma": [0.05, 0.3]},
+        ),
+        (
+            SAFE(tol=1e-12),
+            {
+                "gamma": [0.05, 0.3],
+                "rho": [1.0, 30.0],
+                "variance_weight": [0.0, 0.5],
+                "aggregation": ["sum", "mean"],
+            },
+        ),
+    ],
+    ids=["one Gram matrix", "paths of SAFE"],
+)
+def test_shared_work_chooses_as_a_plain_search_does(problem, model, grid):
     X, y = problem.X, problem.y
-    model = svm.BagSVC(kernel="set", gamma=0.3)
-    grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.05, 0.3]}
     tuning = {"n_splits": 3, "scoring": "roc_auc"}
     fitted = fit_method(
         describe_estimator(model), X, y, scale="none", grid=grid, tuning=tuning, seed=1

@@ -91,7 +91,7 @@ def test_bag_browser_by_mouse(open_page):
 def test_bag_browser_by_keyboard(open_page):
     page = open_page(False)
     page.locator("#bag-list").focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
+    for key in ("Home", "ArrowDown", "ArrowDown", "ArrowUp"):
         page.keyboard.press(key)
     assert page.locator("#bag-view h3").inner_text() == "bag mol 1"
     page.keyboard.press("End")

@@ -69,13 +69,15 @@ def mean_roc(comparison: Comparison, method: str, n_points: int = 101) -> Roc | 
             if positive.all() or not positive.any():
                 continue
             fpr, tpr, _ = roc_curve(positive, column, drop_intermediate=True)
-            curves.append(np.interp(grid, fpr, tpr))
+            curve = np.interp(grid, fpr, tpr)
+            # On a vertical piece of the curve its upper end counts.
+            last = np.searchsorted(fpr, grid, side="right") - 1
+            curves.append(np.where(fpr[last] == grid, tpr[last], curve))
             areas.append(float(np.trapezoid(tpr, fpr)))
     if not curves:
         return None
     tpr = np.mean(curves, axis=0)
-    tpr[0] = 0.0
-    return Roc(grid, tpr, float(np.mean(areas)))
+    return Roc(np.append(0.0, grid), np.append(0.0, tpr), float(np.mean(areas)))
 
 
 def calibration(

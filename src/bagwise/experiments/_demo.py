@@ -13,6 +13,7 @@ from bagwise.experiments._select import choose_methods
 __all__ = ["demo"]
 
 METHODS = (
+    "BagClassifier",
     "SimpleMI",
     "WrapperMI (logistic)",
     "WrapperMI (forest)",

@@ -140,28 +140,30 @@ PAPERS = [
             "aggregation": ["sum", "mean"],
         },
         kind="least squares",
-        paper="SAFE: spectral clustering and least squares on bags of instances",
+        paper="Langone and Suykens, Supervised aggregated feature learning for multiple"
+        " instance classification, Information Sciences 2017",
         note="Least squares on bag sums; one linear system.",
     ),
     _quadratic(
         "MI-ODM",
         "bagwise.svm.MIODM",
-        grid={"gamma": times(0.25, 1.0), "lambda1": [100.0, 1000.0]},
+        params={"threshold": "cv"},
+        grid={"gamma": times(0.25, 1.0)},
         large_grid={
-            "threshold": ["train", "cv"],
             "lambda1": [10.0, 100.0, 1000.0],
             "lambda2": [10.0, 100.0],
             "theta": [0.2, 0.6],
             "gamma": WIDTHS_LARGE,
         },
-        paper="Multi-instance optimal margin distribution machine",
+        paper="Zhang and Jin, Optimal margin distribution machine for multi-instance"
+        " learning, IJCAI 2020",
         note="Learns the key instance of every positive bag and a margin distribution.",
     ),
     _quadratic(
         "PC-SVM",
         "bagwise.svm.PCSVM",
-        paper="Parallel-compactness constrained multi-instance SVM",
-        note="MI-SVM with positive bags kept compact along the normal.",
+        paper="Multi-instance learning with a projection constraint",
+        note="MI-SVM whose projections must spread inside positive bags.",
     ),
     Method(
         "MIDR + MILR",
@@ -176,7 +178,7 @@ PAPERS = [
         kind="reduction",
         sparse=False,
         max_instances=50_000,
-        paper="Multi-instance dimensionality reduction",
+        paper="Sun, Ng and Zhou, Multi-instance dimensionality reduction, AAAI 2010",
         note="A sparse projection learned with multi-instance logistic regression.",
         aliases=("MIDR",),
     ),
@@ -192,7 +194,8 @@ PAPERS = [
         max_instances=10_000,
         sparse=False,
         instances=False,
-        paper="Tao, Scott and others, kernels for generalised multi-instance learning",
+        paper="Tao, Scott, Vinodchandran and Osugi, SVM-based generalized"
+        " multiple-instance learning via approximate box counting, ICML 2004",
         note="Counts the boxes two bags have in common; several instances may decide.",
         aliases=("k_wedge", "box kernel"),
     ),
@@ -345,12 +348,25 @@ EMBEDDINGS = [
     Method(
         "MILES",
         "bagwise.embedding.MILES",
+        grid={"C": [1.0, 10.0], "gamma": times(0.25, 1.0, 4.0, of="median")},
         kind="embedding",
         cost="instances",
         max_instances=10_000,
         paper="Chen, Bi and Wang, MILES: multiple-instance learning via embedded"
         " instance selection, TPAMI 2006",
         note="Distances to all training instances, few of which are kept.",
+    ),
+    Method(
+        "MILDE",
+        "bagwise.embedding.MILDE",
+        grid={"C": [0.1, 1.0, 10.0]},
+        kind="embedding",
+        cost="instances",
+        max_instances=10_000,
+        paper="Amores, MILDE: multiple instance learning by discriminative embedding,"
+        " KAIS 2015",
+        note="MILES on the instances that tell bags apart best.",
+        default=False,
     ),
     Method(
         "Bag of words",

@@ -70,6 +70,6 @@ def choose_metric(problem: Problem) -> tuple[str, str]:
     _, counts = np.unique(problem.y, return_counts=True)
     share = counts.min() / counts.sum() * len(counts) / 2
     if share >= 0.3:
-        return "accuracy", "accuracy, as the classes are of similar size"
+        return "accuracy", "as the classes are of similar size"
     percent = 100 * counts.min() / counts.sum()
-    return "auroc", f"AUROC, as the rarest class has only {percent:.0f}% of the bags"
+    return "auroc", f"as the rarest class has only {percent:.0f}% of the bags"

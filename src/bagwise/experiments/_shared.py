@@ -1,4 +1,4 @@
-"""Tuning with one kernel matrix for all inner folds and all values of ``C``."""
+"""Tuning that shares work between candidates and inner folds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
-__all__ = ["gram_search", "shares_gram"]
+__all__ = ["gram_search", "path_search", "shares_gram", "shares_path"]
 
 KERNEL_PARAMS = ("kernel", "gamma", "kernel_params")
+PATH_PARAMS = {
+    "gamma": "gammas",
+    "rho": "rhos",
+    "variance_weight": "variance_weights",
+}
 
 
 def shares_gram(model: Any) -> bool:
@@ -64,5 +69,59 @@ def gram_search(
             score = float(search.best_score_)
             if best is None or score > best[1] or np.isnan(best[1]):
                 best = {**setting, **search.best_params_}, score
+    assert best is not None
+    return best
+
+
+def shares_path(model: Any, candidates: list[dict[str, list[Any]]]) -> bool:
+    """Tell whether `model` is SAFE and its cross-validation can share its work."""
+    from bagwise import least_squares
+
+    cls = getattr(least_squares, "SAFE", None)
+    return (
+        cls is not None
+        and hasattr(least_squares, "SAFECV")
+        and type(model) is cls
+        and model.loss == "squared"
+        and model.aggregation != "max"
+        and model.variance_weight_abs is None
+        and all(set(grid) <= {*PATH_PARAMS, "aggregation"} for grid in candidates)
+    )
+
+
+def path_search(
+    model: Any,
+    candidates: list[dict[str, list[Any]]],
+    X: Any,
+    y: NDArray[Any],
+    splits: list[tuple[Any, Any]],
+    scoring: Any,
+) -> tuple[dict[str, Any], float]:
+    """Return the best candidate and its score, on SAFE's paths of solutions.
+
+    `SAFECV` gives the answer of a grid search on the same folds, with one kernel
+    matrix for each width.
+    """
+    from bagwise.least_squares import SAFECV
+
+    given = model.get_params(deep=False)
+    taken = set(SAFECV().get_params(deep=False)) & set(given)
+    common = {name: given[name] for name in taken}
+    best: tuple[dict[str, Any], float] | None = None
+    for grid in candidates:
+        for aggregation in grid.get("aggregation", [model.aggregation]):
+            axes = {
+                axis: grid.get(name, [given[name]])
+                for name, axis in PATH_PARAMS.items()
+            }
+            options = {**common, "aggregation": aggregation}
+            search = SAFECV(**axes, **options, cv=splits, scoring=scoring)
+            search.fit(X, y)
+            score = float(search.best_score_)
+            if best is None or score > best[1]:
+                chosen = {k: v for k, v in search.best_params_.items() if k in grid}
+                if "aggregation" in grid:
+                    chosen["aggregation"] = aggregation
+                best = chosen, score
     assert best is not None
     return best

@@ -26,7 +26,12 @@ from sklearn.preprocessing import (
 from bagwise.compose import OnInstances
 from bagwise.experiments._describe import build_estimator, build_value, to_plain
 from bagwise.experiments._evaluate import auroc, predictions
-from bagwise.experiments._shared import gram_search, shares_gram
+from bagwise.experiments._shared import (
+    gram_search,
+    path_search,
+    shares_gram,
+    shares_path,
+)
 from bagwise.kernels import resolve_gamma
 
 __all__ = ["Fitted", "fit_method"]
@@ -146,9 +151,14 @@ def _search(
     model = build_estimator(estimator, seed)
     scoring = scorer(tuning["scoring"])
     started = time.perf_counter()
+    shared = None
     if shares_gram(model):
+        shared = gram_search
+    elif shares_path(model, candidates):
+        shared = path_search
+    if shared is not None:
         splits = list(splitter.split(np.zeros(len(y)), y))
-        chosen, score = gram_search(model, candidates, X, y, splits, scoring)
+        chosen, score = shared(model, candidates, X, y, splits, scoring)
         tuned = time.perf_counter()
         model = model.set_params(**chosen).fit(X, y)
         fit_time = time.perf_counter() - tuned

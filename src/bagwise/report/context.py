@@ -80,7 +80,8 @@ def _facts(comparison: Comparison) -> list[dict[str, str]]:
     problem = comparison.problem
     X, classes = problem.X, problem.classes
     counts = [int((problem.y == label).sum()) for label in classes]
-    split = " / ".join(f"{n} {label}" for n, label in zip(counts, classes, strict=True))
+    pairs = zip(classes, counts, strict=True)
+    split = ", ".join(f"{label}: {n}" for label, n in pairs)
     sizes = X.sizes
     ok = [row for row in comparison.rows if row["status"] == "ok"]
     kind = "sparse" if X.is_sparse else str(X.dtype)

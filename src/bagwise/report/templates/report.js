@@ -3,7 +3,7 @@
   const D = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const NS = "http://www.w3.org/2000/svg";
-  const colorOf = (name) => "c" + (D.methods.find((m) => m.name === name).color % 12);
+  const colorOf = (name) => "c" + (D.methods.find((m) => m.name === name).color % 16);
 
   /* Text goes in as text nodes and attributes only, never as markup. */
   function el(tag, attrs = {}, ...kids) {
@@ -32,7 +32,8 @@
 
   /* Frame of a chart: axes with grid lines, returns the scales. */
   function frame(box, opts) {
-    const W = 480, H = opts.height || 330, L = 46, R = 14, T = 10, B = 40;
+    const W = Math.round(Math.max(300, Math.min(560, box.clientWidth || 480)));
+    const H = Math.round(W * (opts.ratio || 0.68)), L = 42, R = 14, T = 10, B = 40;
     const root = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": opts.label });
     const x = (v) => L + (opts.fx ? opts.fx(v) : (v - opts.x[0]) / (opts.x[1] - opts.x[0])) * (W - L - R);
     const y = (v) => H - B - ((v - opts.y[0]) / (opts.y[1] - opts.y[0])) * (H - T - B);
@@ -60,7 +61,7 @@
   const drawn = new Set(D.methods.slice(0, 4).map((m) => m.name));
   const chips = byId("chips");
   for (const m of D.methods) {
-    const chip = el("button", { type: "button", class: "c" + (m.color % 12), "aria-pressed": drawn.has(m.name) },
+    const chip = el("button", { type: "button", class: "c" + (m.color % 16), "aria-pressed": drawn.has(m.name) },
       el("i", { class: "dot" }), m.name);
     chip.addEventListener("click", () => {
       if (!drawn.delete(m.name)) drawn.add(m.name);
@@ -91,10 +92,16 @@
     const box = byId("calibration");
     const with_p = D.methods.map((m) => m.name).filter((n) => D.calibration[n]);
     if (!with_p.length) return empty(box, "None of these methods gives probabilities.");
-    const names = with_p.filter((n) => drawn.has(n));
+    let names = with_p.filter((n) => drawn.has(n));
+    const instead = !names.length;
+    if (instead) names = with_p.slice(0, 3);
     const f = frame(box, { x: [0, 1], y: [0, 1], xticks: unitTicks, yticks: unitTicks, xlabel: "predicted probability", label: "Calibration curves" });
     f.root.append(svg("line", { x1: f.x(0), y1: f.y(0), x2: f.x(1), y2: f.y(1), class: "gridline", "stroke-dasharray": "4 4" }));
-    if (!names.length) f.root.append(svg("text", { x: f.x(0.5), y: f.y(0.5), "text-anchor": "middle" }, "Choose above: " + with_p.slice(0, 3).join(", ")));
+    names.slice(0, 8).forEach((name, i) => {
+      f.root.append(svg("rect", { x: f.x(0) + 10, y: f.T + 8 + i * 17, width: 14, height: 4, rx: 2, class: "pt " + colorOf(name) }));
+      f.root.append(svg("text", { x: f.x(0) + 30, y: f.T + 14 + i * 17, class: "lab" }, name.slice(0, 26)));
+    });
+    if (instead) f.root.append(svg("text", { x: f.x(1) - 6, y: f.y(0) - 10, "text-anchor": "end" }, "those of the methods that give probabilities"));
     for (const name of [...names].reverse()) {
       const bins = D.calibration[name], c = colorOf(name);
       f.root.append(svg("path", { class: "line " + c, d: path(bins.map((b) => b.predicted), bins.map((b) => b.observed), f) }));
@@ -114,7 +121,7 @@
     const box = byId("histogram"), name = byId("histogram-method").value, h = D.histograms[name];
     if (!h) return empty(box, "Shown for two classes only.");
     const top = niceMax(Math.max(1, ...h.positive, ...h.negative)), e = h.edges;
-    const f = frame(box, { x: [e[0], e[e.length - 1]], y: [0, top], height: 300, label: "Scores of bags",
+    const f = frame(box, { x: [e[0], e[e.length - 1]], y: [0, top], ratio: 0.6, label: "Scores of bags",
       xticks: [e[0] / 1.25, 0, -e[0] / 1.25].map((v) => ({ v, t: v === 0 ? "0" : v < 0 ? "negative" : "positive" })),
       yticks: [0, top / 2, top].filter(Number.isInteger).map((v) => ({ v, t: String(v) })), xlabel: "decision value (scaled within each fold)" });
     [["negative", "hneg"], ["positive", "hpos"]].forEach(([key, cls], k) => h[key].forEach((n, i) => {
@@ -137,17 +144,17 @@
     const ticks = []; for (let k = lo; k <= hi; k++) ticks.push({ v: Math.pow(10, k), t: k < -2 ? `${Math.pow(10, k + 3)} ms` : k < 0 ? `${Math.pow(10, k + 3)} ms` : `${Math.pow(10, k)} s` });
     const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1].find((s) => (y[1] - y[0]) / s <= 6) || 1;
     const yt = []; for (let v = Math.ceil(y[0] / step) * step; v <= y[1] + 1e-9; v += step) yt.push({ v, t: v.toFixed(2) });
-    const f = frame(byId("time"), { fx: (v) => 0.03 + 0.94 * (log(v) - lo) / (hi - lo), y, xticks: ticks, yticks: yt, height: 330, xlabel: "fit and tuning time", label: "Quality against time" });
-    const taken = [];
+    const f = frame(byId("time"), { fx: (v) => 0.03 + 0.94 * (log(v) - lo) / (hi - lo), y, xticks: ticks, yticks: yt, xlabel: "fit and tuning time", label: "Quality against time" });
+    const taken = ms.map((m) => [f.x(m.total) - 6, f.y(m.mean) - 6, f.x(m.total) + 6, f.y(m.mean) + 6]);
     for (const m of ms) {
-      const cx = f.x(m.total), cy = f.y(m.mean), c = "c" + (m.color % 12);
+      const cx = f.x(m.total), cy = f.y(m.mean), c = "c" + (m.color % 16);
       f.root.append(titled(svg("circle", { class: "pt " + c, cx, cy, r: 6 }), `${m.name}: ${m.mean.toFixed(3)}, ${m.total.toPrecision(3)} s`));
-      const w = m.name.length * 6.3, right = cx + 10 + w < f.W;
-      for (const dy of [4, -9, 17, -22, 30, -35, 43]) {
+      const w = m.name.length * 6.4;
+      for (const [dy, right] of [4, -9, 17, -22, 30, -35, 43].flatMap((v) => [[v, true], [v, false]])) {
         const bx = right ? cx + 9 : cx - 9 - w, box = [bx, cy + dy - 10, bx + w, cy + dy + 3];
         if (taken.some((b) => box[0] < b[2] && b[0] < box[2] && box[1] < b[3] && b[1] < box[3])) continue;
-        if (box[1] < 0 || box[3] > f.H - f.B) continue;
-        taken.push(box, [cx - 6, cy - 6, cx + 6, cy + 6]);
+        if (box[0] < f.L - 4 || box[2] > f.W || box[1] < 0 || box[3] > f.H - f.B) continue;
+        taken.push(box);
         f.root.append(svg("text", { class: "lab", x: right ? cx + 9 : cx - 9, y: cy + dy, "text-anchor": right ? "start" : "end" }, m.name));
         break;
       }
@@ -158,7 +165,15 @@
   for (const m of D.methods) if (D.histograms[m.name]) hm.append(el("option", { value: m.name }, m.name));
   hm.addEventListener("change", drawHistogram);
   hm.hidden = !hm.options.length;
-  drawRoc(); drawCalibration(); drawHistogram(); drawTime();
+  const drawAll = () => { drawRoc(); drawCalibration(); drawHistogram(); drawTime(); };
+  drawAll();
+  let width = innerWidth, waiting = 0;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(drawAll, 120);
+  });
 
   /* Bag browser. */
   const B = D.browser, list = byId("bag-list"), view = byId("bag-view");
@@ -301,6 +316,10 @@
   });
   methodBox.addEventListener("change", fillList);
   filterBox.addEventListener("change", fillList);
-  if (B.bags.length) fillList();
+  if (B.bags.length) {
+    fillList();
+    const telling = visible.findIndex((b) => b.positive && b.results[methodBox.value] && b.results[methodBox.value].ok);
+    if (telling > 0) select(telling);
+  }
   else byId("bags").hidden = true;
 })();
