@@ -1,4 +1,4 @@
-"""Scores of instance predictions: does a method find what makes a bag positive?"""
+"""Scores of instance predictions: is what makes a bag positive found."""
 
 from bagwise.metrics._instances import (
     instance_average_precision,

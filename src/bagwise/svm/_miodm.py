@@ -124,9 +124,9 @@ class MIODM(KeyInstanceMachine):
     :math:`1/q`; (b) only choices with weight are kept, found by coordinate ascent, as
     the vector over all choices cannot be stored; (c) Newton's method instead of
     mirror prox, which is offered as `solver`; (d) accelerated mirror prox starts its
-    weights at :math:`\gamma_1 = 1` and averages the extrapolated points; (e) rounding gives each bag the
-    instance with the least loss, which with `nu` > 0 need not be the one with the
-    highest score.
+    weights at :math:`\gamma_1 = 1` and averages the extrapolated points; (e) rounding
+    gives each bag the instance with the least loss, which with `nu` > 0 need not be
+    the one with the highest score.
 
     A positive training margin averages scores of different instances, one for each
     choice, but a bag is scored by one instance: zero calls too many bags negative

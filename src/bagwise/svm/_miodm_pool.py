@@ -93,14 +93,15 @@ class NegativePool:
         Where each positive bag starts.
     kernel : callable
         Kernel matrix of two sets of rows.
-    first : int
-        Number of negatives to start with, spread evenly over the rows.
+    first : int, optional
+        Number of negatives to start with (1,000), spread evenly over the rows.
     """
 
-    def __init__(self, positive, negative, offsets, kernel, first=_FIRST_NEGATIVES):
+    def __init__(self, positive, negative, offsets, kernel, first=None):
         self.positive, self.negative, self.kernel = positive, negative, kernel
         self.offsets = offsets
         n = negative.shape[0]
+        first = _FIRST_NEGATIVES if first is None else first
         self.active = np.unique(np.linspace(0, n - 1, min(first, n)).astype(np.intp))
         rows = negative[self.active]
         self.units = kernel_units(positive, rows, offsets, kernel)

@@ -1,0 +1,127 @@
+"""Who finds the key instances? Success rates on data with instance labels.
+
+Ten random half splits: a method is fitted on one half, and on the positive bags of the
+other half its top instance is looked up. Sets: the newsgroups in the folder named by
+BAGWISE_DATA, and made-up bags with one key instance each. Methods that are not
+importable, or that have no instance scores, are left out and named.
+"""
+
+import argparse
+import importlib
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from bagwise import Bags, Ragged
+from bagwise.datasets import make_key_instance_bags
+from bagwise.metrics import key_instance_success
+
+# Label, module, class, parameters.
+METHODS = [
+    ("MI-ODM", "svm", "MIODM", {"random_state": 0}),
+    ("MI-ODM bag", "svm", "MIODM", {"level": "bag", "random_state": 0}),
+    ("Ins-KI-SVM", "svm", "KISVM", {"level": "instance", "random_state": 0}),
+    ("Bag-KI-SVM", "svm", "KISVM", {"level": "bag", "random_state": 0}),
+    ("MI-SVM", "svm", "MISVM", {}),
+    ("mi-SVM", "svm", "MiSVM", {}),
+    ("MI-Kernel", "svm", "BagSVC", {"kernel": "set"}),
+    ("DD", "density", "DiverseDensity", {}),
+    ("EM-DD", "density", "EMDD", {}),
+    ("Citation-kNN", "neighbors", "CitationKNN", {}),
+]
+
+
+def newsgroups():
+    """Yield the name, bags, labels and instance labels of each newsgroups set."""
+    folder = os.environ.get("BAGWISE_DATA")
+    for path in sorted(Path(folder).glob("newsgroups_*.npz")) if folder else ():
+        with np.load(path) as stored:
+            rows = np.zeros(stored["shape"])
+            counts = np.diff(stored["indptr"])
+            rows[np.repeat(np.arange(len(counts)), counts), stored["indices"]] = stored[
+                "data"
+            ]
+            X = Bags.from_arrays(rows, stored["bag"])
+            labels = Ragged(stored["inst_y"], X.offsets)
+            yield path.stem.removeprefix("newsgroups_"), X, stored["y_zhou"], labels
+
+
+def made_up():
+    """Yield bags with exactly one key instance, easy and hard."""
+    for name, noise in (("keys (noise 0.5)", 0.5), ("keys (noise 1.0)", 1.0)):
+        X, y, z = make_key_instance_bags(
+            100, noise=noise, random_state=0, return_instance_labels=True
+        )
+        yield name, X, y, z
+
+
+def build(module, name, parameters):
+    """Return an unfitted estimator, or None where it cannot score instances."""
+    try:
+        cls = getattr(importlib.import_module(f"bagwise.{module}"), name)
+    except (ImportError, AttributeError):
+        return None
+    model = cls()
+    known = {k: v for k, v in parameters.items() if k in model.get_params()}
+    if "random_state" in model.get_params():
+        known["random_state"] = 0
+    model.set_params(**known)
+    return model if hasattr(model, "instance_scores") else None
+
+
+def success(model, X, y, labels, n_splits):
+    """Return the success rates of a model on the test halves."""
+    splits = StratifiedShuffleSplit(n_splits, test_size=0.5, random_state=0)
+    rates = []
+    for train, test in splits.split(np.zeros(len(y)), y):
+        model.fit(X[train], y[train])
+        positive = test[y[test] > 0]
+        scores = model.instance_scores(X[positive])
+        rates.append(key_instance_success(labels[positive], scores))
+    return np.array(rates)
+
+
+def chance(y, labels):
+    """Return the expected success of a random instance."""
+    rates = [np.mean(z > 0) for z, one in zip(labels, y, strict=True) if one > 0]
+    return np.mean([rate for rate in rates if rate > 0])
+
+
+def main():
+    """Print one line per set and method: mean, standard deviation, CPU time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="2 splits, 3 sets")
+    parser.add_argument("--methods", nargs="*", help="labels; all by default")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    n_splits = 2 if arguments.quick else 10
+    sets = [*made_up(), *newsgroups()]
+    for name, X, y, labels in sets[:3] if arguments.quick else sets:
+        print(f"{name}: {X.n_instances} instances, chance {chance(y, labels):.1%}")
+        for label, module, cls, parameters in METHODS:
+            if arguments.methods and label not in arguments.methods:
+                continue
+            model = build(module, cls, parameters)
+            if model is None:
+                print(f"  {label:13s} not available, or no instance scores")
+                continue
+            start = time.process_time()
+            try:
+                rates = success(model, X, y, labels, n_splits)
+            except ValueError as error:
+                print(f"  {label:13s} failed: {error}")
+                continue
+            seconds = (time.process_time() - start) / n_splits
+            print(
+                f"  {label:13s} {rates.mean():6.1%} +- {rates.std():5.1%} "
+                f"({seconds:.2f} s a split)",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
