@@ -18,7 +18,11 @@ from bagwise.linear_model._pooling import pool
 LOSSES = ("squared", "log")
 
 _FLOOR = 1e-300
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+# Relative decreases of the objective that are rounding, by the type of the data: in
+# float32 scores carry errors of 1e-7, which average out over instances.
+_ROUNDING = {"float64": 64 * float(np.finfo(np.float64).eps), "float32": 1e-9}
+# Rows whose products are summed in float32 before they go into a float64 total.
+_BLOCK = 65_536
 
 
 def bag_loss(pooled, target, loss="squared"):
@@ -187,12 +191,19 @@ class BagLoss:
         return value, gradient, total
 
     def _back_project(self, residual):
-        residual = residual.astype(self.data.dtype, copy=False)
+        """Return ``data.T @ residual`` in float64."""
         if residual.shape[1] == 1:  # a matrix-vector product proper is faster
-            gradient = (self._transposed @ residual[:, 0])[:, None]
-        else:
+            residual = residual[:, 0]
+        if self.data.dtype == np.float64:
             gradient = self._transposed @ residual
-        return np.asarray(gradient, dtype=np.float64)
+        else:
+            residual = residual.astype(np.float32)
+            gradient = 0.0
+            for start in range(0, len(residual), _BLOCK):
+                rows = slice(start, start + _BLOCK)
+                part = self.data[rows].T @ residual[rows]
+                gradient = gradient + part.astype(np.float64)
+        return gradient.reshape(self.data.shape[1], -1)
 
 
 def linear_scores(data, U, b, mean=None):
@@ -238,14 +249,14 @@ def fit_linear(
     fit_intercept=True,
     max_iter=500,
     tol=1e-5,
-    ftol=_ROUNDING,
+    ftol=None,
 ):
     r"""Minimise ``loss(U, b) + ridge / 2 * |U|^2`` by L-BFGS from one start.
 
     Parameters
     ----------
-    loss : callable
-        ``loss(U, b) -> value, gradient in U, gradient in b``.
+    loss : BagLoss
+        The loss.
     coef : ndarray of shape (n_features, n_columns)
         Start.
     intercept : ndarray of shape (n_columns,)
@@ -258,14 +269,17 @@ def fit_linear(
         Largest number of iterations.
     tol : float, default=1e-5
         Stop when no entry of the gradient is larger.
-    ftol : float, default=64 times the machine precision
-        Stop when an iteration lowers the objective by less, relatively. Objectives
-        with kinks, whose gradient never vanishes, need a larger value.
+    ftol : float, default=None
+        Stop when an iteration lowers the objective by less, relatively. By default
+        what rounding allows; objectives with kinks, whose gradient never vanishes,
+        need a larger value.
 
     Returns
     -------
     LinearFit
     """
+    if ftol is None:
+        ftol = _ROUNDING[loss.data.dtype.name]
     shape = coef.shape
     fixed = np.array(intercept, dtype=np.float64)
 
