@@ -9,6 +9,7 @@ from bagwise.svm._miodm import MIODM
 from bagwise.svm._miss_svm import MissSVM
 from bagwise.svm._misvm import MISVM
 from bagwise.svm._odm import ODM
+from bagwise.svm._pcsvm import PCSVM
 from bagwise.svm._reg_svm import RegSVM
 from bagwise.svm._sparse_mil import SBMIL, SMIL, STMIL
 
@@ -22,6 +23,7 @@ __all__ = [
     "MiSVM",
     "MissSVM",
     "ODM",
+    "PCSVM",
     "RegSVM",
     "SBMIL",
     "SMIL",
