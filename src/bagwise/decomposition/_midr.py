@@ -19,9 +19,9 @@ from bagwise.decomposition._midr_solvers import MIDR_SOLVERS
 from bagwise.decomposition._midr_start import (
     InstanceCovariance,
     canonical_form,
+    resolve_n_components,
     starts,
 )
-from bagwise.kernels._instance import check_memory
 from bagwise.linear_model._loss import (
     LOSSES,
     BagLoss,
@@ -261,7 +261,9 @@ class MIDR(
         X, y = self._check_bags(X, y, reset=True)
         self._refuse_contradictions()
         codes = self._encode_labels(y)
-        n_components = self._resolve_n_components(X.n_features)
+        n_components = resolve_n_components(
+            self.n_components, X.n_features, len(self.classes_)
+        )
         weight = self._bag_weight(codes, sample_weight)
         used = weight > 0
         if not used.all():  # a bag without weight is a bag that is not there
@@ -291,24 +293,6 @@ class MIDR(
         warn_unless_converged(best, self)
         self._keep(best, covariance)
         return self
-
-    def _resolve_n_components(self, n_features):
-        if isinstance(self.n_components, Integral):
-            if self.n_components > n_features:
-                raise ValueError(
-                    f"n_components={self.n_components} must not be larger than the "
-                    f"number of features, {n_features}. A float means a share."
-                )
-            n_components = int(self.n_components)
-        else:
-            fewest = min(len(self.classes_) - 1, n_features)
-            n_components = max(fewest, round(self.n_components * n_features))
-        check_memory(
-            26.0 * 8 * n_features * n_components,  # L-BFGS keeps 20 such matrices
-            f"MIDR with {n_features} features and {n_components} components",
-            "Pass n_components as a small integer.",
-        )
-        return n_components
 
     def _refuse_contradictions(self):
         if self.n_hypotheses > 1 and self.pooling == "gmean":

@@ -1,5 +1,7 @@
 """Where MIDR begins, and the form in which its result is reported."""
 
+from numbers import Integral
+
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, svds
@@ -12,9 +14,31 @@ from bagwise.decomposition._stiefel import (
     orthonormal_from,
     random_orthonormal,
 )
+from bagwise.kernels._instance import check_memory
 from bagwise.linear_model._milr import fit_with_restarts
 
 _FULL_COVARIANCE = 2000
+
+
+def resolve_n_components(n_components, n_features, n_classes):
+    """Return the number of columns that a number or a share of features means."""
+    if isinstance(n_components, Integral):
+        if n_components > n_features:
+            raise ValueError(
+                f"n_components={n_components} must not be larger than the number of "
+                f"features, {n_features}. A float means a share."
+            )
+        n_columns = int(n_components)
+    else:
+        n_columns = max(
+            min(n_classes - 1, n_features), round(n_components * n_features)
+        )
+    check_memory(
+        26.0 * 8 * n_features * n_columns,  # L-BFGS keeps 20 such matrices
+        f"MIDR with {n_features} features and {n_columns} components",
+        "Pass n_components as a small integer.",
+    )
+    return n_columns
 
 
 class InstanceCovariance:
