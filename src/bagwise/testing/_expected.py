@@ -6,8 +6,8 @@ _SCALE = (
 )
 
 _ROUNDING_PATH = (
-    "weights and repeated bags round differently, and a hundred quasi-Newton steps on a "
-    "non-convex objective end within the solver's tolerance (1e-6), not within 1e-7"
+    "weights and repeated bags round differently, and a hundred quasi-Newton steps on "
+    "a non-convex objective end within the solver's tolerance (1e-6), not within 1e-7"
 )
 
 _LIBSVM = (
@@ -24,6 +24,13 @@ _EMPIRICAL_MAP = (
     "the training bags are the coordinates of the empirical map: a repeated bag is a "
     "repeated coordinate, a weight is not"
 )
+
+_PROTOTYPES = (
+    "training instances are the candidates for prototypes: a repeated bag brings its "
+    "instances once more, a weight does not"
+)
+
+_LEAF = "min_samples_leaf counts instances, and a weight does not add any"
 
 # Class name -> check name -> reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
