@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from threadpoolctl import threadpool_info
 
 from bagwise import Bags
 from bagwise.experiments import Method, Problem
@@ -45,6 +46,15 @@ class Sleeps(Toy):
             with Path(self.log).open("a") as file:
                 file.write(f"{os.getpid()} {X.ids[0]} {len(X)}\n")
         time.sleep(self.seconds)
+
+
+class CountsThreads(Toy):
+    """Refuses to share a core with its own threads."""
+
+    def act(self, X):
+        pools = threadpool_info()
+        assert pools
+        assert max(pool["num_threads"] for pool in pools) == 1, pools
 
 
 class Raises(Toy):

@@ -73,7 +73,7 @@ def test_bag_browser_by_mouse(open_page):
     items = page.locator("#bag-list li")
     assert items.count() == 40
     items.nth(3).click()
-    assert page.locator("#bag-view h3").inner_text() == "bag mol 3"
+    assert page.locator("#bag-view h3").inner_text() == "mol 3"
     cards = page.locator("#bag-view .card")
     scores = [
         float(text) for text in cards.locator(".row span:first-child").all_inner_texts()
@@ -93,9 +93,9 @@ def test_bag_browser_by_keyboard(open_page):
     page.locator("#bag-list").focus()
     for key in ("Home", "ArrowDown", "ArrowDown", "ArrowUp"):
         page.keyboard.press(key)
-    assert page.locator("#bag-view h3").inner_text() == "bag mol 1"
+    assert page.locator("#bag-view h3").inner_text() == "mol 1"
     page.keyboard.press("End")
-    assert page.locator("#bag-view h3").inner_text() == "bag mol 39"
+    assert page.locator("#bag-view h3").inner_text() == "mol 39"
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     assert (

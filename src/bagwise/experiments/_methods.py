@@ -162,7 +162,9 @@ PAPERS = [
     _quadratic(
         "PC-SVM",
         "bagwise.svm.PCSVM",
-        paper="Multi-instance learning with a projection constraint",
+        grid={"C": [1.0, 10.0], "gamma": times(0.25, 1.0)},
+        large_grid={**SVM_LARGE, "rho": [0.0, 0.1, 0.3, 0.5]},
+        paper="Multi-instance learning with projection constraints: PC-SVM",
         note="MI-SVM whose projections must spread inside positive bags.",
     ),
     Method(

@@ -174,13 +174,19 @@ class Comparison:
         text += f" by {protocols.describe(self.protocol)}."
         others = [row for row in self.ranking[1:] if row.n_folds]
         close = [row for row in others if row.verdict == "not told apart"]
-        if close:
+        if len(others) == 1:
+            told = "cannot be told apart from it" if close else "is worse beyond chance"
+            text += f" {others[0].method} {told}."
+        elif close:
+            all_ = len(close) == len(others)
+            number = "None" if all_ else f"{len(close)}"
+            verb = "can" if all_ else "cannot"
             text += (
-                f" {len(close)} of the {len(others)} other methods cannot be told apart"
+                f" {number} of the {len(others)} other methods {verb} be told apart"
                 " from it."
             )
-        elif others:
-            text += f" All {len(others)} other methods are worse, beyond chance."
+        elif others and all(row.verdict == "worse" for row in others):
+            text += f" All {len(others)} other methods are worse beyond chance."
         if self.failures:
             text += f" {len(self.failures)} runs failed."
         return text

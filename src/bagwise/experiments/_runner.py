@@ -7,8 +7,10 @@ calls `run_all`, as they come in, so that workers need no access to the store.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
+import threading
 import time
 import traceback
 from collections import deque
@@ -240,6 +242,22 @@ def guarded(
     return outcome
 
 
+def leave_with_parent() -> None:
+    """End this worker when the process that started it is gone.
+
+    A runner killed without a chance to clean up must not leave workers behind that go
+    on with a run nobody waits for.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 class _Pool:
     """Executor with its limits: in this process."""
 
@@ -272,7 +290,11 @@ class _ProcessPool(_Pool):
         from joblib.externals.loky import get_reusable_executor
 
         self.executor = get_reusable_executor(
-            self.n_workers, timeout=300, reuse="auto", env=ONE_THREAD
+            self.n_workers,
+            timeout=300,
+            reuse="auto",
+            env=ONE_THREAD,
+            initializer=leave_with_parent,
         )
 
     def kill(self) -> None:

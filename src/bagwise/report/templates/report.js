@@ -219,6 +219,8 @@
     return box;
   }
 
+  const nameOf = (bag) => (/^\d+$/.test(bag.id) ? "bag " + bag.id : bag.id);
+
   function fillList() {
     const method = methodBox.value, filter = filterBox.value;
     const before = visible[current];
@@ -232,7 +234,7 @@
     list.replaceChildren(...visible.map((b, i) => {
       const r = b.results[method];
       const item = el("li", { role: "option", id: "bag-" + i, "aria-selected": "false" },
-        el("i", { class: "sq" + (b.positive ? " p" : "") }), el("span", { class: "id" }, "bag " + b.id),
+        el("i", { class: "sq" + (b.positive ? " p" : "") }), el("span", { class: "id", title: b.id }, nameOf(b)),
         el("span", { class: "x" }, r && !r.ok ? "wrong" : ""), el("small", {}, r ? String(r.s) : ""));
       item.addEventListener("click", () => select(i));
       return item;
@@ -260,7 +262,7 @@
   }
   function showBag() {
     const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
-    const head = el("div", { class: "bag-head" }, el("h3", {}, "bag " + bag.id), el("span", {}, `truly ${bag.label}`),
+    const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${bag.label}`),
       r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${r.l}`) : el("span", { class: "badge" }, "not in a test fold"),
       el("span", {}, `${bag.size} instances` + (bag.count < bag.size ? `, the first ${bag.count} shown` : "")));
     const cards = el("div", { class: "cards" + (B.images ? "" : " wide"), role: "group", "aria-label": "Instances, highest score first" });
