@@ -3,13 +3,13 @@
 import time
 
 
-def best_of(function, repeats=5):
-    """Return the shortest wall time of several calls, in seconds."""
+def best_of(function, repeats=5, *, clock=time.perf_counter):
+    """Return the shortest time of several calls, in seconds by `clock`."""
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return min(times)
 
 

@@ -86,6 +86,8 @@ class MILES(_PrototypeMachine):
         Most prototypes; a random sample of the instances when there are more.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    tol : float, default=1e-3
+        Where liblinear stops, relative to the first gradient.
     max_iter : int, default=10000
         Most iterations of liblinear.
     random_state : int or RandomState, default=None
@@ -99,6 +101,8 @@ class MILES(_PrototypeMachine):
         Their weights, and :math:`b`.
     objective_ : float
         The value of the problem above.
+    n_iter_ : int
+        Iterations of the solver.
 
     Notes
     -----
@@ -129,6 +133,7 @@ class MILES(_PrototypeMachine):
         "solver": [StrOptions({"liblinear", "highs"})],
         "max_prototypes": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -141,6 +146,7 @@ class MILES(_PrototypeMachine):
         solver="liblinear",
         max_prototypes=None,
         class_weight=None,
+        tol=1e-3,
         max_iter=10_000,
         random_state=None,
     ):
@@ -149,6 +155,7 @@ class MILES(_PrototypeMachine):
         self.solver = solver
         self.max_prototypes = max_prototypes
         self.class_weight = class_weight
+        self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
 
@@ -158,27 +165,32 @@ class MILES(_PrototypeMachine):
         prototypes = X.data[rows]
         M = self._similarities(X, prototypes)
         if self.solver == "highs":
-            coef, b = l1_hinge_machine(M, t, self.C * bag_weight)
+            coef, b, self.n_iter_ = l1_hinge_machine(M, t, self.C * bag_weight)
             margin = t * (M @ coef + b)
             loss = np.maximum(1.0 - margin, 0.0)
         else:
-            coef, b = self._squared_hinge_machine(M, t, bag_weight)
+            coef, b, self.n_iter_ = self._squared_hinge_machine(M, t, bag_weight)
             margin = t * (M @ coef + b)
             loss = np.maximum(1.0 - margin, 0.0) ** 2
         self.objective_ = float(np.abs(coef).sum() + self.C * bag_weight @ loss)
         self._keep(prototypes, coef, b)
 
     def _squared_hinge_machine(self, M, t, bag_weight):
+        # Similarities are positive, so that each column leans on the intercept, and
+        # coordinate descent would crawl. Around their means the columns do not.
+        centre = bag_weight @ M / bag_weight.sum()
         # liblinear penalises the intercept; a large constant column makes that small.
         machine = LinearSVC(
             penalty="l1",
             dual=False,
             C=self.C,
+            tol=self.tol,
             intercept_scaling=10.0,
             max_iter=self.max_iter,
             random_state=self.random_state,
-        ).fit(M, t > 0, sample_weight=bag_weight)
-        return machine.coef_[0], machine.intercept_[0]
+        ).fit(M - centre, t > 0, sample_weight=bag_weight)
+        coef = machine.coef_[0]
+        return coef, machine.intercept_[0] - coef @ centre, int(np.max(machine.n_iter_))
 
 
 def l1_hinge_machine(M, t, cost):
@@ -186,7 +198,7 @@ def l1_hinge_machine(M, t, cost):
 
     Returns
     -------
-    coef, intercept
+    coef, intercept, n_iter
     """
     n, k = M.shape
     signed = t[:, None] * M
@@ -202,7 +214,7 @@ def l1_hinge_machine(M, t, cost):
     if solved.status != 0:
         raise RuntimeError(f"the linear program was not solved: {solved.message}")
     x = solved.x
-    return x[:k] - x[k : 2 * k], x[2 * k]
+    return x[:k] - x[k : 2 * k], x[2 * k], int(solved.nit)
 
 
 class MILDE(_PrototypeMachine):

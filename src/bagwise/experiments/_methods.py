@@ -490,7 +490,6 @@ OTHERS = [
         grid={"n_estimators": [30, 100]},
         kind="boosting",
         max_instances=100_000,
-        sparse=False,
         paper="Viola, Platt and Zhang, Multiple instance boosting for object detection,"
         " NIPS 2006",
         note="Boosted stumps on instances; strong where single features tell.",

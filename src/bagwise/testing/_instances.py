@@ -1,5 +1,7 @@
 """Unfitted estimators for the batteries: defaults, except where those take long."""
 
+from sklearn.ensemble import GradientBoostingClassifier
+
 from bagwise.compose import SimpleMI, WrapperMI
 
 # Parameters that make a fit cheap without changing what is computed. A class that is
@@ -15,6 +17,11 @@ CHEAP = {
     "EMDD": {"n_starts": 2},
     "MIBoosting": {"n_estimators": 5},
     "MILBoost": {"n_estimators": 10},
+    "TwoLevelClassifier": {
+        "estimator": GradientBoostingClassifier(
+            n_estimators=5, max_depth=1, learning_rate=0.5, random_state=0
+        )
+    },
 }
 
 
