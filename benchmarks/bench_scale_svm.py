@@ -70,11 +70,8 @@ def main():
         one(options.one[0], options.one[1], int(options.one[2]))
         return
     sizes = (3_000, 10_000) if options.quick else SIZES
-    print(
-        f"{'method':7}{'road':14}{'instances':>10}{'CPU s':>8}{'wall s':>8}{'GB':>6}{'steps':>6}",
-        end="",
-    )
-    print(f"{'rel. gap':>10}{'train acc':>10}")
+    head = f"{'method':7}{'road':14}{'instances':>10}{'CPU s':>8}{'wall s':>8}"
+    print(head + f"{'GB':>6}{'steps':>6}{'rel. gap':>10}{'train acc':>10}")
     for name in ("MISVM", "MiSVM", "SBMIL"):
         for road in ROADS:
             seconds = []

@@ -23,7 +23,7 @@ FAMILY = [
     SBMIL(20.0, eta=0.4, scale_C=True),
     MissSVM(5.0, C_unlabeled=1.0, C_bag=8.0),
     MICA(5.0),
-    RegSVM(5.0),
+    RegSVM(5.0, consistency=0.05),
     RegSVM(5.0, normalization="average", consistency=0.3),
 ]
 ITERATIVE = [model for model in FAMILY if hasattr(model, "max_iter")]
@@ -347,3 +347,17 @@ def test_optimal_values_on_musk1(benchmark, model, value):
     data = (X.data - X.data.mean(axis=0)) / X.data.std(axis=0)
     model = _fresh(model, gamma="auto").fit(X.with_data(data), y)
     assert model.objective_ == pytest.approx(value, rel=1e-4)
+
+
+def test_a_constant_machine_does_not_rank():
+    """Many negative instances make f = -1 the optimum of the ranking problem."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((2400, 5))
+    y = np.arange(100) % 2
+    data[np.flatnonzero(np.repeat(y, 24))[::6], 0] += 8.0
+    X = Bags(data, np.arange(0, 2401, 24))
+    ranking = SMIL(10.0, scale_C=False, kernel="linear").fit(X, y)
+    assert np.ptp(ranking.instance_scores(X).values) < 1e-5
+    model = SBMIL(10.0, eta=1 / 6, kernel="linear").fit(X, y)
+    np.testing.assert_array_equal(model.instance_labels_ > 0, data[:, 0] > 4.0)
+    np.testing.assert_array_equal(model.predict(X), y)

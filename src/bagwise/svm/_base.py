@@ -207,7 +207,7 @@ class KernelBagSVM(WeightedBagClassifier):
         weights[layout.negative] = -low / low.sum()
         weights[layout.positive] = high / high.sum()
         across = space.direction(weights)
-        return scores + 1e-3 * across / max(np.abs(across).max(), 1e-300)
+        return scores.mean() + 0.1 * across / max(np.abs(across).max(), 1e-300)
 
     def _alternate(self, solve, choose, state):
         """Run the CCCP loop and return its path."""

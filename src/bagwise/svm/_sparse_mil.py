@@ -388,7 +388,8 @@ class SBMIL(_SparseMIL):
         layout, space, means, first = self._balance(X, t, bag_weight)
         # Support vectors share their score: what the solver cannot tell apart is a tie.
         digits = max(0, int(-np.log10(10 * self.tol)))
-        scores = np.round(first.scores[layout.positive], digits)
+        scores = self._start_scores(space, layout, first.scores)[layout.positive]
+        scores = np.round(scores, digits)
         order = np.argsort(-scores, kind="stable")
         # As many as eta asks for, counted by weight, but at least one for each bag.
         weight = layout.positive_caps()[order]
