@@ -59,7 +59,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     },
     "MILES": {
         "check_class_weight_classifiers": (
-            "with a ten-million-fold class weight the best machine selects no instance, "
+            "with a ten-million-fold class weight the best machine selects nothing, "
             "and a constant answer is never given without a warning"
         ),
         "check_sample_weight_equivalence_on_dense_data": _PROTOTYPES,
