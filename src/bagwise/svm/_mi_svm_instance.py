@@ -16,7 +16,7 @@ class MiSVM(KernelBagSVM):
         \min_{t} \min_{f, b} \; \tfrac12 \|f\|^2
             + C \sum_i w_i \sum_j \big(1 - t_{ij} (f(x_{ij}) + b)\big)_+
 
-    ([1]_, Eq. (2)) where :math:`t_{ij} = -1` in negative bags and at least one
+    ([1]_) where :math:`t_{ij} = -1` in negative bags and at least one
     :math:`t_{ij} = 1` in each positive bag; :math:`C` is `C`, :math:`w_i` the weight of
     a bag and :math:`f` a function of the space of `kernel`. The fit alternates between
     the labels, starting from all positive, and a support vector machine.

@@ -19,7 +19,7 @@ class MICA(MISVM):
             + C \sum_{i \in I^+} w_i \Big(1 - \sum_j \lambda_{ij} f(x_{ij}) - b\Big)_+
             + C \sum_{i \in I^-} w_i \sum_j \big(1 + f(x_{ij}) + b\big)_+
 
-    ([1]_, Eq. (10)) with :math:`\lambda_i` in the simplex, where :math:`C` is `C` and
+    ([1]_) with :math:`\lambda_i` in the simplex, where :math:`C` is `C` and
     :math:`w_i` the weight of a bag. :math:`\Omega(f) = \tfrac12 \|f\|^2` for
     ``norm="l2"``, and for ``norm="l1"`` the sum of the absolute coefficients: of the
     features (linear kernel), of the kernel functions of the training instances, or of
@@ -90,7 +90,7 @@ class MICA(MISVM):
     ----------
     .. [1] Mangasarian, O. L., Wild, E. W., "Multiple instance classification via
        successive linear programming", Journal of Optimization Theory and Applications,
-       2008. :doi:`10.1007/s10957-007-9343-5`
+       2008.
 
     Examples
     --------

@@ -77,7 +77,7 @@ class MissSVM(KernelBagSVM):
     References
     ----------
     .. [1] Zhou, Z.-H., Xu, J.-M., "On the relation between multi-instance learning and
-       semi-supervised learning", ICML, 2007. :doi:`10.1145/1273496.1273643`
+       semi-supervised learning", ICML, 2007.
 
     Examples
     --------

@@ -16,7 +16,7 @@ class MISVM(KernelBagSVM):
     r"""Maximise the margin of bags: MI-SVM.
 
     A positive bag has the margin of its best instance, the *witness*
-    ([1]_, Eq. (5); [2]_):
+    ([1]_; [2]_):
 
     .. math::
         \min_{f, b} \; \tfrac12 \|f\|^2
@@ -93,7 +93,7 @@ class MISVM(KernelBagSVM):
     .. [1] Andrews, S., Tsochantaridis, I., Hofmann, T., "Support vector machines for
        multiple-instance learning", NIPS, 2002.
     .. [2] Cheung, P.-M., Kwok, J. T., "A regularization framework for
-       multiple-instance learning", ICML, 2006. :doi:`10.1145/1143844.1143869`
+       multiple-instance learning", ICML, 2006.
 
     Examples
     --------

@@ -23,7 +23,7 @@ class RegSVM(KernelBagSVM):
             + C \sum_i w_i \big(1 - y_i (f(B_i) + b)\big)_+
             + C \lambda \sum_i w_i \big|f(B_i) - \max_j f(x_{ij})\big|
 
-    ([1]_, Eq. (10)) where :math:`C` is `C`, :math:`\lambda` is `consistency`,
+    ([1]_) where :math:`C` is `C`, :math:`\lambda` is `consistency`,
     :math:`w_i` the weight of a bag and :math:`y_i = \pm 1` its label. The concave half
     of the last term keeps the maximiser of the step before, which makes every step
     convex; the rows of a bag share its slack.
@@ -84,7 +84,7 @@ class RegSVM(KernelBagSVM):
     References
     ----------
     .. [1] Cheung, P.-M., Kwok, J. T., "A regularization framework for
-       multiple-instance learning", ICML, 2006. :doi:`10.1145/1143844.1143869`
+       multiple-instance learning", ICML, 2006.
 
     Examples
     --------

@@ -19,7 +19,7 @@ class _SparseMIL(KernelBagSVM):
         return Rows(
             np.r_[layout.negative, X.n_instances + np.arange(n_bags)],
             np.r_[-np.ones(n_negative), np.ones(n_bags)],
-            np.r_[np.ones(n_negative), 2.0 / sizes - 1.0],  # [1], Eq. (4)
+            np.r_[np.ones(n_negative), 2.0 / sizes - 1.0],  # one positive in n_i
             np.r_[
                 self._scaled(layout.negative_caps()),
                 self._scaled(layout.positive_weight),
@@ -49,7 +49,7 @@ class SMIL(_SparseMIL):
             + \frac{C}{|I^+|} \sum_{i \in I^+} w_i
               \Big(\frac{2}{n_i} - 1 - f(\bar x_i) - b\Big)_+
 
-    ([1]_, Eq. (4)) where :math:`C` is `C`, :math:`w_i` the weight of a bag,
+    ([1]_) where :math:`C` is `C`, :math:`w_i` the weight of a bag,
     :math:`n^-` the number of instances in negative bags, :math:`n_i` the size of a bag
     and :math:`\bar x_i` its mean in the space of `kernel`. The problem is convex.
 
@@ -99,7 +99,7 @@ class SMIL(_SparseMIL):
     References
     ----------
     .. [1] Bunescu, R. C., Mooney, R. J., "Multiple instance learning for sparse
-       positive bags", ICML, 2007. :doi:`10.1145/1273496.1273510`
+       positive bags", ICML, 2007.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class STMIL(_SparseMIL):
     .. math::
         \frac{C}{n^+} \sum_{i \in I^+} w_i \sum_j \big(1 - |f(x_{ij}) + b|\big)_+
 
-    ([1]_, Eq. (8)) where :math:`C` is `C`, :math:`w_i` the weight of a bag and
+    ([1]_) where :math:`C` is `C`, :math:`w_i` the weight of a bag and
     :math:`n^+` the number of instances in positive bags. The sign of each score is kept
     from the step before, starting from :class:`SMIL`, which makes every step convex.
 
@@ -207,7 +207,7 @@ class STMIL(_SparseMIL):
     References
     ----------
     .. [1] Bunescu, R. C., Mooney, R. J., "Multiple instance learning for sparse
-       positive bags", ICML, 2007. :doi:`10.1145/1273496.1273510`
+       positive bags", ICML, 2007.
 
     Examples
     --------
@@ -283,7 +283,7 @@ class SBMIL(_SparseMIL):
         \min_{f, b} \; \tfrac12 \|f\|^2
             + C \sum_i w_i \sum_j \big(1 - t_{ij} (f(x_{ij}) + b)\big)_+
 
-    ([1]_, section 4) is solved, where :math:`C` is `C`, :math:`\eta` is `eta`,
+    ([1]_) is solved, where :math:`C` is `C`, :math:`\eta` is `eta`,
     :math:`w_i` the weight of a bag, :math:`t_{ij}` those labels and :math:`n^+` the
     number of instances in positive bags.
 
@@ -339,7 +339,7 @@ class SBMIL(_SparseMIL):
     References
     ----------
     .. [1] Bunescu, R. C., Mooney, R. J., "Multiple instance learning for sparse
-       positive bags", ICML, 2007. :doi:`10.1145/1273496.1273510`
+       positive bags", ICML, 2007.
 
     Examples
     --------
