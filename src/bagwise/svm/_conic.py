@@ -3,8 +3,12 @@
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise.svm._dual_coordinate import DualSolution
 
-def conic_step(Z, index, sign, *, cap, margin=1.0, bias_scale=0.0, balls=None):
+
+def conic_step(
+    Z, index, sign, *, cap, margin=1.0, bias_scale=0.0, balls=None, tol=1e-9
+):
     r"""Solve the problem of `dual_coordinate` with Clarabel.
 
     With one more variable :math:`s \ge |w|^2` every ball is linear,
@@ -16,10 +20,12 @@ def conic_step(Z, index, sign, *, cap, margin=1.0, bias_scale=0.0, balls=None):
         As in `dual_coordinate`; `Z` dense.
     bias_scale : float, default=0.0
         As there; infinity leaves the bias free.
+    tol : float, default=1e-9
+        Relative gap and feasibility.
 
     Returns
     -------
-    w, b, objective
+    DualSolution
     """
     try:
         import clarabel
@@ -27,52 +33,50 @@ def conic_step(Z, index, sign, *, cap, margin=1.0, bias_scale=0.0, balls=None):
         raise ModuleNotFoundError(
             "solver='clarabel' needs the package clarabel: pip install bagwise[solvers]"
         ) from error
-    A = sign[:, None] * Z[index]
+    A = sign[:, None] * (Z if index is None else Z[index])
     n, r = A.shape
     cap = np.broadcast_to(cap, (n,)).astype(float)
-    # Variables: w (r), b, s, slack (n).
+    a, G, q = balls or (np.zeros(0), np.zeros((0, r)), np.zeros(0))
+    m = len(a)
+    # Variables: w (r), b, s, slack (n). Rows: hinge (n), slack >= 0 (n), balls (m).
     penalty = 0.0 if bias_scale in (0.0, np.inf) else 1.0 / bias_scale
-    P = sp.csc_array(sp.diags_array(np.r_[np.zeros(r), penalty, 0.0, np.zeros(n)]))
+    P = sp.diags_array(np.r_[np.zeros(r), penalty, 0.0, np.zeros(n)]).tocsc()
     cost = np.r_[np.zeros(r), 0.0, 0.5, cap]
-    empty = np.zeros((n, 1))
     blocks = [
-        sp.hstack([-A, -sign[:, None], empty, -sp.eye_array(n)]),
+        sp.hstack([-A, -sign[:, None], np.zeros((n, 1)), -sp.eye_array(n)]),
         sp.hstack([sp.csr_array((n, r + 2)), -sp.eye_array(n)]),
+        sp.hstack([-2.0 * G, np.zeros((m, 1)), a[:, None], sp.csr_array((m, n))]),
     ]
-    right = [-np.broadcast_to(margin, (n,)), np.zeros(n)]
-    cones = []
-    if bias_scale == 0.0:
-        blocks.insert(0, sp.csr_array(np.eye(1, r + 2 + n, r)))
-        right.insert(0, np.zeros(1))
-        cones.append(clarabel.ZeroConeT(1))
-    if balls is not None:
-        a, G, q = balls
-        m = len(a)
-        pad = sp.csr_array((m, n))
-        blocks.append(sp.hstack([-2.0 * G, np.zeros((m, 1)), a[:, None], pad]))
-        right.append(-q)
-    cones.append(clarabel.NonnegativeConeT(sum(len(b) for b in right) - len(cones)))
+    right = [-np.broadcast_to(margin, (n,)), np.zeros(n), -q]
+    cones = [clarabel.NonnegativeConeT(2 * n + m)]
     # |(2 w, s - 1)| <= s + 1  <=>  |w|^2 <= s.
     rows = np.zeros((r + 2, r + 2))
-    rows[0, r + 1] = -1.0
-    rows[1, r + 1] = -1.0
+    rows[:2, r + 1] = -1.0
     rows[2:, :r] = -2.0 * np.eye(r)
     blocks.append(sp.hstack([rows, sp.csr_array((r + 2, n))]))
     right.append(np.r_[1.0, -1.0, np.zeros(r)])
     cones.append(clarabel.SecondOrderConeT(r + 2))
+    if bias_scale == 0.0:  # b = 0
+        blocks.append(sp.csr_array(np.eye(1, r + 2 + n, r)))
+        right.append(np.zeros(1))
+        cones.append(clarabel.ZeroConeT(1))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    settings.tol_gap_rel = settings.tol_feas = settings.tol_gap_abs = 1e-9
-    solver = clarabel.DefaultSolver(
-        P,
-        cost,
-        sp.csc_array(sp.vstack(blocks)),
-        np.concatenate(right),
-        cones,
-        settings,
-    )
-    found = solver.solve()
+    settings.tol_gap_rel = settings.tol_feas = settings.tol_gap_abs = tol
+    found = clarabel.DefaultSolver(
+        P, cost, sp.vstack(blocks).tocsc(), np.concatenate(right), cones, settings
+    ).solve()
     if str(found.status) not in ("Solved", "AlmostSolved"):
         raise RuntimeError(f"Clarabel did not solve the convex step: {found.status}")
-    x = np.array(found.x)
-    return x[:r], float(x[r]), float(found.obj_val)
+    x, z = np.array(found.x), np.array(found.z)
+    return DualSolution(
+        w=x[:r],
+        b=float(x[r]) if bias_scale else 0.0,
+        beta=z[:n],
+        mu=z[2 * n : 2 * n + m],
+        n_passes=found.iterations,
+        violation=max(found.r_prim, found.r_dual),
+        converged=str(found.status) == "Solved",
+        primal=float(found.obj_val),
+        dual=float(found.obj_val_dual),
+    )

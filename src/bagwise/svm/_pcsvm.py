@@ -1,58 +1,51 @@
 """PC-SVM: MI-SVM whose positive bags must spread along the normal."""
 
 import warnings
-from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_memory as check_cache
 
-from bagwise._base import WeightedBagClassifier
 from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags.segments import repeat, segment_mean
 from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._instance import resolve_gamma, row_blocks
-from bagwise.svm._base import KERNEL_CONSTRAINTS, Layout
-from bagwise.svm._cccp import cccp
-from bagwise.svm._conic import conic_step
-from bagwise.svm._dual_coordinate import dual_coordinate
+from bagwise.kernels._instance import instance_kernel, resolve_gamma
+from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
+from bagwise.svm._pcsvm_steps import ROUNDING, Alternation, Constraints
 from bagwise.svm._projection import Spread, delta_range
+from bagwise.svm._solvers import BasisSpace
 
-_STRICT = 1e-9
-
-
-@dataclass
-class _Step:
-    """A convex step that was taken: weights, bias, objective, multipliers."""
-
-    w: np.ndarray
-    b: float
-    objective: float
-    beta: np.ndarray | None
-    mu: np.ndarray | None
+_EIGH_LIMIT = 3000
 
 
-def _basis_and_range(data, positive, offsets, options):
-    """What does not depend on C: the basis, and the range of delta."""
+def _make_basis(data, options):
+    """Coordinates of the instances; sparse or wide linear ones by their Gram matrix."""
+    n, d = data.shape
     method = "auto"
-    wide = data.shape[1] > data.shape[0]
-    if options["kernel"] == "linear" and (not isinstance(data, np.ndarray) or wide):
-        method = "eigh" if data.shape[0] <= 3000 else "cholesky"
+    if options["kernel"] == "linear" and (sp.issparse(data) or d > n):
+        method = "eigh" if n <= _EIGH_LIMIT else "cholesky"
     basis = fit_basis(data, method=method, **options)
     basis.Z = np.ascontiguousarray(basis.Z, dtype=np.float64)
-    spread = Spread.of(basis.Z[positive], offsets)
-    if spread.delta_max <= 0:
-        return basis, spread, None
-    return basis, spread, delta_range(spread)
+    return basis
 
 
-class PCSVM(WeightedBagClassifier):
+def _find_range(Z, positive, offsets):
+    """Range of delta on the positive bags; None where no bag spreads at all."""
+    spread = Spread.of(Z[positive], offsets)
+    # Equal instances differ by rounding only.
+    size = np.einsum("ij,ij->i", Z[positive], Z[positive]).max()
+    return delta_range(spread) if spread.delta_max > 1e-14 * size else None
+
+
+class PCSVM(KernelBagSVM):
     r"""MI-SVM with projection constraints on the positive bags.
 
     The instances of a positive bag should differ *along the normal* of the hyperplane,
-    where the witness is told from the rest. With
-    :math:`J_i` the squared distances of bag i to its projection on the line along
-    :math:`f` through its mean ([1]_, Eqs. (6), (12), (13)):
+    where the witness is told from the rest. With :math:`J_i` the summed squared
+    distances of the :math:`n_i` instances of bag i to their projections on the line
+    along :math:`f` through their mean ([1]_, Eqs. (8), (12), (13)):
 
     .. math::
         \min_{f, b} \; \tfrac12 \|f\|^2 + \frac{b^2}{2 B}
@@ -69,7 +62,8 @@ class PCSVM(WeightedBagClassifier):
         Weight of the loss.
     rho : float, default=0.1
         Where :math:`\delta` lies: ``delta_max_ - rho * (delta_max_ - delta_min_)``.
-        With 0 no constraint binds and the result is MI-SVM.
+        With 0 no constraint binds and the result is MI-SVM; the closer to 1 (not
+        itself allowed), the further the bags must spread.
     delta : float, default=None
         An absolute :math:`\delta` in place of `rho`.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
@@ -82,8 +76,8 @@ class PCSVM(WeightedBagClassifier):
         :math:`B`. 0 leaves the bias out; infinity leaves it free, which needs
         ``solver="clarabel"``.
     n_components : int, default=None
-        Size of a Nystroem basis. By default the exact kernel (pivoted Cholesky above
-        3,000 instances).
+        Size of a Nystroem basis. None takes the exact kernel: eigenvectors up to 3,000
+        instances, pivoted Cholesky above. A linear kernel does not use it.
     solver : {"dual", "clarabel"}, default="dual"
         Dual coordinate ascent, or a general conic solver as an independent check.
     memory : str, joblib.Memory or None, default=None
@@ -94,48 +88,59 @@ class PCSVM(WeightedBagClassifier):
     max_iter : int, default=50
         Cap on the convex steps.
     tol : float, default=1e-3
-        Tolerance of a convex step, tightened where a step is not a descent.
+        Tolerance of a convex step, tightened where a step is not a descent. The
+        alternation ends when the objective falls by less than a tenth of it.
     random_state : int, RandomState or None, default=None
         The Nystroem basis.
 
     Attributes
     ----------
     delta_, delta_min_, delta_max_ : float
-        :math:`\delta`; a feasible value that a search found (the smallest one is a
-        non-convex problem of its own); the value from which no constraint binds.
+        :math:`\delta`; the smallest feasible value that a search found (an upper
+        estimate: the smallest one is a non-convex problem of its own); the value from
+        which no constraint binds.
     delta_lower_bound_ : float
         No :math:`\delta` below this is feasible.
     projection_variance_ : ndarray of shape (n_bags,)
         Variance of each training bag along the unit normal.
-    active_constraints_ : ndarray
-        Training bags whose constraint holds with equality.
+    active_constraints_ : ndarray of int
+        Training bags whose constraint has a positive multiplier.
     witnesses_ : ndarray of shape (n_positive_bags,)
         Row, in the stacked training instances, of each positive bag's witness.
-    coef_, intercept_ : ndarray, float
-        Weights of the reduced basis, and the bias.
+    intercept_ : float
+        :math:`b`.
+    coef_ : ndarray of shape (n_features,)
+        Weights of the features (linear kernel).
+    support_vectors_, dual_coef_ : ndarray
+        The expansion of :math:`f` (other kernels), over all points of the basis.
     objective_, objective_path_ : float, ndarray
         Objective at the end, and after each step; it does not increase.
+    duality_gap_ : float
+        Of the last convex step.
     n_iter_ : int
-        Convex steps of the constrained problem.
+        Convex steps of the last alternation: of the constrained one, where a
+        constraint binds.
 
     Notes
     -----
-    Differs from [1]_: the constraint :math:`a_i |w|^2 \le w'C_i w` with
-    :math:`a_i = o_i - n_i \delta` is made convex by linearising its right side alone,
-    which keeps more of the feasible set than Eq. (19) does whenever
+    Differs from [1]_: the constraint is :math:`a_i \|w\|^2 \le w'C_i w` in a reduced
+    basis, with :math:`C_i` the scatter of bag i, :math:`o_i` its trace and
+    :math:`a_i = o_i - n_i \delta`. It is made convex by linearising its right side
+    alone, which keeps more of the feasible set than Eq. (19) does whenever
     :math:`n_i \delta \ge \lambda_{\max}(C_i)`; every step is then a hinge problem with
     balls, solved by coordinate ascent. The bias is an option, and :math:`\delta` is
-    relative, since the useful interval is narrow and depends on the kernel. Iterates
-    stay feasible. The objective can end below that of MI-SVM: other witnesses.
+    relative, since the useful interval is narrow and depends on the kernel. The fit
+    starts from the MI-SVM solution, moved to the nearest feasible point found, and all
+    later points are feasible. The objective can end below that of MI-SVM: other
+    witnesses.
 
-    With n instances of which N are hinge rows and rank r, the basis costs O(n r^2), a
-    pass of a convex step O(N r).
+    With n instances and rank r, the basis costs O(n r^2), a pass of a convex step
+    O(n r), and memory is O(n r).
 
     References
     ----------
-    .. [1] "Multi-instance learning with projection constraints: PC-SVM". See also
-       Andrews, S., Tsochantaridis, I. and Hofmann, T., "Support vector machines for
-       multiple-instance learning", NIPS, 2002.
+    .. [1] Han, Y., Tao, Q., Wang, J., "Avoiding false positive in multi-instance
+       learning", NIPS, 2010.
 
     Examples
     --------
@@ -192,58 +197,89 @@ class PCSVM(WeightedBagClassifier):
         self.tol = tol
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _prepare(self, X):
+        # Label-free, hence once for all classes.
+        data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
+        self.gamma_ = resolve_gamma(self.gamma, data)
+        options = {
+            **self._kernel_options(),
+            "n_components": self.n_components,
+            "random_state": self.random_state,
+        }
+        self._basis = check_cache(self.memory).cache(_make_basis)(data, options)
 
-    def _fit_binary(self, X, t, bag_weight):
+    def _unfitted_copy(self):
+        one = super()._unfitted_copy()
+        one.gamma_, one._basis = self.gamma_, self._basis
+        return one
+
+    def _fit_classes(self, X, y, sample_weight):
         if np.isinf(self.intercept) and self.solver == "dual":
             raise ValueError(
                 "a free bias (intercept=inf) needs solver='clarabel'; coordinate "
                 "ascent takes a penalised one (intercept=100 is nearly free)."
             )
-        data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
+        super()._fit_classes(X, y, sample_weight)
+        for one in [self, *vars(self).get("estimators_", ())]:
+            vars(one).pop("_basis", None)  # prediction does not need it
+        return self
+
+    def _fit_binary(self, X, t, bag_weight):
         layout = Layout.of(X, t, bag_weight)
-        self.gamma_ = resolve_gamma(self.gamma, data)
-        options = {
-            "kernel": self.kernel,
-            "gamma": self.gamma_,
-            "degree": self.degree,
-            "coef0": self.coef0,
-            "n_components": self.n_components,
-            "random_state": self.random_state,
-        }
-        shared = check_cache(self.memory).cache(_basis_and_range)
-        basis, spread, found = shared(
-            data, layout.positive, layout.positive_offsets, options
+        Z = self._basis.Z
+        find = check_cache(self.memory).cache(_find_range)
+        found = find(Z, layout.positive, layout.positive_offsets)
+        alternation = Alternation(
+            Z,
+            layout,
+            C=self.C,
+            intercept=self.intercept,
+            solver=self.solver,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=type(self).__name__,
         )
-        problem = _Problem(self, basis.Z, layout)
-        start = problem.mi_svm()
+        scores = self._start_scores(BasisSpace(Z), layout, alternation.first_scores())
+        path = alternation.mi_svm(layout.witnesses(scores))
+        active = np.zeros(0, dtype=np.intp)
         if found is None:
-            if self.rho > 0 or self.delta is not None:
-                warnings.warn(
-                    "every positive bag has a single instance, or equal ones: the "
-                    "projection constraint is void, and this is MI-SVM.",
-                    UserWarning,
-                    stacklevel=4,
-                )
-            self.delta_ = self.delta_min_ = self.delta_max_ = 0.0
-            self.delta_lower_bound_ = 0.0
-            path, mu, bound = start, None, np.zeros(0, dtype=int)
+            self._say_void()
         else:
+            spread = Spread.of(Z[layout.positive], layout.positive_offsets)
+            w = path.solution.w
+            if self.delta is not None and self.delta < found.delta_min and w.any():
+                # Search once more, from the MI-SVM solution, before giving up.
+                found = delta_range(spread, starts=[w])
             self.delta_ = self._place(found)
-            path, mu, bound = self._constrain(problem, start, spread, found)
-        self._store(X, basis, layout, path, mu, bound, np.flatnonzero(t > 0))
+            constraints, bags = Constraints.of(spread, self.delta_)
+            if len(bags) and not constraints.hold(w):
+                start = constraints.start(w, found.direction)
+                path = alternation.constrained(constraints, start)
+                mu = path.solution.solved.mu
+                active = bags[mu > 1e-6 * mu.max(initial=0.0)]
+        self.active_constraints_ = np.flatnonzero(t > 0)[active]
+        self._keep(X, path)
+
+    def _say_void(self):
+        """Warn that no positive bag spreads, where a constraint was asked for."""
+        if self.rho > 0 or self.delta is not None:
+            warnings.warn(
+                "every positive bag has a single instance, or equal ones: the "
+                "projection constraint is void, and this is MI-SVM.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.delta_ = 0.0 if self.delta is None else float(self.delta)
+        self.delta_min_ = self.delta_max_ = self.delta_lower_bound_ = 0.0
 
     def _place(self, found):
         """Return the delta that the parameters ask for, or say why there is none."""
-        self.delta_min_ = found.delta_min
         self.delta_max_ = found.delta_max
         self.delta_lower_bound_ = found.lower_bound
+        self.delta_min_ = found.delta_min
         if self.delta is None:
             return found.delta_max - self.rho * (found.delta_max - found.delta_min)
-        if self.delta < found.delta_min:
+        if self.delta < found.delta_min * (1.0 - ROUNDING):
             sure = " (none exists)" if self.delta < found.lower_bound else ""
             raise ValueError(
                 f"delta={self.delta:g} is infeasible: no direction was found{sure} "
@@ -253,205 +289,49 @@ class PCSVM(WeightedBagClassifier):
             )
         return float(self.delta)
 
-    def _constrain(self, problem, start, spread, found):
-        """Run the constrained alternation from the MI-SVM solution."""
-        a = spread.total - spread.sizes * self.delta_
-        tight = a > 1e-12 * spread.total.max()
-        w = start.solution.w
-        inside = w @ w > 0 and spread.residual(w).max() <= self.delta_ * (1 + _STRICT)
-        if not tight.any() or inside:
-            return start, None, np.zeros(0, dtype=int)
-        bound = np.flatnonzero(tight)
-        balls = _Balls(spread.subset(tight), a[tight])
-        path = problem.constrained(balls, _feasible_start(w, found.direction, balls))
-        return path, path.solution.mu, bound
-
-    def _store(self, X, basis, layout, path, mu, bound, positive_bags):
-        step = path.solution
-        self.basis_ = basis.without_rows()
-        self.coef_ = step.w
+    def _keep(self, X, path):
+        """Set what prediction needs, and what tells about the fit."""
+        step, basis = path.solution, self._basis
+        for name in ("coef_", "support_vectors_", "dual_coef_", "estimators_"):
+            vars(self).pop(name, None)  # left by another fit
         self.intercept_ = float(step.b)
+        weights = step.w if basis.projection is None else basis.projection @ step.w
+        if self.kernel == "linear":
+            expanded = basis.projection is not None
+            self.coef_ = basis.landmarks.T @ weights if expanded else weights
+        else:
+            self.support_vectors_, self.dual_coef_ = basis.landmarks, weights
+        self.witnesses_ = step.witnesses
         self.objective_path_ = np.array(path.objectives)
-        self.objective_ = float(path.objectives[-1])
+        self.objective_ = path.objectives[-1]
         self.n_iter_ = path.n_iter
+        self.duality_gap_ = float(step.solved.primal - step.solved.dual)
         values = basis.Z @ step.w
-        self.witnesses_ = layout.witnesses(values)
-        length = max(float(np.linalg.norm(step.w)), 1e-300)
-        along = (values - repeat(segment_mean(values, X.offsets), X.offsets)) / length
-        self.projection_variance_ = segment_mean(along**2, X.offsets)
-        active = np.zeros(0, dtype=int) if mu is None else bound[mu > 0]
-        self.active_constraints_ = positive_bags[active]
+        along = values - repeat(segment_mean(values, X.offsets), X.offsets)
+        squared = max(float(step.w @ step.w), np.finfo(float).tiny)
+        self.projection_variance_ = segment_mean(along**2, X.offsets) / squared
+        self._say_doubts(step, values)
 
-    def _score_instances(self, X):
-        scores = np.empty(X.n_instances)
-        width = max(self.coef_.shape[0], X.n_features)
-        for rows in row_blocks(X.n_instances, 24.0 * width):
-            scores[rows] = self.basis_.transform(X.data[rows]) @ self.coef_
-        return scores + self.intercept_
-
-
-@dataclass
-class _Balls:
-    """The bags that can bind, with a_i = o_i - n_i delta > 0."""
-
-    spread: Spread
-    a: np.ndarray
-
-    def at(self, w):
-        """Linearise at w: the balls of one convex step."""
-        G, q = self.spread.tangent(w)
-        return self.a, G, q
-
-    def holds(self, w, slack=_STRICT):
-        """Whether a_i |w|^2 <= w'C_i w for all bags, up to rounding."""
-        left = self.a * (w @ w)
-        return bool((left <= self.spread.captured(w) + slack * abs(left)).all())
-
-
-def _feasible_start(w, direction, balls):
-    """Move from the MI-SVM direction to a feasible one, no further than needed."""
-    length = np.linalg.norm(w)
-    if length == 0:
-        return direction
-    unit = w / length
-    # w and -w are both feasible: the nearer one.
-    target = direction if unit @ direction >= 0 else -direction
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        if balls.holds((1.0 - middle) * unit + middle * target, slack=-_STRICT):
-            high = middle
-        else:
-            low = middle
-    point = (1.0 - high) * unit + high * target
-    # The scale is free, and balls grow with it: a short vector makes a poor start.
-    return point * (length / np.linalg.norm(point))
-
-
-class _Problem:
-    """The hinge rows of MI-SVM with instance slack, on a basis."""
-
-    def __init__(self, model, Z, layout):
-        self.model = model
-        self.Z = Z
-        self.layout = layout
-        n_negative, n_positive = len(layout.negative), layout.n_positive_bags
-        self.sign = np.r_[-np.ones(n_negative), np.ones(n_positive)]
-        self.cap = model.C * np.r_[layout.negative_caps(), layout.positive_weight]
-        self.beta = self.mu = None
-
-    def objective(self, w, b, witnesses):
-        """Value of the problem with fixed witnesses."""
-        rows = np.r_[self.layout.negative, witnesses]
-        slack = np.maximum(0.0, 1.0 - self.sign * (self.Z[rows] @ w + b))
-        B = self.model.intercept
-        penalty = 0.0 if B in (0.0, np.inf) else 0.5 * b * b / B
-        return 0.5 * w @ w + penalty + self.cap @ slack
-
-    def step(self, Z, represent, balls, tol):
-        """Solve one convex step with `represent` for the positive bags."""
-        index = np.r_[self.layout.negative, represent]
-        if self.model.solver == "clarabel":
-            w, b, _ = conic_step(
-                Z,
-                index,
-                self.sign,
-                cap=self.cap,
-                bias_scale=self.model.intercept,
-                balls=balls,
+    def _say_doubts(self, step, values):
+        name = type(self).__name__
+        if not step.solved.converged:
+            warnings.warn(
+                f"{name}: the last convex step stopped with violation "
+                f"{step.solved.violation:.1e} above its tolerance. Rescale the "
+                "features, or lower C or intercept.",
+                ConvergenceWarning,
+                stacklevel=2,
             )
-            return w, b, None if balls is None else _multipliers(balls, w)
-        warm_mu = self.mu if balls is not None and self.mu is not None else None
-        solved = dual_coordinate(
-            Z,
-            index,
-            self.sign,
-            cap=self.cap,
-            bias_scale=self.model.intercept,
-            balls=balls,
-            beta=self.beta,
-            mu=warm_mu,
-            tol=tol,
-        )
-        self.beta = solved.beta
-        if balls is not None:
-            self.mu = solved.mu
-        return solved.w, solved.b, solved.mu if balls is not None else None
+        if np.ptp(values) < 1e-5:
+            warnings.warn(
+                f"{name} found a constant function: every bag gets the same answer. "
+                "Raise C, or set class_weight='balanced'.",
+                UserWarning,
+                stacklevel=2,
+            )
 
-    def witnesses(self, w):
-        return self.layout.witnesses(self.Z @ w)
-
-    def mi_svm(self):
-        """Alternate without constraints, from the means of the positive bags."""
-        means = segment_mean(self.Z[self.layout.positive], self.layout.positive_offsets)
-        wide = np.vstack([self.Z, means])
-        added = len(self.Z) + np.arange(len(means))
-        tol = self.model.tol
-        w, _, _ = self.step(wide, added, None, tol)
-
-        def solve(state):
-            w, b, _ = self.step(self.Z, state[0], None, tol)
-            return _Step(w, b, self.objective(w, b, state[0]), self.beta, None)
-
-        return self._alternate(
-            solve, lambda s: (self.witnesses(s.w),), (self.witnesses(w),)
-        )
-
-    def constrained(self, balls, start):
-        """Alternate witnesses, tangents and convex steps from a feasible point."""
-        model = self.model
-        known = {"b": 0.0}
-
-        def solve(state):
-            chosen, w_old = state
-            before = self.objective(w_old, known["b"], chosen)
-            tol = model.tol
-            for _ in range(3):
-                w, b, mu = self.step(self.Z, chosen, balls.at(w_old), tol)
-                w, b = _pull_back(balls, w_old, known["b"], w, b)
-                value = self.objective(w, b, chosen)
-                if value <= before:
-                    break
-                tol *= 0.1  # an inexact step rose: solve it better
-            known["b"] = b
-            return _Step(w, b, value, self.beta, mu)
-
-        def choose(step):
-            return self.witnesses(step.w), step.w
-
-        state = (self.witnesses(start), start)
-        return self._alternate(solve, choose, state)
-
-    def _alternate(self, solve, choose, state):
-        return cccp(
-            solve,
-            choose,
-            state,
-            max_iter=self.model.max_iter,
-            tol=1e-4,
-            name=type(self.model).__name__,
-        )
-
-
-def _pull_back(balls, w_old, b_old, w, b):
-    """Return the last feasible point of the segment from the old to the new one.
-
-    An inexact step may leave the true set by its tolerance; the old point is in it.
-    """
-    if balls.holds(w):
-        return w, b
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = 0.5 * (low + high)
-        if balls.holds((1.0 - middle) * w_old + middle * w):
-            low = middle
-        else:
-            high = middle
-    return (1.0 - low) * w_old + low * w, (1.0 - low) * b_old + low * b
-
-
-def _multipliers(balls, w):
-    """Mark the balls that hold with equality."""
-    a, G, q = balls
-    value = a * (w @ w) - 2.0 * G @ w + q
-    return (np.abs(value) <= 1e-6 * (np.abs(q) + a * (w @ w))).astype(float)
+    def _function(self, A):
+        if self.kernel == "linear":
+            return np.asarray(A @ self.coef_)
+        K = instance_kernel(A, self.support_vectors_, **self._kernel_options())
+        return K @ self.dual_coef_

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from bagwise._numba.simplex import max_min_ball
 from bagwise.bags.segments import repeat, segment_mean, segment_sum
 
-_MIRROR_STEPS = 600
 _MAX_ROUNDS = 100
+_MAX_STEPS = 10_000
 
 
 @dataclass
@@ -72,19 +73,17 @@ class Spread:
             segment_sum(along**2, self.offsets),
         )
 
+    def part(self, i):
+        """Return the centred instances of one bag."""
+        return self.rows[self.offsets[i] : self.offsets[i + 1]]
+
     def lower_bound(self):
         """Return a delta below which one bag alone cannot be satisfied."""
         best = 0.0
-        for i in range(len(self.total)):
-            part = self.rows[self.offsets[i] : self.offsets[i + 1]]
-            if self.total[i] <= best * len(part):
-                continue  # it cannot raise the bound
-            gram = part @ part.T if len(part) <= part.shape[1] else part.T @ part
-            last = len(gram) - 1
-            top = scipy.linalg.eigh(
-                gram, eigvals_only=True, subset_by_index=[last, last]
-            )[0]
-            best = max(best, (self.total[i] - top) / len(part))
+        for i, total in enumerate(self.total):
+            part = self.part(i)
+            if total > best * len(part):  # else it cannot raise the bound
+                best = max(best, (total - _leading(part)[0]) / len(part))
         return float(best)
 
     def subset(self, chosen):
@@ -125,9 +124,10 @@ def delta_range(spread, starts=()):
     Parameters
     ----------
     spread : Spread
-        The positive bags.
+        The positive bags, at least one with different instances.
     starts : iterable of ndarray of shape (rank,)
-        Directions to start from, besides the main axis of the pooled bags.
+        Directions to start from, besides the main axis of the pooled bags and the sum
+        of the axes of each.
 
     Returns
     -------
@@ -136,68 +136,60 @@ def delta_range(spread, starts=()):
     lower = spread.lower_bound()
     # A bag whose whole spread is below the bound never decides the maximum.
     hard = spread.subset(spread.total / spread.sizes > lower * (1.0 - 1e-12))
-    if not len(hard.total):
-        hard = spread
-    best = None
-    for start in [_main_axis(hard), *starts]:
-        length = np.linalg.norm(start)
-        if length == 0:
-            continue
-        value, u = _descend(hard, start / length)
-        if best is None or value < best[0]:
-            best = value, u
-    value, u = best
+    found = [_descend(hard, u) for u in (_main_axis(hard), _joint_axis(hard), *starts)]
+    u = min(found, key=lambda u: hard.residual(u).max())
+    # The bags left out may come second to none by rounding only.
     return Range(lower, float(spread.residual(u).max()), spread.delta_max, u)
 
 
-def _main_axis(spread):
-    scaled = (
-        spread.rows
-        / np.sqrt(repeat(spread.sizes.astype(float), spread.offsets))[:, None]
-    )
-    n, rank = scaled.shape
-    gram = scaled @ scaled.T if n < rank else scaled.T @ scaled
+def _leading(rows):
+    """Largest eigenvalue of rows'rows, and its unit vector."""
+    n, rank = rows.shape
+    gram = rows @ rows.T if n < rank else rows.T @ rows
     last = len(gram) - 1
-    _, vector = scipy.linalg.eigh(gram, subset_by_index=[last, last])
-    axis = scaled.T @ vector[:, 0] if n < rank else vector[:, 0]
+    value, vector = scipy.linalg.eigh(gram, subset_by_index=[last, last])
+    axis = rows.T @ vector[:, 0] if n < rank else vector[:, 0]
     # The sign is free: the largest entry is positive, whatever the machine.
-    return axis * np.sign(axis[np.abs(axis).argmax()] or 1.0)
+    axis = axis * np.sign(axis[np.abs(axis).argmax()] or 1.0)
+    return value[0], axis / max(np.linalg.norm(axis), 1e-300)
+
+
+def _main_axis(spread):
+    """Direction of the largest summed variance of the bags."""
+    weight = repeat(1.0 / np.sqrt(spread.sizes), spread.offsets)
+    return _leading(spread.rows * weight[:, None])[1]
+
+
+def _joint_axis(spread):
+    """Sum of the main axes of the bags, which no bag is orthogonal to as a rule.
+
+    The main axis of all may be blind to some, and their tangents are zero there.
+    """
+    total = np.zeros(spread.rows.shape[1])
+    for i in np.argsort(-spread.total / spread.sizes, kind="stable"):
+        axis = _leading(spread.part(i))[1]
+        total += axis if axis @ total >= 0 else -axis
+    return total
 
 
 def _descend(spread, u):
-    value = spread.residual(u).max()
+    """Lower the largest residual from the direction u, and return a unit vector."""
+    u = u / np.linalg.norm(u)
+    value, scale = spread.residual(u).max(), spread.delta_max
+    p = np.zeros(len(spread.total))
+    p[spread.residual(u).argmax()] = 1.0
     for _ in range(_MAX_ROUNDS):
+        # Maximise min_i (2 g_i'u - q_i - o_i) / n_i over the unit ball.
         G, q = spread.tangent(u)
-        candidate = _best_direction(
-            2.0 * G / spread.sizes[:, None], (q + spread.total) / spread.sizes
-        )
+        B = 2.0 * G / spread.sizes[:, None]
+        c = (q + spread.total) / spread.sizes
+        gap = max_min_ball(B, c, p, 1e-9 * scale, _MAX_STEPS)
+        if np.isinf(gap):
+            break  # some bag does not see u: no tangent to follow
+        candidate = p @ B
+        candidate /= np.linalg.norm(candidate)
         new = spread.residual(candidate).max()
-        if new >= value - 1e-7 * max(1.0, abs(value)):
+        if new >= value - 1e-7 * scale:
             break
         value, u = new, candidate
-    return value, u
-
-
-def _best_direction(B, c):
-    """Maximise min_i (B_i'u - c_i) over the unit ball, through its simplex dual.
-
-    The dual is min_p |B'p| - c'p over the simplex; entropic mirror descent on the
-    M x M matrix B B', with the best of all iterates kept.
-    """
-    H = B @ B.T
-    p = np.full(len(c), 1.0 / len(c))
-    step = 1.0 / max(np.sqrt(np.abs(np.diag(H)).max()), np.abs(c).max(), 1e-300)
-    best, best_p = -np.inf, p
-    for k in range(_MIRROR_STEPS):
-        Hp = H @ p
-        length = np.sqrt(max(p @ Hp, 1e-300))
-        slope = Hp / length - c  # the primal values of u = B'p / |B'p|
-        if slope.min() > best:
-            best, best_p = slope.min(), p
-        if p @ slope - slope.min() < 1e-9 * max(1.0, abs(best)):
-            break
-        move = -step * 4.0 / np.sqrt(k + 1.0) * (slope - slope.min())
-        p = p * np.exp(move)
-        p /= p.sum()
-    u = best_p @ B
-    return u / max(np.linalg.norm(u), 1e-300)
+    return u

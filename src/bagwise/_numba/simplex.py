@@ -1,0 +1,92 @@
+"""A linear minimum over a ball, through its dual on the simplex."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def max_min_ball(B, c, p, tol, max_iter):
+    """Maximise ``min_i (B_i'u - c_i)`` over the unit ball.
+
+    The dual is ``min_p |B'p| - c'p`` over the simplex, with ``u = B'p / |B'p|``. Each
+    step moves weight from the support to the row with the smallest value, by an exact
+    line search; few rows end with weight, and only their products with the others are
+    ever computed.
+
+    Parameters
+    ----------
+    B : array of shape (n_rows, rank)
+        The rows.
+    c : array of shape (n_rows,)
+        Their offsets.
+    p : array of shape (n_rows,)
+        Where to start on the simplex. Changed in place.
+    tol : float
+        Stop at this difference of the primal and the dual value.
+    max_iter : int
+        Cap on the steps.
+
+    Returns
+    -------
+    gap : float
+        Difference of the two values at the end.
+    """
+    n_rows = len(c)
+    products = np.empty((min(n_rows, 32), n_rows))  # rows of B B', as needed
+    place = np.full(n_rows, -1)
+    n_known = 0
+    scores = np.dot(B, np.dot(p, B))
+    gap = np.inf
+    for step in range(max_iter):
+        squared = np.dot(p, scores)
+        if squared <= 0.0:
+            return np.inf  # opposite rows: no direction
+        length = np.sqrt(squared)
+        low, high, mean = -1, -1, 0.0
+        smallest, largest = np.inf, -np.inf
+        for k in range(n_rows):
+            slope = scores[k] / length - c[k]
+            if slope < smallest:
+                low, smallest = k, slope
+            if p[k] > 0.0:
+                mean += p[k] * slope
+                if slope > largest:
+                    high, largest = k, slope
+        gap = mean - smallest
+        if gap <= tol or low == high:
+            break
+        for k in (low, high):
+            if place[k] < 0:
+                if n_known == len(products):
+                    wider = np.empty((min(n_rows, 2 * n_known), n_rows))
+                    wider[:n_known] = products
+                    products = wider
+                products[n_known] = np.dot(B, B[k])
+                place[k] = n_known
+                n_known += 1
+        up, down = products[place[low]], products[place[high]]
+        curvature = up[low] - 2.0 * up[high] + down[high]
+        move = _line_search(
+            squared, scores[low] - scores[high], curvature, c[low] - c[high], p[high]
+        )
+        p[low] += move
+        p[high] = 0.0 if move == p[high] else p[high] - move
+        if step % 1000 == 999:
+            scores = np.dot(B, np.dot(p, B))  # shed the rounding of the updates
+        else:
+            scores += move * (up - down)
+    return gap
+
+
+@njit(cache=True)
+def _line_search(a, b, e, linear, limit):
+    """Minimise sqrt(a + 2 b t + e t^2) - linear t over 0 <= t <= limit.
+
+    With s = b + e t the root is sqrt(s^2 / e + h), h = a - b^2 / e, and the slope
+    vanishes where s^2 (1 - linear^2 / e) = linear^2 h, with the sign of `linear`.
+    """
+    if e <= 0.0 or linear * linear >= e:
+        return limit
+    rest = max(a - b * b / e, 0.0)
+    s = linear * np.sqrt(rest / (1.0 - linear * linear / e))
+    return min(max((s - b) / e, 0.0), limit)
