@@ -115,7 +115,7 @@ def scale(quick):
         "MILBoost": MILBoost(100),
         "MILES, 2000 prototypes": MILES(max_prototypes=2000, random_state=0),
     }
-    train = np.arange(n_bags) % 10 != 0
+    train = np.arange(n_bags) // 2 % 10 != 0  # labels alternate: hold out pairs
     rows = []
     for name, model in models.items():
         start = time.process_time()
@@ -124,7 +124,6 @@ def scale(quick):
         used = time.process_time() - start
         detail = f"at most 30 s (accuracy {right:.3f} on held out bags)"
         rows.append((name, f"{used:.2f} s", detail))
-        show(name, rows[-1:])
     show(f"{n_bags} bags, {X.n_instances} instances, 100 features: fit, predict", rows)
 
 
