@@ -349,6 +349,7 @@ def test_optimal_values_on_musk1(benchmark, model, value):
     assert model.objective_ == pytest.approx(value, rel=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:the optimum is constant")
 def test_a_constant_machine_does_not_rank():
     """Many negative instances make f = -1 the optimum of the ranking problem."""
     rng = np.random.default_rng(0)
@@ -361,3 +362,11 @@ def test_a_constant_machine_does_not_rank():
     model = SBMIL(10.0, eta=1 / 6, kernel="linear").fit(X, y)
     np.testing.assert_array_equal(model.instance_labels_ > 0, data[:, 0] > 4.0)
     np.testing.assert_array_equal(model.predict(X), y)
+
+
+@pytest.mark.parametrize("cls", [MISVM, MiSVM, SMIL])
+def test_a_constant_answer_is_not_silent(cls):
+    rows = np.ones((12, 2))
+    X = Bags(rows, np.arange(0, 13, 3))
+    with pytest.warns(UserWarning, match="the optimum is constant"):
+        cls(gamma=1.0).fit(X, [0, 1, 0, 1])

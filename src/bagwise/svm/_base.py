@@ -1,5 +1,6 @@
 """What the machines of this subpackage share: kernel, layout of rows, prediction."""
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -23,6 +24,7 @@ from bagwise.svm._solvers import _MAX_RANK, BasisSpace, GramSpace
 
 # Up to here a Gram matrix is cheaper than steps on very long rows.
 _GRAM_LIMIT = 10_000
+_CONSTANT = 1e-6
 
 KERNEL_CONSTRAINTS: dict = {
     "C": [Interval(Real, 0, None, closed="neither")],
@@ -161,6 +163,15 @@ class KernelBagSVM(WeightedBagClassifier):
         """
         self.intercept_ = float(solution.b)
         coef = solution.coef
+        # Margins are of order one: below this, the function says nothing.
+        if np.ptp(solution.scores) < _CONSTANT:
+            warnings.warn(
+                f"the optimum is constant: {type(self).__name__} gives every bag the "
+                f"score {self.intercept_:.3g}. Increase C, or choose another kernel "
+                "width.",
+                UserWarning,
+                stacklevel=5,
+            )
         if isinstance(space, BasisSpace):
             self.coef_ = coef
             return
