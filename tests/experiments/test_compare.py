@@ -80,7 +80,7 @@ def test_a_second_call_does_nothing_again(result):
     again = compare(
         result.problem,
         methods=methods,
-        out=out,
+        store=out / "runs.sqlite",
         **{**QUIET, "progress": lambda event: done.append(event.cached)},
     )
     assert done == [True] * 10

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -86,11 +87,9 @@ with Store(sys.argv[2]) as store:
 """
 
 
-def start(tmp_path, runs, store, n_jobs=1):
-    import json
-
+def start(tmp_path, runs, store, n_jobs=1, **variables):
     (tmp_path / "runs.json").write_text(json.dumps([run.to_dict() for run in runs]))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables}
     words = [str(tmp_path / "runs.json"), str(store), str(n_jobs)]
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *words], env=env, start_new_session=True
@@ -98,14 +97,14 @@ def start(tmp_path, runs, store, n_jobs=1):
 
 
 def wait_for_rows(path, n):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if Path(path).exists():
             with Store(path) as store:
                 if len(store) >= n:
                     return
         time.sleep(0.02)
-    raise AssertionError(f"no {n} rows in 20 s")
+    raise AssertionError(f"no {n} rows in 60 s")
 
 
 def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path, toy_runs):
@@ -131,15 +130,17 @@ def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path, toy_runs):
 
 
 def test_two_runners_share_the_work_and_do_nothing_twice(tmp_path, toy_runs):
-    log = tmp_path / "log"
-    runs = toy_runs(toy("slow", "Sleeps", seconds=0.1, log=str(log)), n_splits=12)
-    path = tmp_path / "s.sqlite"
-    process = start(tmp_path, runs, path)
-    wait_for_rows(path, 2)
+    """The first runner is held in its first run until the second has done one."""
+    log, gate, path = tmp_path / "log", tmp_path / "gate", tmp_path / "s.sqlite"
+    runs = toy_runs(toy("slow", "Sleeps", log=str(log)), n_splits=12)
+    process = start(tmp_path, runs, path, BAGWISE_TEST_GATE=str(gate))
+    deadline = time.monotonic() + 60
+    while not log.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
     with Store(path) as store:
-        keys = run_all(runs, store)
-        assert process.wait(timeout=20) == 0
-        assert len(store.rows(keys)) == 12
+        keys = run_all(runs, store, on_event=lambda event: gate.touch())
+        assert process.wait(timeout=60) == 0
+        assert len(store.rows(keys)) == len(store) == 12
     fits = [line.split() for line in log.read_text().splitlines()]
     assert len(fits) == 12
     assert len({pid for pid, *_ in fits}) == 2

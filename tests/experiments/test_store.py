@@ -56,11 +56,21 @@ def test_a_result_stays_and_a_failure_gives_way(tmp_path, runs):
 
 def test_a_claim_is_exclusive_until_released(tmp_path):
     with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as two:
-        assert one.claim("k")
-        assert one.claim("k")
-        assert not two.claim("k")
+        assert one.claim("k") == "mine"
+        assert one.claim("k") == "mine"
+        assert two.claim("k") == "taken"
         one.release()
-        assert two.claim("k")
+        assert two.claim("k") == "mine"
+
+
+def test_a_finished_run_cannot_be_claimed(tmp_path, runs):
+    (first, run), (second, other) = list(runs.items())[:2]
+    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as two:
+        one.put(first, run, outcome())
+        one.put(second, other, Outcome.failure("Oops: x"))
+        assert two.claim(first, retry_failed=True) == "done"
+        assert two.claim(second) == "done"
+        assert two.claim(second, retry_failed=True) == "mine"
 
 
 def test_a_claim_of_a_dead_process_is_free(tmp_path):
@@ -68,10 +78,10 @@ def test_a_claim_of_a_dead_process_is_free(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", "pass"])
     gone.wait()
     with Store(path) as store:
-        assert store.claim("k")
+        assert store.claim("k") == "mine"
         store._db.execute("UPDATE claims SET owner = 'x', pid = ?", (gone.pid,))
     with Store(path) as store:
-        assert store.claim("k")
+        assert store.claim("k") == "mine"
 
 
 def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, runs):

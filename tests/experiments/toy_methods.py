@@ -45,6 +45,9 @@ class Sleeps(Toy):
         if self.log is not None:
             with Path(self.log).open("a") as file:
                 file.write(f"{os.getpid()} {X.ids[0]} {len(X)}\n")
+        gate = os.environ.get("BAGWISE_TEST_GATE")
+        while gate and not Path(gate).exists():
+            time.sleep(0.01)
         time.sleep(self.seconds)
 
 

@@ -145,8 +145,11 @@ class _Session:
             while queue or busy or elsewhere:
                 while queue and len(busy) < pool.width():
                     key = queue.popleft()
-                    if self.store.claim(key):
+                    state = self.store.claim(key, retry_failed=self.retry_failed)
+                    if state == "mine":
                         busy[pool.submit(key, self.table[key])] = key
+                    elif state == "done":
+                        self.report(key, None)
                     else:
                         elsewhere.append(key)
                 if busy:
@@ -194,14 +197,12 @@ class _Session:
 
     def _look_elsewhere(self, elsewhere: deque[str], queue: deque[str]) -> None:
         """See what became of the runs another runner had claimed."""
-        known = self.store.status()
         for key in list(elsewhere):
-            state = known.get(key)
-            if state == "ok" or (state == "failed" and not self.retry_failed):
+            state = self.store.claim(key, retry_failed=self.retry_failed)
+            if state == "done":
                 elsewhere.remove(key)
                 self.report(key, None)
-            elif self.store.claim(key):  # released, or its runner is gone
-                self.store.release([key])
+            elif state == "mine":  # released, or its runner is gone
                 elsewhere.remove(key)
                 queue.append(key)
 

@@ -221,12 +221,25 @@ class Store:
 
     # Claims --------------------------------------------------------------------
 
-    def claim(self, key: str) -> bool:
-        """Mark a run as being worked on by this runner; False if another one is."""
+    def claim(self, key: str, *, retry_failed: bool = False) -> str:
+        """Try to mark a run as being worked on by this runner.
+
+        Returns
+        -------
+        str
+            "mine"; "taken" when another live runner has it; "done" when its result is
+            there, which another runner may have written since one last looked.
+        """
         now = time.time()
 
-        def take() -> bool:
+        def take() -> str:
             self._db.execute("BEGIN IMMEDIATE")
+            found = self._db.execute(
+                "SELECT status FROM runs WHERE key = ?", (key,)
+            ).fetchone()
+            if found and not (retry_failed and found[0] == "failed"):
+                self._db.execute("COMMIT")
+                return "done"
             row = self._db.execute(
                 "SELECT owner, host, pid, beat FROM claims WHERE key = ?", (key,)
             ).fetchone()
@@ -237,7 +250,7 @@ class Store:
                     (key, self.owner, platform.node(), os.getpid(), now),
                 )
             self._db.execute("COMMIT")
-            return free
+            return "mine" if free else "taken"
 
         return self._guard(take)
 
