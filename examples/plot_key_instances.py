@@ -104,7 +104,6 @@ def draw_rounds(axis, model):
         label="best single choice",
     )
     axis.set(title="Value round by round", xlabel="round", ylabel="objective")
-    axis.set_yscale("log")
     axis.legend(fontsize=8)
 
 

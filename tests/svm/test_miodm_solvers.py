@@ -276,7 +276,7 @@ def test_stochastic_mirror_prox_descends_and_repeats():
             loss,
             *start,
             tol=1e-6,
-            max_iter=500,
+            max_iter=1500,
             variant="stochastic",
             rng=np.random.default_rng(seed),
             trace=gaps.append,

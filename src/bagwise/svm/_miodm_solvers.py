@@ -18,8 +18,9 @@ from bagwise.svm._miodm_oracle import simplex_quadratic
 from bagwise.svm._odm_solvers import solve_odm
 
 _HEAVY_STARTS = 5
+_ROUNDED_STARTS = 2
 _RANDOM_STARTS = 4
-_MAX_ADDED = 3
+_MAX_ADDED = 6
 _ADD_SHARE = 0.3
 _STALE_ROUNDS = 5
 
@@ -95,13 +96,15 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
             trial = goal if step == 1.0 else weight + step * direction
             outcome = _evaluate(units, loss, choices, trial, result.delta)
             fallen = outcome[0].objective - result.objective
-            if fallen <= 1e-4 * step * slope:
+            # Near the optimum the gap is visible long after the fall has drowned in
+            # rounding errors.
+            noise = 1e-14 * max(1.0, abs(result.objective))
+            if fallen <= 1e-4 * step * slope + noise or step < 1e-8:
                 break
             step *= 0.5
-            if step < 1e-8:
-                break
-        if fallen > 0:  # rounding: no further progress is possible
-            break
+        left = 0.5 * (outcome[2].max() - trial @ outcome[2])
+        if fallen > noise or (fallen > -noise and left >= gap):
+            break  # no further progress is possible
         weight = trial
         result, products, norms = outcome
     return Mixture(
@@ -120,14 +123,10 @@ def violated_choices(units, mixture, rng):
         Whether the first is a global maximiser.
     """
     delta = mixture.delta
-    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
-    # Bags without dual weight may choose anything: they follow the heaviest choice,
-    # so that choices differ only where it counts.
-    free = delta[: units.n_positive] == 0
-    usual = mixture.choices[heavy[0]]
     if units.enumerable:
         choice, norm = units.enumerate_all(delta)
-        return np.where(free, usual, choice)[None], np.array([norm]), True
+        return choice[None], np.array([norm]), True
+    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
     linear, norms = units.uncoupled(delta)
     plus = delta[: units.n_positive]
     spread = np.repeat(plus, np.diff(units.offsets))
@@ -138,10 +137,14 @@ def violated_choices(units, mixture, rng):
     first, size = units.offsets[:-1], np.diff(units.offsets)
     for _ in range(_RANDOM_STARTS):
         starts.append(first + rng.integers(size))
-    choices, values = units.ascend(delta, np.where(free, usual, np.array(starts)))
-    choices, kept = np.unique(choices, axis=0, return_index=True)
-    order = np.argsort(-values[kept], kind="stable")
-    return choices[order], values[kept][order], False
+    choices, values = units.ascend(delta, np.array(starts))
+    _, kept = np.unique(choices, axis=0, return_index=True)
+    kept.sort()
+    # Bags without dual weight may choose anything, so that distinct choices are worth
+    # the same up to rounding: ties go to the earlier start.
+    rank = np.round(values[kept] / max(values.max(), 1e-300), 9)
+    kept = kept[np.argsort(-rank, kind="stable")]
+    return choices[kept], values[kept], False
 
 
 def initial_mixture(units, loss, rng):
@@ -252,7 +255,7 @@ def integer_bound(units, loss, mixture):
     choices of the mixture.
     """
     score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
-    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
+    heavy = np.argsort(-mixture.weight, kind="stable")[:_ROUNDED_STARTS]
     starts = [segment_argmax(score, units.offsets)]
     starts += list(mixture.choices[heavy[mixture.weight[heavy] > 0]])
     ends = [polish_choice(units, loss, s, mixture.delta) for s in starts]

@@ -62,10 +62,9 @@ class Units:
     def spread(self, choices, weight):
         """Matrix (positive bags x candidates) of the weight on each instance."""
         k, p = choices.shape
-        rows = np.tile(np.arange(p), k)
-        values = np.repeat(np.asarray(weight, dtype=np.float64), p)
-        shape = (p, self.n_candidates)
-        return sparse.csr_matrix((values, (rows, choices.ravel())), shape=shape)
+        values = np.tile(np.asarray(weight, dtype=np.float64), p)
+        parts = (values, choices.T.ravel(), np.arange(0, k * p + 1, k))
+        return sparse.csr_matrix(parts, shape=(p, self.n_candidates))
 
 
 class KernelUnits(Units):
@@ -121,7 +120,7 @@ class KernelUnits(Units):
             self._negative = (None, None)  # free the old factor first
             block = self.knn[np.ix_(rows, rows)]
             block.flat[:: len(rows) + 1] += ridge
-            self._negative = (key, CholeskyFactor(block).factor[0])
+            self._negative = (key, CholeskyFactor(block).lower)
         return self._negative[1]
 
     def _tops(self, choices, plus, cross):

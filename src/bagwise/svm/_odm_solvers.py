@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import LinearOperator, cg
 
 # Above this size of both the primal and the dual system a factorisation costs more
@@ -96,21 +96,18 @@ class CholeskyFactor:
     """Factor of a symmetric positive definite matrix, which is overwritten."""
 
     def __init__(self, matrix):
-        try:
-            # The transpose of a C-ordered symmetric matrix is itself in the order
-            # LAPACK works in: no copy.
-            self.factor = cho_factor(
-                matrix.T, lower=True, overwrite_a=True, check_finite=False
-            )
-        except LinAlgError as error:
+        # LAPACK without the wrappers: many small systems are solved in one fit. The
+        # transpose of a C-ordered symmetric matrix is in LAPACK's order: no copy.
+        self.lower, info = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
+        if info != 0:
             raise ValueError(
                 "the kernel matrix is not positive semi-definite: use another "
                 "kernel, or smaller lambda parameters"
-            ) from error
+            )
 
     def solve(self, rhs):
         """Solve for one or several right-hand sides."""
-        return cho_solve(self.factor, rhs, check_finite=False)
+        return dpotrs(self.lower, rhs, lower=1)[0]
 
 
 class PrimalFactor:
