@@ -70,8 +70,8 @@ def test_counts_beyond_the_range_of_floats():
 
 def test_one_point_bags_have_a_closed_form():
     rng = np.random.default_rng(5)
-    top = np.array([7, 3, 12])
-    points = np.vstack([rng.integers(0, top + 1, (8, 3)), [0, 0, 0], top])
+    top = np.array([7, 3, 12, 2])
+    points = np.vstack([rng.integers(0, top + 1, (8, 4)), [0, 0, 0, 0], top])
     logs, report = box_kernel(
         points[:, None, :].astype(float), grid="integer", return_report=True
     )

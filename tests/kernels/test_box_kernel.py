@@ -149,10 +149,10 @@ def test_bitwise_for_any_number_of_workers(backend):
 
 def test_auto_says_what_it_did():
     rng = np.random.default_rng(0)
-    close = [rng.normal(size=(12, 3)) for _ in range(3)]
+    close = [rng.normal(size=(12, 5)) for _ in range(3)]
     apart = [rng.normal(size=(8, 60)) for _ in range(3)]
-    alone = [rng.normal(size=(1, 2)) for _ in range(3)]
-    large = [rng.normal(size=(60, 2)) for _ in range(3)]
+    alone = [rng.normal(size=(1, 6)) for _ in range(3)]
+    large = [rng.normal(size=(60, 4)) for _ in range(3)]
     ways = {}
     for name, bags in (
         ("sampled", close),

@@ -10,7 +10,7 @@ from bagwise._numba.box_screen import (
     pairs_that_matter,
     points_that_matter,
 )
-from bagwise._numba.box_tree import line_count, tree_count
+from bagwise._numba.box_tree import NEGLIGIBLE, line_count, tree_count
 
 AUTO, EXACT, COVERAGE, INDICATOR, SELF_ADJUSTING = 0, 1, 2, 3, 4
 HOW_EXACT, HOW_BOUNDS, HOW_SAMPLED, HOW_BOXES, HOW_FAILED = 0, 1, 2, 3, 4
@@ -68,11 +68,39 @@ def _estimate(P, Q, same, sets, top, method, rule, target, limits, seed):
 
 
 @njit(cache=True, nogil=True)
+def _marked(points, numbers):
+    """Rows of `points` whose number occurs."""
+    mark = np.zeros(points.shape[0], np.bool_)
+    for k in numbers:
+        mark[k] = True
+    return points[mark]
+
+
+@njit(cache=True, nogil=True)
+def _short_tree(P, Q, same, first, second, top, log_max, slack, limits):
+    """Count on a tree cut short, or NaN when even that is too large.
+
+    In many dimensions boxes around three points are rare, and few branches matter. At
+    most `nodes` branches of at most slack / nodes are cut, which is `slack` in all; the
+    points that were left out before are another `slack`.
+    """
+    _, _, _, nodes, most = limits
+    points_p = _marked(P, first)
+    points_q = points_p if same else _marked(Q, second)
+    size = points_p.shape[0] if same else points_p.shape[0] + points_q.shape[0]
+    if size > most:
+        return np.nan
+    cut = np.log(slack / nodes)
+    return tree_count(points_p, points_q, same, top, log_max, nodes, cut)
+
+
+@njit(cache=True, nogil=True)
 def _one_pair(P, Q, same, blocks, top, coarse, method, rule, target, limits, seed):
     """Log count, how, draws, relative standard error and whether the cap came first.
 
-    `coarse` is (unit, error); `target` (epsilon, delta, slack, z); `limits` the largest
-    number of points and nodes for the tree, and the largest number of draws.
+    `coarse` is (unit, error); `target` (epsilon, delta, slack, z); `limits` the nodes
+    of an exact tree, the largest number of draws, then for AUTO the points of an exact
+    tree, the nodes of a tree, and the points of one that is cut short.
     """
     epsilon, _, slack, _ = target
     if (method == EXACT or method == AUTO) and top.shape[0] == 1:
@@ -85,20 +113,25 @@ def _one_pair(P, Q, same, blocks, top, coarse, method, rule, target, limits, see
         )
     log_max = logs.max()
     if method == EXACT:
-        log_count = tree_count(P, Q, same, top, log_max, limits[0])
+        log_count = tree_count(P, Q, same, top, log_max, limits[0], NEGLIGIBLE)
         how = HOW_FAILED if np.isnan(log_count) else HOW_EXACT
         return log_count, how, 0, 0.0, False
     if method == AUTO:
         size = P.shape[0] if same else P.shape[0] + Q.shape[0]
-        if size <= limits[2]:
-            log_count = tree_count(P, Q, same, top, log_max, limits[3])
-            if not np.isnan(log_count):
-                return log_count, HOW_EXACT, 0, 0.0, False
+        if P.shape[0] == 1 and (same or Q.shape[0] == 1):  # one set: its size
+            return log_max, HOW_EXACT, 0, 0.0, False
         total = np.exp(logs - log_max).sum() + slack
         if total <= (1.0 + epsilon) / (1.0 - epsilon):
             # The harmonic middle of the bounds is off by (U - max) / (U + max) at most.
             log_count = log_max + np.log(2.0 * total / (1.0 + total))
             return log_count, HOW_BOUNDS, 0, (total - 1.0) / (total + 1.0), False
+        if size <= limits[2]:
+            log_count = tree_count(P, Q, same, top, log_max, limits[3], NEGLIGIBLE)
+            if not np.isnan(log_count):
+                return log_count, HOW_EXACT, 0, 0.0, False
+        log_count = _short_tree(P, Q, same, first, second, top, log_max, slack, limits)
+        if not np.isnan(log_count):
+            return log_count, HOW_BOUNDS, 0, 2.0 * slack, False
     sets = (first, second, logs, log_max)
     log_count, n, error, capped = _estimate(
         P, Q, same, sets, top, method, rule, target, limits, seed

@@ -5,7 +5,7 @@ from numba import njit
 
 from bagwise._numba.box_points import log_size_between
 
-_NEGLIGIBLE = -46.0  # log of 1e-20: below the rounding of the sum
+NEGLIGIBLE = -46.0  # log of 1e-20: below the rounding of the sum
 
 
 @njit(cache=True, nogil=True)
@@ -30,7 +30,7 @@ def _holds_any(lo, hi, points, count):
 
 
 @njit(cache=True, nogil=True)
-def _avoiding(lo, hi, others, count, top, log_scale, budget):
+def _avoiding(lo, hi, others, count, top, log_scale, budget, cut):
     """N(A, R): boxes that contain box 0 of the stack and none of `others[:count]`.
 
     N(A, R) is 0 when a point of R lies in A, else |B(A)| minus the sum over i of
@@ -62,7 +62,7 @@ def _avoiding(lo, hi, others, count, top, log_scale, budget):
             continue
         low, high = lo[level + 1], hi[level + 1]
         size = log_size_between(low, low, high, high, top, scratch) - log_scale
-        if size < _NEGLIGIBLE:  # 0 <= N <= |B|: leaving it out is a certified error
+        if size < cut:  # 0 <= N <= |B|: leaving it out is a certified error
             continue
         level += 1
         total += -np.exp(size) if level % 2 else np.exp(size)
@@ -72,12 +72,13 @@ def _avoiding(lo, hi, others, count, top, log_scale, budget):
 
 
 @njit(cache=True, nogil=True)
-def tree_count(P, Q, same, top, log_max, budget):
+def tree_count(P, Q, same, top, log_max, budget, cut):
     """Logarithm of the number of boxes with a point of both sets, or NaN.
 
     Every such box has a first point p_i of P and a first point q_j of Q: the sum over
     (i, j) of N(bbox(p_i, q_j), earlier points) has positive terms only, each at most
-    exp(log_max), so nothing cancels between pairs. NaN: more than `budget` nodes.
+    exp(log_max), so nothing cancels between pairs. Boxes below exp(log_max + cut) are
+    not followed: each is an error of at most that. NaN: more than `budget` nodes.
     """
     d = top.shape[0]
     n_p = P.shape[0]
@@ -96,7 +97,7 @@ def tree_count(P, Q, same, top, log_max, budget):
             for i in range(d):
                 lo[0, i] = min(P[p, i], partner[i])
                 hi[0, i] = max(P[p, i], partner[i])
-            part, nodes = _avoiding(lo, hi, others, p + q, top, log_max, budget)
+            part, nodes = _avoiding(lo, hi, others, p + q, top, log_max, budget, cut)
             budget -= nodes
             if budget < 0:
                 return np.nan

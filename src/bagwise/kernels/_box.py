@@ -38,8 +38,8 @@ Array = npt.NDArray[Any]
 METHODS = (*PAIR_METHODS, "random_boxes")
 _HOW = {HOW_EXACT: "exact", HOW_BOUNDS: "bounds", HOW_SAMPLED: "sampled"}
 _HOW[HOW_BOXES] = "random_boxes"
-# "auto" takes random boxes up to this dimension, from this mean bag size on.
-_FEW_DIMENSIONS, _LARGE_BAGS = 12, 32
+# "auto" takes random boxes in very few dimensions, and for large bags in few.
+_VERY_FEW, _FEW, _LARGE_BAGS = 3, 12, 32
 _BLOCK, _MAX_BOXES = 1024, 65_536
 
 
@@ -138,9 +138,10 @@ def box_kernel(
           not used. Guaranteed, and slow.
         - "random_boxes": common boxes for all pairs (see `RandomBoxFeatures`); pairs
           that stay imprecise are then sampled by "coverage".
-        - "auto": random boxes for large bags (32 instances on average) in at most 12
-          dimensions; else for each pair an exact count when it is small, the middle of
-          lower and upper bound when these agree within `epsilon`, and "coverage".
+        - "auto": random boxes in at most 3 dimensions, and for large bags (32 distinct
+          points on average) in at most 12; else for each pair the middle of lower and
+          upper bound when these agree within `epsilon`, an exact count when it is
+          small, and "coverage".
     stop : {"clt", "bernstein"}, default="clt"
         When the draws for an entry are enough. "bernstein" uses an empirical Bernstein
         bound and carries the (epsilon, delta) guarantee. "clt" trusts a normal interval
@@ -299,9 +300,9 @@ class _Counter:
 
     def _prefer_boxes(self, method: str) -> bool:
         # A property of the grid alone: sub-matrices must take the same way.
-        few = 1 < len(self.grid.order_) <= _FEW_DIMENSIONS
-        large = self.grid.mean_bag_size_ >= _LARGE_BAGS
-        return method == "random_boxes" or (method == "auto" and few and large)
+        d, size = len(self.grid.order_), self.grid.mean_bag_size_
+        suited = 1 < d <= _VERY_FEW or (1 < d <= _FEW and size >= _LARGE_BAGS)
+        return method == "random_boxes" or (method == "auto" and suited)
 
     def _pairs(
         self, coded: CodedBags, method: str, left: Array, right: Array

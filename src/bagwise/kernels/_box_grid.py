@@ -119,9 +119,9 @@ default="width"
         """
         X = self._check_bags(X, reset=True)
         strategies, counts = self._per_feature(X.n_features)
+        columns = np.ascontiguousarray(X.data.T)
         self.edges_ = [
-            _edges(X.data[:, j], strategies[j], counts[j], j)
-            for j in range(X.n_features)
+            _edges(columns[j], strategies[j], counts[j], j) for j in range(X.n_features)
         ]
         self.max_level_ = np.array([len(e) for e in self.edges_], dtype=np.int64)
         self._refuse_too_many(strategies)
@@ -171,13 +171,18 @@ default="width"
 
     def _levels(self, data: Array) -> Levels:
         """Levels of a dense matrix, 16 bit."""
-        levels = np.empty(data.shape, dtype=np.uint16)
+        columns = np.ascontiguousarray(data.T)
+        levels = np.zeros(columns.shape, dtype=np.uint16)
         strategies, _ = self._per_feature(data.shape[1])
         for j, edges in enumerate(self.edges_):
             if strategies[j] == "integer":
-                _refuse_fractions(data[:, j], j)
-            levels[:, j] = np.searchsorted(edges, data[:, j], side="right")
-        return levels
+                _refuse_fractions(columns[j], j)
+            if len(edges) and strategies[j] == "integer":
+                steps = columns[j] - (edges[0] - 1.0)
+                levels[j] = np.clip(steps, 0.0, float(len(edges)))
+            elif len(edges):
+                levels[j] = np.searchsorted(edges, columns[j], side="right")
+        return np.ascontiguousarray(levels.T)
 
     def levels(self, X: Any) -> Levels:
         """Return the levels of all instances as one matrix of 16-bit integers.
@@ -267,7 +272,7 @@ def _edges(column: Array, strategy: str, n_levels: int, j: int) -> Array:
                 f"feature {j} spans {high - low:.0f} whole numbers, more than "
                 f'{MAX_LEVEL}. Use "width" with n_levels instead of "integer".'
             )
-        edges = low + np.arange(1.0, high - low + 1.0)
+        return low + np.arange(1.0, high - low + 1.0)
     elif strategy == "rank":
         edges = np.unique(column)[1:]
     else:
@@ -280,8 +285,9 @@ def _edges(column: Array, strategy: str, n_levels: int, j: int) -> Array:
 
 
 def _refuse_fractions(column: Array, j: int) -> None:
-    wrong = np.flatnonzero(column != np.floor(column))
-    if wrong.size:
+    broken = column != np.floor(column)
+    if broken.any():
+        wrong = np.flatnonzero(broken)
         raise ValueError(
             f'the "integer" grid needs whole numbers: feature {j} is '
             f'{column[wrong[0]]!r} in instance {wrong[0]}. Use "width", "rank" or '

@@ -32,6 +32,7 @@ STOP_RULES = {"clt": CLT, "bernstein": BERNSTEIN}
 
 SMALL_POINTS = 6  # "auto" counts exactly up to this many points ..
 SMALL_NODES = 200  # .. as long as the tree stays this small
+SHORT_POINTS = 14  # .. and within epsilon up to this many points that matter
 LARGE_NODES = 20_000_000  # "exact" gives up beyond
 SLACK = 0.01  # share of epsilon for pairs of points that are left out
 
@@ -166,7 +167,7 @@ def count_all(
         PAIR_METHODS[method],
         STOP_RULES[stop],
         (float(epsilon), float(delta), SLACK * epsilon, float(z)),
-        (LARGE_NODES, int(max_samples), SMALL_POINTS, SMALL_NODES),
+        (LARGE_NODES, int(max_samples), SMALL_POINTS, SMALL_NODES, SHORT_POINTS),
         np.uint64(seed),
     )
     if len(left) == 0:
