@@ -41,7 +41,7 @@ METHODS = {
 
 
 def separate_seeds(n_sets, apart=0.25):
-    """First seeds whose attraction and repulsion points are not on top of each other."""
+    """First seeds whose attraction and repulsion points lie apart."""
     seeds = []
     seed = 0
     while len(seeds) < n_sets:
@@ -112,8 +112,8 @@ def draw_vote(ax, model, seed):
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="feature 1")
     ax.set_ylabel("feature 2")
     ax.set_title(
-        "GMIL: where a point speaks for (blue) or against\n(red) its bag; dashed: concept, "
-        "lines: top boxes"
+        "GMIL: where a point speaks for (blue) or against\n"
+        "(red) its bag; dashed: concept, lines: top boxes"
     )
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.32), ncol=2, frameon=False)
 
