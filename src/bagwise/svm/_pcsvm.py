@@ -314,11 +314,12 @@ class PCSVM(KernelBagSVM):
 
     def _say_doubts(self, step, values):
         name = type(self).__name__
-        if not step.solved.converged:
+        gap = self.duality_gap_ / max(abs(step.solved.primal), 1e-300)
+        if not step.solved.converged and gap > self.tol:
             warnings.warn(
-                f"{name}: the last convex step stopped with violation "
-                f"{step.solved.violation:.1e} above its tolerance. Rescale the "
-                "features, or lower C or intercept.",
+                f"{name}: the last convex step stopped at its cap with a relative "
+                f"duality gap of {gap:.1e}. Rescale the features, or lower C or "
+                "intercept.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

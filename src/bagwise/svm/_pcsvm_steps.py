@@ -138,13 +138,15 @@ class Alternation:
         }
         if self.solver == "clarabel":
             return conic_step(Z, index, self.sign, **options)
+        tol = self.tol if tol is None else tol
         solved = dual_coordinate(
             Z,
             index,
             self.sign,
             beta=self._beta,
             mu=None if balls is None else self._mu,
-            tol=self.tol if tol is None else tol,
+            tol=tol,
+            max_passes=3_000 if tol >= 1e-3 else 30_000,
             **options,
         )
         self._beta = solved.beta

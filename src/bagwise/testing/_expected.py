@@ -85,6 +85,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             "MISVM",
             "MiSVM",
             "MissSVM",
+            "PCSVM",
             "RegSVM",
             "SBMIL",
             "SMIL",
