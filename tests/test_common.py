@@ -23,11 +23,6 @@ from bagwise.testing import (
     rows_as_bags,
 )
 
-# PC-SVM says so when bags of one make its constraint void.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:every positive bag has a single instance"
-)
-
 ESTIMATORS = all_estimators()
 BAG_ESTIMATORS = [
     pytest.param(cls, id=name)
@@ -53,8 +48,12 @@ def scikit_learn_checks():
             yield pytest.param(estimator, check, id=label, marks=marks)
 
 
-# Checks also fit what cannot be learned; saying so is right, and no failure here.
-pytestmark = pytest.mark.filterwarnings("ignore:the optimum is constant")
+# Checks also fit what cannot be learned, and bags of one, where the constraints of
+# PC-SVM are void; saying so is right, and no failure here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the optimum is constant"),
+    pytest.mark.filterwarnings("ignore:every positive bag has a single instance"),
+]
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))

@@ -325,7 +325,7 @@ class PCSVM(KernelBagSVM):
             )
         if np.ptp(values) < 1e-5:
             warnings.warn(
-                f"{name} found a constant function: every bag gets the same answer. "
+                f"the optimum is constant: {name} gives every bag the same answer. "
                 "Raise C, or set class_weight='balanced'.",
                 UserWarning,
                 stacklevel=2,
