@@ -175,12 +175,12 @@ def mirror_prox_mixture(
     best_gap, best = problem.evaluate(point)
     best_point, n_iter = point, 0
     run = _adaptive_run if variant == "adaptive" else _accelerated_run
-    goal = tol
     while n_iter < max_iter:
         geometry.entropy = 0.3 * max(abs(best.objective), 1e-12)
-        if best_gap <= goal * max(1.0, abs(best.objective)):
+        goal = tol * max(1.0, abs(best.objective))
+        if best_gap <= goal:
             break
-        halved = max(0.5 * best_gap, 0.5 * goal * max(1.0, abs(best.objective)))
+        halved = max(0.5 * best_gap, goal)
         best_gap, best, best_point, used = run(
             problem,
             (best_gap, best, best_point),
