@@ -96,10 +96,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="2 splits, 3 sets")
     parser.add_argument("--methods", nargs="*", help="labels; all by default")
+    parser.add_argument("--sets", nargs="*", help="names; all by default")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     n_splits = 2 if arguments.quick else 10
-    sets = [*made_up(), *newsgroups()]
+    sets = [
+        one
+        for one in (*made_up(), *newsgroups())
+        if not arguments.sets or one[0] in arguments.sets
+    ]
     for name, X, y, labels in sets[:3] if arguments.quick else sets:
         print(f"{name}: {X.n_instances} instances, chance {chance(y, labels):.1%}")
         for label, module, cls, parameters in METHODS:
