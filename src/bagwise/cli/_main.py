@@ -13,7 +13,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bagwise.cli import _compare, _datasets, _demo, _explain, _fit, _methods, _predict
+from bagwise.cli import (
+    _compare,
+    _datasets,
+    _demo,
+    _explain,
+    _fit,
+    _methods,
+    _predict,
+    _reproduce,
+)
 
 __all__ = ["app", "main"]
 
@@ -32,6 +41,7 @@ app.command("predict")(_predict.predict)
 app.command("explain")(_explain.explain)
 app.command("datasets")(_datasets.datasets)
 app.command("methods")(_methods.methods)
+app.command("reproduce")(_reproduce.reproduce)
 
 
 def _show_version(value: bool) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bagwise.bags import Bags, as_bags
 from bagwise.experiments._data import Problem
+from bagwise.experiments._synthetic import is_synthetic, synthetic_problem
 
 __all__ = ["as_problem", "as_unlabelled", "join_problems"]
 
@@ -68,6 +69,8 @@ def _from_name(
         return _checked(Problem(name or path.stem, X, np.asarray(y)))
     if path.suffix or len(path.parts) > 1:
         raise FileNotFoundError(f"no such file: {path}")
+    if is_synthetic(str(data)):
+        return _checked(synthetic_problem(str(data), title=name))
     if str(data) == "digits":
         return _from_bunch(datasets.load_digit_bags(), name or "digits")
     return _from_bunch(datasets.fetch(str(data)), name or str(data))

@@ -16,6 +16,7 @@ __all__ = [
     "repeated_kfold",
     "split",
     "train_test",
+    "two_way",
 ]
 
 Protocol = dict[str, Any]
@@ -51,6 +52,31 @@ def train_test(n_train: int) -> Protocol:
     return {"kind": "train_test", "n_train": int(n_train)}
 
 
+def two_way(n_positive: int = 20, n_negative: int = 8) -> Protocol:
+    """Folds of the two classes crossed, training on one fold of the negative bags.
+
+    Positive bags are cut into `n_positive` folds, negative ones into `n_negative`. A
+    run trains on the positive bags outside one fold and the negative bags of *one*
+    fold, and is tested on all others. The fold of positive bags is the fold of the
+    run, the fold of negative bags its repeat.
+
+    Parameters
+    ----------
+    n_positive, n_negative : int
+        Folds of the positive and of the negative bags (the smaller label).
+    """
+    if n_positive < 2 or n_negative < 2:
+        raise ValueError(
+            "two_way needs at least 2 folds of each class, got"
+            f" {n_positive} and {n_negative}"
+        )
+    return {
+        "kind": "two_way",
+        "n_positive": int(n_positive),
+        "n_negative": int(n_negative),
+    }
+
+
 def describe(protocol: Mapping[str, Any]) -> str:
     """Say in words how bags are split."""
     kind = protocol["kind"]
@@ -62,6 +88,11 @@ def describe(protocol: Mapping[str, Any]) -> str:
         return f"{protocol['n_repeats']} random half splits"
     if kind == "loo":
         return "leave-one-bag-out"
+    if kind == "two_way":
+        return (
+            f"{protocol['n_positive']} positive x {protocol['n_negative']} negative"
+            " folds, training on one negative fold"
+        )
     return f"one split: {protocol['n_train']} training bags, the others for testing"
 
 
@@ -74,11 +105,13 @@ def list_folds(protocol: Mapping[str, Any], n_bags: int) -> list[tuple[int, int]
         repeats, folds = protocol["n_repeats"], 1
     elif kind == "loo":
         repeats, folds = 1, n_bags
+    elif kind == "two_way":
+        repeats, folds = protocol["n_negative"], protocol["n_positive"]
     elif kind == "train_test":
         repeats, folds = 1, 1
     else:
         raise ValueError(
-            f"unknown protocol {kind!r}; known: kfold, half, loo, train_test"
+            f"unknown protocol {kind!r}; known: kfold, half, loo, train_test, two_way"
         )
     return [(repeat, fold) for repeat in range(repeats) for fold in range(folds)]
 
@@ -99,6 +132,8 @@ def split(
     if kind == "train_test":
         n_train = protocol["n_train"]
         return every[:n_train], every[n_train:]
+    if kind == "two_way":
+        return _split_two_way(protocol, y, repeat, fold, seed)
     state = 10_007 * seed + repeat
     if kind == "kfold":
         splitter = StratifiedKFold(
@@ -108,11 +143,25 @@ def split(
         splitter = StratifiedShuffleSplit(1, test_size=0.5, random_state=state)
     else:
         raise ValueError(
-            f"unknown protocol {kind!r}; known: kfold, half, loo, train_test"
+            f"unknown protocol {kind!r}; known: kfold, half, loo, train_test, two_way"
         )
     folds = list(splitter.split(np.zeros((n_bags, 1)), y))
     train, test = folds[fold]
     return train.astype(np.int64), np.sort(test).astype(np.int64)
+
+
+def _split_two_way(
+    protocol: Mapping[str, Any], y: NDArray[Any], repeat: int, fold: int, seed: int
+) -> tuple[Indices, Indices]:
+    positive = np.asarray(y == np.unique(y)[-1])
+    rng = np.random.default_rng(seed)  # one shuffle for all runs of the protocol
+    own = rng.permutation(np.flatnonzero(positive))
+    other = rng.permutation(np.flatnonzero(~positive))
+    held_out = np.array_split(own, protocol["n_positive"])[fold]
+    seen = np.array_split(other, protocol["n_negative"])[repeat]
+    train = np.concatenate([np.setdiff1d(own, held_out), seen])
+    test = np.setdiff1d(np.arange(len(y)), train)
+    return np.sort(train).astype(np.int64), test.astype(np.int64)
 
 
 def check_size(protocol: Mapping[str, Any], y: NDArray[Any], inner: int) -> None:
@@ -143,6 +192,11 @@ def check_size(protocol: Mapping[str, Any], y: NDArray[Any], inner: int) -> None
         need = max(2, 2 * inner)
     elif kind == "loo":
         need = max(2, inner + 1)
+    elif kind == "two_way":
+        # One negative fold, and all positive folds but one, must feed every inner fold.
+        positive = counts[-1] - int(np.ceil(counts[-1] / protocol["n_positive"]))
+        negative = (len(y) - counts[-1]) // protocol["n_negative"]
+        smallest, need = int(min(positive, negative)), max(1, inner)
     else:
         n_train = protocol["n_train"]
         if n_train >= len(y):

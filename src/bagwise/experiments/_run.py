@@ -115,6 +115,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     train, test = protocols.split(run.protocol, y, run.repeat, run.fold, run.seed)
     seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
     _warm_up(run, X, y)
+    cpu = time.process_time()
     with PeakMemory() as peak:
         fitted = fit_method(
             run.estimator,
@@ -144,6 +145,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     arrays: dict[str, NDArray[Any]] = {
         "test": test.astype(np.int32),
         "label": label.astype(np.int16),
+        "cpu_seconds": np.array([time.process_time() - cpu]),
     }
     arrays["score"] = found["score"]
     if probability is not None:

@@ -1,0 +1,227 @@
+"""One cell of a reproduced table: figure, interval, verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score
+
+from bagwise.experiments._data import Problem
+from bagwise.experiments._papers import UNITS, Cell
+from bagwise.experiments._stats import corrected_interval, corrected_variance
+
+__all__ = ["RULE", "Measured", "judge", "measure"]
+
+NAN = float("nan")
+RULE = (
+    "Reached: the published figure is not better than the better end of the measured"
+    " 95% interval (t distribution, variance of the mean corrected for overlapping"
+    " training sets after Nadeau and Bengio, 2003). Not reached: it is better. Not"
+    " comparable: the paper's data, splits or printed figures are not to be had, or the"
+    " machine would be compared. Not run: no whole repeat of the protocol has finished."
+    " The rule is the same for every cell. A wide interval reaches more than a narrow"
+    " one: look at the difference, too."
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell and what was measured for it, in the unit of the table.
+
+    `verdict` is "reached", "not reached", "not comparable" or "not run"; `reason` says
+    why in the last two cases.
+    """
+
+    cell: Cell
+    mean: float
+    std_error: float
+    low: float
+    high: float
+    verdict: str
+    reason: str
+    repeats: int
+    n_folds: int
+    n_failed: int
+    cpu_seconds: float
+    cpu_per_repeat: float
+    data_hash: str = ""
+    seed: int = 0
+    finished: float = NAN
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def difference(self) -> float:
+        """Measured minus published."""
+        return self.mean - self.cell.published
+
+
+def judge(
+    published: float, low: float, high: float, *, lower_is_better: bool
+) -> str | None:
+    """Apply the rule to one figure; None where it cannot be applied.
+
+    Parameters
+    ----------
+    published : float
+        The printed figure.
+    low, high : float
+        Ends of the measured interval.
+    lower_is_better : bool
+        True for errors and times.
+
+    Examples
+    --------
+    >>> judge(0.92, 0.85, 0.93, lower_is_better=False)
+    'reached'
+    >>> judge(0.08, 0.09, 0.14, lower_is_better=True)
+    'not reached'
+    """
+    if any(math.isnan(value) for value in (published, low, high)):
+        return None
+    reached = published >= low if lower_is_better else published <= high
+    return "reached" if reached else "not reached"
+
+
+def measure(
+    cell: Cell,
+    keys: Sequence[Sequence[str]],
+    rows: Mapping[str, Mapping[str, Any]],
+    arrays: Mapping[str, Mapping[str, NDArray[Any]]],
+    problems: Mapping[str, Problem],
+    test_share: float,
+    *,
+    missing: str = "",
+) -> Measured:
+    """Sum up the runs of a cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        What was to be measured.
+    keys : list of list of str
+        Keys of the runs of each repeat.
+    rows, arrays : dict
+        What the store has, by key; arrays of finished runs only.
+    problems : dict
+        Data by their hash.
+    test_share : float
+        Test bags over training bags.
+    missing : str
+        Why there are no data, if there are none.
+
+    Notes
+    -----
+    Only repeats of which every run has finished count.
+    """
+    done = [row for row in rows.values() if row["status"] == "ok"]
+    n_failed = len(rows) - len(done)
+    whole = [
+        part
+        for part in keys
+        if part and all(rows.get(k, {}).get("status") == "ok" for k in part)
+    ]
+    values = []
+    for key in (key for part in whole for key in part):
+        problem = problems[rows[key]["data_hash"]]
+        values.append(_figure(cell, rows[key], arrays[key], problem))
+    figures = np.array([value for value in values if not math.isnan(value)])
+    cpu = [_cpu(row, arrays[row["key"]]) for row in done]
+    per_repeat = float(np.mean(cpu)) * cell.n_runs if cpu else NAN
+    mean = std_error = low = high = NAN
+    if len(figures):
+        interval = corrected_interval(figures, test_share)
+        mean, low, high = interval.mean, interval.low, interval.high
+    if len(figures) > 1:
+        std_error = math.sqrt(corrected_variance(figures, test_share))
+    verdict, reason = _verdict(cell, low, high, len(figures), rows, keys, missing)
+    last = max(done, key=lambda row: row["finished"], default=None)
+    return Measured(
+        cell,
+        mean,
+        std_error,
+        low,
+        high,
+        verdict,
+        reason,
+        len(whole),
+        sum(len(part) for part in whole),
+        n_failed,
+        float(np.sum(cpu)),
+        per_repeat,
+        "" if last is None else str(last["data_hash"]),
+        0 if last is None else int(last["seed"]),
+        NAN if last is None else float(last["finished"]),
+        {} if last is None else dict(last["versions"]),
+    )
+
+
+def _verdict(
+    cell: Cell,
+    low: float,
+    high: float,
+    n_figures: int,
+    rows: Mapping[str, Mapping[str, Any]],
+    keys: Sequence[Sequence[str]],
+    missing: str,
+) -> tuple[str, str]:
+    if cell.not_comparable:
+        return "not comparable", cell.not_comparable
+    if not n_figures:
+        return "not run", _why_not(cell, rows, keys, missing)
+    found = judge(cell.published, low, high, lower_is_better=cell.lower)
+    if found is None:
+        return "not run", "one figure has no interval; more repeats are needed"
+    return found, ""
+
+
+def _why_not(
+    cell: Cell,
+    rows: Mapping[str, Mapping[str, Any]],
+    keys: Sequence[Sequence[str]],
+    missing: str,
+) -> str:
+    if cell.skip or missing:
+        return cell.skip or missing
+    failed = [row for row in rows.values() if row["status"] == "failed"]
+    if failed:
+        return f"{len(failed)} runs failed: {failed[0]['error']}"
+    n_done = max((sum(key in rows for key in part) for part in keys), default=0)
+    return f"{n_done} of {cell.n_runs} runs of a repeat are done" if n_done else ""
+
+
+def _figure(
+    cell: Cell,
+    row: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    problem: Problem,
+) -> float:
+    """Return the figure of one run in the unit of the table."""
+    if cell.metric == "seconds":
+        return float(row["fit_time"] + row["predict_time"])
+    if cell.metric == "ari":
+        value = _rand_index(arrays, problem)
+    else:
+        found = row[cell.metric]
+        value = NAN if found is None else float(found)
+    return UNITS[cell.unit] * (1.0 - value if cell.error else value)
+
+
+def _rand_index(arrays: Mapping[str, NDArray[Any]], problem: Problem) -> float:
+    """Return the adjusted Rand index of instances cut at a score of zero."""
+    if "instances" not in arrays or problem.instance_labels is None:
+        return NAN
+    offsets = problem.X.offsets
+    rows = [np.arange(offsets[i], offsets[i + 1]) for i in arrays["test"]]
+    known = problem.instance_labels[np.concatenate(rows)]
+    return float(adjusted_rand_score(known, arrays["instances"] > 0))
+
+
+def _cpu(row: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> float:
+    if "cpu_seconds" in arrays:
+        return float(arrays["cpu_seconds"][0])
+    return float(row["fit_time"] + row["tune_time"] + row["predict_time"])

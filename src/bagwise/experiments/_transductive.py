@@ -1,0 +1,74 @@
+"""A transductive classifier in the shape a run expects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+__all__ = ["TransductiveBoxSVC"]
+
+
+class TransductiveBoxSVC(ClassifierMixin, BaseEstimator):
+    """`transductive_box_svc` as an estimator, for experiments alone.
+
+    Fitting keeps the bags; every prediction trains with the asked bags as the
+    unlabelled ones, so that the score of a bag depends on those asked with it. This is
+    what a table of the literature calls transduction, and no classifier to deploy.
+
+    Parameters
+    ----------
+    C, rho, normalize, random_state
+        As in :class:`~bagwise.svm.BoxKernelSVC`.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels.
+
+    Notes
+    -----
+    Differs from Tao, Scott, Vinodchandran and Osugi (ICML 2004): as
+    `transductive_box_svc` does. The last answer is kept, as decisions and labels of
+    the same bags are asked for one after the other.
+    """
+
+    def __init__(
+        self,
+        C: float = 10.0,
+        *,
+        rho: Any = "auto",
+        normalize: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.rho = rho
+        self.normalize = normalize
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: NDArray[Any]) -> TransductiveBoxSVC:
+        """Keep the training bags."""
+        self.classes_ = np.unique(y)
+        self.bags_fit_, self.labels_fit_ = X, np.asarray(y)
+        self.asked_: tuple[Any, Any] | None = None
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the score of each bag, all of `X` being known."""
+        return np.asarray(self._answer(X).decision_function)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of each bag, all of `X` being known."""
+        return np.asarray(self._answer(X).predictions)
+
+    def _answer(self, X: Any) -> Any:
+        from bagwise.svm import transductive_box_svc
+
+        if self.asked_ is None or self.asked_[0] is not X:
+            found = transductive_box_svc(
+                self.bags_fit_, self.labels_fit_, X, **self.get_params(deep=False)
+            )
+            self.asked_ = (X, found)
+        return self.asked_[1]
