@@ -85,7 +85,7 @@ class IAPR(BinaryBagClassifier):
     --------
     >>> from bagwise.rectangles import IAPR
     >>> X = [[[0.0], [5.0]], [[5.2], [9.0]], [[0.1], [9.1]], [[1.0]]]
-    >>> model = IAPR(margin=0.5).fit(X, [1, 1, 0, 0])
+    >>> model = IAPR(margin=0.5, threshold="natural").fit(X, [1, 1, 0, 0])
     >>> model.grown_lower_, model.grown_upper_
     (array([5.]), array([5.2]))
     >>> model.predict([[[5.1]], [[4.0], [7.0]]])
