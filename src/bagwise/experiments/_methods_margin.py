@@ -51,10 +51,11 @@ PAPERS = [
     quadratic(
         "PC-SVM",
         "bagwise.svm.PCSVM",
-        grid={"C": [1.0, 10.0], "gamma": times(0.25, 1.0)},
+        grid={"C": [1.0, 10.0], "gamma": times(0.25, 1.0), "rho": [0.0, 0.3]},
         large_grid={**SVM_LARGE, "rho": [0.0, 0.1, 0.3, 0.5]},
-        paper="Multi-instance learning with projection constraints: PC-SVM",
-        note="MI-SVM whose projections must spread inside positive bags.",
+        paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
+        " NIPS 2010",
+        note="MI-SVM whose positive bags must spread along the normal.",
     ),
     Method(
         "MIDR + MILR",
