@@ -19,6 +19,7 @@ from bagwise.cli import (
     _demo,
     _explain,
     _fit,
+    _leaderboard,
     _methods,
     _predict,
     _reproduce,
@@ -42,6 +43,7 @@ app.command("explain")(_explain.explain)
 app.command("datasets")(_datasets.datasets)
 app.command("methods")(_methods.methods)
 app.command("reproduce")(_reproduce.reproduce)
+app.command("leaderboard")(_leaderboard.leaderboard)
 
 
 def _show_version(value: bool) -> None:

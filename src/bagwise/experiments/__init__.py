@@ -13,6 +13,7 @@ from bagwise.experiments._describe import (
     run_key,
 )
 from bagwise.experiments._evaluate import METRICS
+from bagwise.experiments._leaderboard import Leaderboard, leaderboard
 from bagwise.experiments._load import as_problem
 from bagwise.experiments._models import explain_file, fit_file, predict_file
 from bagwise.experiments._papers import list_tables, load_table
@@ -46,6 +47,7 @@ __all__ = [
     "DataRef",
     "Event",
     "Fitted",
+    "Leaderboard",
     "Method",
     "Outcome",
     "Problem",
@@ -70,6 +72,7 @@ __all__ = [
     "freeze",
     "half_splits",
     "holm",
+    "leaderboard",
     "leave_one_bag_out",
     "list_tables",
     "load_problem",

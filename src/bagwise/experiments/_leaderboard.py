@@ -1,0 +1,314 @@
+"""All methods over all data sets of a store: mean ranks and what they are worth.
+
+Ranks are averaged over data sets and compared as Demsar [1]_ recommends: Friedman's
+test [2]_ in the form of Iman and Davenport, then Nemenyi's critical difference. Holm's
+procedure gives the comparisons with the best method.
+
+References
+----------
+.. [1] Demsar, J., "Statistical comparisons of classifiers over multiple data sets",
+   Journal of Machine Learning Research 7, 1-30, 2006.
+.. [2] Friedman, M., "The use of ranks to avoid the assumption of normality implicit in
+   the analysis of variance", JASA 32, 675-701, 1937.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from bagwise.experiments._evaluate import METRICS
+from bagwise.experiments._stats import holm
+from bagwise.experiments._store import Store
+
+__all__ = ["Leaderboard", "critical_difference", "leaderboard", "mean_ranks"]
+
+Array = NDArray[np.float64]
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Methods over data sets.
+
+    Parameters
+    ----------
+    metric : str
+        What is compared.
+    methods, datasets : tuple of str
+        The complete block that is ranked; methods by their mean rank.
+    values : ndarray of shape (n_datasets, n_methods)
+        Mean over folds.
+    ranks : ndarray of shape (n_methods,)
+        Mean rank, 1 is best.
+    times : ndarray of shape (n_datasets, n_methods)
+        Seconds to fit, tuning apart.
+    critical_difference : float
+        Two mean ranks further apart than this differ (Nemenyi, 5%).
+    p_friedman : float
+        Probability of ranks as different as these if all methods were equal.
+    p_holm : dict
+        Against the best method, adjusted.
+    protocols : dict
+        How each data set was split.
+    left_out : list of str
+        What is in the store and not in the block, with the reason.
+    """
+
+    metric: str
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    values: Array
+    ranks: Array
+    times: Array
+    critical_difference: float
+    p_friedman: float
+    p_holm: dict[str, float]
+    protocols: dict[str, str]
+    left_out: list[str] = field(default_factory=list)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dict a method, the best first."""
+        best = self.ranks[0] if len(self.ranks) else float("nan")
+        return [
+            {
+                "method": name,
+                "mean_rank": float(self.ranks[j]),
+                "mean": float(self.values[:, j].mean()),
+                "wins": int(_is_best(self.values, self.metric)[:, j].sum()),
+                "fit_seconds": float(np.median(self.times[:, j])),
+                "p_holm": self.p_holm.get(name, float("nan")),
+                "with_best": bool(self.ranks[j] - best <= self.critical_difference),
+            }
+            for j, name in enumerate(self.methods)
+        ]
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page: one HTML file with everything inside."""
+        from bagwise.report.leaderboard import write_leaderboard
+
+        return write_leaderboard(self, path)
+
+
+def leaderboard(
+    store: str | os.PathLike[str],
+    *,
+    metric: str = "accuracy",
+    methods: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    min_methods: int = 2,
+    out: str | os.PathLike[str] | None = None,
+) -> Leaderboard:
+    """Compare all methods over all data sets of a store.
+
+    Parameters
+    ----------
+    store : path
+        SQLite file of `compare` or `reproduce`.
+    metric : str, default="accuracy"
+        One of `METRICS`.
+    methods, datasets : sequence of str, optional
+        Only these.
+    min_methods : int, default=2
+        Data sets with fewer methods are left out.
+    out : path, optional
+        HTML file to write.
+
+    Returns
+    -------
+    Leaderboard
+        The largest complete block the store has, ranked.
+
+    Notes
+    -----
+    A test over data sets needs every method on every set. Of each set the splits with
+    most methods are taken, and only folds that every run of them has finished; then
+    the method or set with most gaps is dropped until none is left. `left_out` names
+    what was dropped. Sets that are drawn anew for each repeat count as one.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"unknown metric {metric!r}; known: {', '.join(METRICS)}")
+    if not Path(store).is_file():
+        raise FileNotFoundError(f"no such store: {store}")
+    with Store(store) as db:
+        rows = db.rows()
+    table, seconds, protocols = _gather(rows, metric, methods, datasets, min_methods)
+    names, sets, left_out = _complete_block(table)
+    if len(names) < 2 or not sets:
+        raise ValueError(
+            "the store has no two methods that finished the same folds of a data set"
+        )
+    values = np.array([[table[s][m] for m in names] for s in sets])
+    times = np.array([[seconds[s][m] for m in names] for s in sets])
+    ranks = mean_ranks(values, higher=METRICS[metric].higher)
+    order = np.argsort(ranks, kind="stable")
+    names = [names[j] for j in order]
+    board = Leaderboard(
+        metric,
+        tuple(names),
+        tuple(sets),
+        values[:, order],
+        ranks[order],
+        times[:, order],
+        critical_difference(len(names), len(sets)),
+        friedman(values),
+        _against_best(names, ranks[order], len(sets)),
+        {name: protocols[name] for name in sets},
+        left_out,
+    )
+    if out is not None:
+        board.write(out)
+    return board
+
+
+def mean_ranks(values: Array, *, higher: bool = True) -> Array:
+    """Return the mean rank of every column, ties sharing theirs.
+
+    Examples
+    --------
+    >>> mean_ranks(np.array([[0.9, 0.8], [0.7, 0.7]]))
+    array([1.25, 1.75])
+    """
+    signed = -values if higher else values
+    return np.asarray(stats.rankdata(signed, axis=1).mean(axis=0))
+
+
+def critical_difference(n_methods: int, n_datasets: int, alpha: float = ALPHA) -> float:
+    r"""Return Nemenyi's critical difference of mean ranks.
+
+    .. math:: q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
+
+    where :math:`k` is `n_methods`, :math:`N` is `n_datasets` and :math:`q_\alpha` is
+    the quantile of the studentized range for `alpha`, divided by :math:`\sqrt 2`
+    ([1]_, Section 3.2.2, see the module).
+
+    Examples
+    --------
+    >>> round(critical_difference(5, 30), 2)
+    1.11
+    """
+    q = stats.studentized_range.ppf(1 - alpha, n_methods, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(n_methods * (n_methods + 1) / (6.0 * n_datasets)))
+
+
+def friedman(values: Array) -> float:
+    """Return the p value of Friedman's test, corrected by Iman and Davenport.
+
+    NaN for fewer than two data sets. Ties are not corrected for, which is cautious.
+    """
+    n, k = values.shape
+    if n < 2 or k < 2:
+        return float("nan")
+    ranks = mean_ranks(values)
+    chi2 = 12.0 * n / (k * (k + 1)) * (np.sum(ranks**2) - k * (k + 1) ** 2 / 4.0)
+    rest = n * (k - 1) - chi2
+    if rest <= 1e-12:  # every set gives the same order
+        return 0.0
+    return float(stats.f.sf((n - 1) * chi2 / rest, k - 1, (k - 1) * (n - 1)))
+
+
+def _against_best(names: Sequence[str], ranks: Array, n: int) -> dict[str, float]:
+    """Return Holm-adjusted p values of z tests of mean ranks against the first."""
+    k = len(names)
+    z = (ranks[1:] - ranks[0]) / np.sqrt(k * (k + 1) / (6.0 * n))
+    p_values = 2.0 * stats.norm.sf(np.abs(z))
+    return holm(dict(zip(names[1:], map(float, p_values), strict=True)))
+
+
+def _is_best(values: Array, metric: str) -> NDArray[np.bool_]:
+    top = values.max(1) if METRICS[metric].higher else values.min(1)
+    return np.asarray(values == top[:, None])
+
+
+Table = dict[str, dict[str, float]]
+
+
+def _gather(
+    rows: Sequence[Mapping[str, Any]],
+    metric: str,
+    methods: Sequence[str] | None,
+    datasets: Sequence[str] | None,
+    min_methods: int,
+) -> tuple[Table, Table, dict[str, str]]:
+    """Return mean and time of every method on every data set, on common folds."""
+    Fold = tuple[str, int, int, int]
+    groups: dict[tuple[str, str], dict[str, dict[Fold, Mapping[str, Any]]]]
+    groups = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        base = str(row["dataset"]).partition(":")[0]
+        if row["status"] != "ok" or row[metric] is None:
+            continue
+        if datasets is not None and base not in datasets:
+            continue
+        if methods is not None and row["method"] not in methods:
+            continue
+        fold = (row["data_hash"], row["seed"], row["repeat"], row["fold"])
+        split = _split_name(row["description"]["protocol"])
+        groups[base, split][row["method"]][fold] = row
+    best: dict[str, tuple[int, str]] = {}
+    for (base, split), found in groups.items():
+        best[base] = max(best.get(base, (0, "")), (len(found), split))
+    table: Table = {}
+    seconds: Table = {}
+    for base, (count, split) in sorted(best.items()):
+        if count < max(2, min_methods):
+            continue
+        found = groups[base, split]
+        common = _common_folds(found)
+        table[base], seconds[base] = {}, {}
+        for method, folds in found.items():
+            if common and set(common) <= set(folds):
+                table[base][method] = float(np.mean([folds[f][metric] for f in common]))
+                fits = [folds[f]["fit_time"] for f in common]
+                seconds[base][method] = float(np.mean(fits))
+    return table, seconds, {base: split for base, (_, split) in best.items()}
+
+
+def _common_folds(found: Mapping[str, Mapping[Any, Any]]) -> list[Any]:
+    """Return the folds that most methods have finished together.
+
+    A method that has far fewer folds than the others does not take folds from them: it
+    is the one that is left out.
+    """
+    most = max(len(folds) for folds in found.values())
+    serious = [set(folds) for folds in found.values() if 2 * len(folds) >= most]
+    return sorted(set.intersection(*serious))
+
+
+def _complete_block(table: Table) -> tuple[list[str], list[str], list[str]]:
+    """Drop methods and data sets until no cell is missing."""
+    sets = list(table)
+    names = sorted({method for found in table.values() for method in found})
+    left_out = []
+    while sets and names:
+        gaps_m = {m: sum(m not in table[s] for s in sets) / len(sets) for m in names}
+        gaps_s = {s: sum(m not in table[s] for m in names) / len(names) for s in sets}
+        method = max(names, key=lambda m: gaps_m[m])
+        dataset = max(sets, key=lambda s: gaps_s[s])
+        if gaps_m[method] == 0.0:
+            break
+        if gaps_m[method] >= gaps_s[dataset]:
+            names.remove(method)
+            missing = round(gaps_m[method] * len(sets))
+            left_out.append(f"{method}: not on {missing} of {len(sets)} data sets")
+        else:
+            sets.remove(dataset)
+            missing = round(gaps_s[dataset] * len(names))
+            left_out.append(f"{dataset}: without {missing} of {len(names)} methods")
+    return names, sets, left_out
+
+
+def _split_name(protocol: Mapping[str, Any]) -> str:
+    """Return the splits without their number of repeats."""
+    kept = {k: v for k, v in sorted(protocol.items()) if k != "n_repeats"}
+    kind = kept.pop("kind")
+    return f"{kind} {json.dumps(kept)}" if kept else str(kind)
