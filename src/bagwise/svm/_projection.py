@@ -20,6 +20,7 @@ from bagwise.bags.segments import repeat, segment_mean, segment_sum
 
 _MAX_ROUNDS = 100
 _MAX_STEPS = 10_000
+_POWER_STEPS = 20
 
 
 @dataclass
@@ -155,9 +156,17 @@ def _leading(rows):
 
 
 def _main_axis(spread):
-    """Direction of the largest summed variance of the bags."""
+    """Direction of about the largest summed variance of the bags.
+
+    A start need not be exact: power iterations, from the longest row.
+    """
     weight = repeat(1.0 / np.sqrt(spread.sizes), spread.offsets)
-    return _leading(spread.rows * weight[:, None])[1]
+    rows = spread.rows * weight[:, None]
+    u = rows[np.einsum("ij,ij->i", rows, rows).argmax()]
+    for _ in range(_POWER_STEPS):
+        u = rows.T @ (rows @ u)
+        u /= np.linalg.norm(u)
+    return u
 
 
 def _joint_axis(spread):
