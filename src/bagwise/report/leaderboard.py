@@ -101,7 +101,10 @@ def plot_ranks(board: Leaderboard) -> Any:
     ax.set_yticks(range(n), board.methods)
     ax.invert_yaxis()
     ax.set_xlim(0.8, max(n, high) + 0.6)
-    ax.set_xlabel(f"mean rank over {len(board.datasets)} data sets")
+    ax.set_xlabel(
+        f"mean rank over {len(board.datasets)} data sets; shaded: not told apart from"
+        " the first"
+    )
     ax.spines[["top", "right", "left"]].set_visible(False)
     return figure
 
