@@ -6,6 +6,7 @@ from box_helpers import box_hits, brute_count, random_bags
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
+from bagwise._numba.box_hits import draw_boxes
 from bagwise.kernels import BAG_KERNELS, BoxGrid, bag_kernel, box_kernel
 from bagwise.kernels._box import log_self_counts
 
@@ -88,6 +89,25 @@ def test_random_boxes_keep_the_bernstein_promise(tiny):
         )
         misses += np.abs(np.exp(logs) / truth - 1.0) > 0.2
     assert misses.max() <= 3
+
+
+@pytest.mark.parametrize("method", ["auto", *SAMPLING])
+def test_bags_the_grid_has_not_seen(tiny, method):
+    """Boxes without any training point count as well."""
+    bags, _, truth = tiny
+    grid = BoxGrid("integer").fit([np.array([[0.0, 0.0, 0.0], TOP])])
+    logs = box_kernel(bags, grid=grid, method=method, epsilon=0.1, stop="bernstein")
+    np.testing.assert_allclose(np.exp(logs), truth, rtol=0.1)
+
+
+def test_uniform_boxes_are_uniform():
+    top = np.array([2, 1], dtype=np.uint16)
+    point = np.zeros((1, 2), dtype=np.uint16)
+    n = 36_000
+    low, high, _ = draw_boxes(point, np.ones(1), top, 1.0, n, np.uint64(7))
+    _, counts = np.unique(np.hstack([low, high]), axis=0, return_counts=True)
+    assert len(counts) == 6 * 3
+    assert ((counts - n / 18) ** 2 / (n / 18)).sum() < 40.8  # chi2(17), 0.1 %
 
 
 def test_coverage_never_varies_more_than_the_indicator(tiny):

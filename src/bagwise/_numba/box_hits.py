@@ -17,6 +17,9 @@ _M1 = np.uint64(0x5555555555555555)
 _M2 = np.uint64(0x3333333333333333)
 _M4 = np.uint64(0x0F0F0F0F0F0F0F0F)
 _H01 = np.uint64(0x0101010101010101)
+_S11, _S32 = np.uint64(11), np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_TWO53 = 9007199254740992.0
 _S1, _S2, _S4, _S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 
@@ -157,18 +160,35 @@ def plain_counts(rows, low, high):
 
 
 @njit(cache=True, nogil=True)
-def draw_boxes(points, cumulative, top, n_boxes, state):
-    """Boxes around points drawn with given weights; corners uniform for the point."""
+def _any_interval(bits, top):
+    """Uniform interval of the levels 0 to top: two distinct ones of top + 2 ends."""
+    a = np.int64(((bits >> _S32) * (np.uint64(top) + np.uint64(2))) >> _S32)
+    b = np.int64(((bits & _LOW) * (np.uint64(top) + np.uint64(1))) >> _S32)
+    b += b >= a
+    return np.uint16(min(a, b)), np.uint16(max(a, b) - 1)
+
+
+@njit(cache=True, nogil=True)
+def draw_boxes(points, cumulative, top, share, n_boxes, state):
+    """Boxes around points drawn with given weights; corners uniform for the point.
+
+    A `share` of the boxes is uniform on all boxes of the grid instead.
+    """
     d = points.shape[1]
     low = np.empty((n_boxes, d), np.uint16)
     high = np.empty((n_boxes, d), np.uint16)
     for t in range(n_boxes):
         state, bits = next64(state)
+        anywhere = np.float64(bits >> _S11) < share * _TWO53
+        state, bits = next64(state)
         p = pick(bits, cumulative)
         for i in range(d):
             state, bits = next64(state)
-            v = points[p, i]
-            low[t, i], high[t, i] = draw_corners(bits, v, v, top[i])
+            if anywhere:
+                low[t, i], high[t, i] = _any_interval(bits, top[i])
+            else:
+                v = points[p, i]
+                low[t, i], high[t, i] = draw_corners(bits, v, v, top[i])
     return low, high, state
 
 

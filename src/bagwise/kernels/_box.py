@@ -41,6 +41,7 @@ _HOW[HOW_BOXES] = "random_boxes"
 # "auto" takes random boxes in very few dimensions, and for large bags in few.
 _VERY_FEW, _FEW, _LARGE_BAGS = 3, 12, 32
 _BLOCK, _MAX_BOXES = 1024, 65_536
+_ANYWHERE = 0.1  # share of random boxes that need not hold a training point
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,9 @@ def box_kernel(
           that the box holds. Never more precise than "coverage".
         - "self_adjusting": the self-adjusting coverage algorithm of [2]_; `stop` is
           not used. Guaranteed, and slow.
-        - "random_boxes": common boxes for all pairs (see `RandomBoxFeatures`); pairs
-          that stay imprecise are then sampled by "coverage".
+        - "random_boxes": common boxes for all pairs, most of them around the points the
+          grid was fitted on, the others anywhere; pairs that stay imprecise are then
+          sampled by "coverage".
         - "auto": random boxes in at most 3 dimensions, and for large bags (32 distinct
           points on average) in at most 12; else for each pair the middle of lower and
           upper bound when these agree within `epsilon`, an exact count when it is
@@ -327,7 +329,7 @@ class _Counter:
 
         A symmetric matrix of one column stands for the diagonal.
         """
-        sampler = AnchorSampler(self.grid, self.seed)
+        sampler = AnchorSampler(self.grid, self.seed, _ANYWHERE)
         tester = HitTester(coded.rows, coded.offsets, coded.top)
         totals, squares = np.zeros(shape), np.zeros(shape)
         means, errors = np.ones(shape), np.zeros(shape)
@@ -336,14 +338,14 @@ class _Counter:
         limit = min(_MAX_BOXES, self.max_samples)
         n, check, look, still_open = 0, 0, _BLOCK, 1
         while still_open and n < limit:
-            boxes, counts = sampler.draw(_BLOCK)
+            boxes, values = sampler.draw(_BLOCK)
             hits = tester.hits(boxes.low, boxes.high)
             left = np.ascontiguousarray(hits[:, : shape[0]])
             right = left if symmetric else np.ascontiguousarray(hits[:, shape[0] :])
             if symmetric and shape[1] == 1 < shape[0]:
-                add_own_boxes(left, 1.0 / counts, totals, squares)
+                add_own_boxes(left, values, totals, squares)
             else:
-                add_common_boxes(left, right, 1.0 / counts, totals, squares)
+                add_common_boxes(left, right, values, totals, squares)
             n += _BLOCK
             if n >= look:
                 check += 1

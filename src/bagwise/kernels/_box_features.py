@@ -64,27 +64,41 @@ class AnchorSampler:
 
     A point p is drawn with probability |B(p)| / U, where U is the sum over the distinct
     training points, then a box uniformly from B(p). A box c that holds n(c) training
-    points therefore has probability n(c) / U: ``U * mean(hits both / n(c))`` is an
-    unbiased count of the boxes that hit two bags, if one of them was in training.
+    points has probability g(c) = n(c) / U, and ``mean(hits both / g(c))`` is an
+    unbiased count of the boxes that hit two bags, if one of them was in training. With
+    a `share` of boxes that are uniform on all |B| boxes of the grid, g(c) is (1 - share) n(c) / U
+    + share / |B|, and the count is unbiased for any two bags.
     """
 
-    def __init__(self, grid: BoxGrid, seed: np.uint64) -> None:
+    def __init__(self, grid: BoxGrid, seed: np.uint64, share: float = 0.0) -> None:
         self.top = grid.max_level_[grid.order_].astype(np.uint16)
         self.points = np.ascontiguousarray(grid.anchors_[:, grid.order_])
         p = self.points.astype(np.float64)
         logs = (np.log(p + 1.0) + np.log(self.top - p + 1.0)).sum(axis=1)
         self.cumulative = np.cumsum(np.exp(logs - logs.max()))
-        self.log_total = float(logs.max() + np.log(self.cumulative[-1]))
+        self.share = share
+        self._log_sum = float(logs.max() + np.log(self.cumulative[-1]))
+        self._log_all = grid.log_n_boxes_
+        # Logarithm of the largest 1 / g(c), in units of which values are given.
+        self.log_total = self._log_sum
+        if share > 0.0:
+            self.log_total = self._log_all - float(np.log(share))
         self.state = seed
         self._hits = HitTester(self.points, np.array([0, len(p)]), self.top)
 
-    def draw(self, n_boxes: int) -> tuple[Boxes, npt.NDArray[np.int64]]:
-        """Draw the next boxes of the stream, with their numbers of training points."""
+    def draw(self, n_boxes: int) -> tuple[Boxes, npt.NDArray[np.float64]]:
+        """Draw the next boxes of the stream, with their values 1 / g(c) in (0, 1]."""
         low, high, state = draw_boxes(
-            self.points, self.cumulative, self.top, n_boxes, self.state
+            self.points, self.cumulative, self.top, self.share, n_boxes, self.state
         )
         self.state = np.uint64(state)  # a plain int would change its compiled type
-        return Boxes(low, high), self._hits.counts(low, high)
+        counts = self._hits.counts(low, high)
+        if self.share == 0.0:
+            return Boxes(low, high), 1.0 / counts
+        # share / (share + (1 - share) n(c) |B| / U), without overflow of |B| / U
+        ratio = np.exp(min(self._log_all - self._log_sum, 700.0))
+        odds = (1.0 - self.share) / self.share * counts * ratio
+        return Boxes(low, high), 1.0 / (1.0 + odds)
 
 
 class HitTester:
@@ -218,10 +232,10 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
         self.log_scale_ = 0.0
         if len(self.grid_.order_):  # otherwise the grid is one point, hit by all bags
             sampler = AnchorSampler(self.grid_, seed)
-            boxes, counts = sampler.draw(self.n_boxes)
+            boxes, values = sampler.draw(self.n_boxes)
             self.low_[:, self.grid_.order_] = boxes.low
             self.high_[:, self.grid_.order_] = boxes.high
-            self.weights_ = 1.0 / np.sqrt(self.n_boxes * counts)
+            self.weights_ = np.sqrt(values / self.n_boxes)
             self.log_scale_ = sampler.log_total
         return self
 
