@@ -66,8 +66,8 @@ class AnchorSampler:
     training points, then a box uniformly from B(p). A box c that holds n(c) training
     points has probability g(c) = n(c) / U, and ``mean(hits both / g(c))`` is an
     unbiased count of the boxes that hit two bags, if one of them was in training. With
-    a `share` of boxes that are uniform on all |B| boxes of the grid, g(c) is (1 - share) n(c) / U
-    + share / |B|, and the count is unbiased for any two bags.
+    a `share` of boxes that are uniform on all |B| boxes of the grid, g(c) is
+    (1 - share) n(c) / U + share / |B|, and the count is unbiased for any two bags.
     """
 
     def __init__(self, grid: BoxGrid, seed: np.uint64, share: float = 0.0) -> None:
