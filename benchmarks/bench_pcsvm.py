@@ -10,6 +10,7 @@ import argparse
 import os
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,12 +72,12 @@ class Prepared:
         run = self.alternation()
         return run, run.mi_svm(self.layout.witnesses(run.first_scores()))
 
-    def passes(self):
-        """Do twenty passes of coordinate ascent over all rows."""
+    def one_pass(self):
+        """Do one pass of coordinate ascent, from zero, over all rows."""
         run = self.alternation()
         witnesses = self.layout.positive[self.layout.positive_offsets[:-1]]
         index = np.r_[self.layout.negative, witnesses]
-        options = {"cap": run.cap, "bias_scale": 1.0, "tol": 1e-300, "max_passes": 20}
+        options = {"cap": run.cap, "bias_scale": 1.0, "max_passes": 1}
         return dual_coordinate(self.Z, index, run.sign, **options)
 
     def find(self):
@@ -150,11 +151,11 @@ def whole_fit(name, X, y, Z):
 def growth(quick):
     """Measure exponents of time in the number of instances at a fixed rank.
 
-    The number of passes and steps depends on the data: a fixed number of passes shows
-    the cost of the loops, the whole fit what a user sees.
+    The number of passes, rounds and steps depends on the data: one pass and one round
+    show the cost of the loops, the whole fit what a user sees.
     """
     sizes = (250, 500, 1000) if quick else (500, 1000, 2000, 4000)
-    counts, parts = [], {"basis": [], "range of delta": [], "20 passes": [], "fit": []}
+    counts, parts = [], {}
     for n_bags in sizes:
         X, y = make_key_instance_bags(
             n_bags, n_features=20, bag_size=(18, 30), random_state=0
@@ -162,19 +163,20 @@ def growth(quick):
         options = {"gamma": 0.02, "n_components": RANK, "random_state": 0}
         Z = np.ascontiguousarray(fit_basis(X.data, **options).Z)
         case = Prepared(X, y > 0, 1.0, Z)
-        work = {
-            "basis": lambda data=X.data: fit_basis(data, **options),  # noqa: B023
-            "range of delta": case.find,
-            "20 passes": case.passes,
-            "fit": lambda case=case: case.fit(0.3),
-        }
-        for part, function in work.items():
-            parts[part].append(cpu(function, 2))
+        spread = Spread.of(Z[case.layout.positive], case.layout.positive_offsets)
+        work = [
+            ("basis", 3, partial(fit_basis, X.data, **options)),
+            ("one pass over all rows", 5, case.one_pass),
+            ("tangents of one round", 5, partial(spread.tangent, np.ones(RANK))),
+            ("whole fit, basis apart", 1, partial(case.fit, 0.3)),
+        ]
+        for part, repeats, function in work:
+            parts.setdefault(part, []).append(cpu(function, repeats))
         counts.append(X.n_instances)
     rows = []
     for part, seconds in parts.items():
         slope = np.polyfit(np.log(counts), np.log(seconds), 1)[0]
-        shown = ", ".join(f"{s:.2f}" for s in seconds)
+        shown = ", ".join(f"{s:.3f}" for s in seconds)
         rows.append((f"{part}: {shown} s", f"{slope:.2f}", "(bar: linear, 1)"))
     title = ", ".join(map(str, counts))
     show(f"exponents at rank {RANK}, over {title} instances", rows)
