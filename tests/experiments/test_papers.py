@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import ParameterGrid
 
-from bagwise.experiments import build_estimator, list_tables, load_table
+from bagwise.experiments import as_problem, build_estimator, list_tables, load_table
 from bagwise.experiments._describe import build_value
 from bagwise.experiments._papers import known_dataset, parse_table
 from bagwise.experiments._protocols import check_size, list_folds, split, two_way
@@ -163,6 +163,11 @@ def test_a_missing_key_is_named():
     del values["where"]
     with pytest.raises(ValueError, match="where is missing"):
         parse_table(values)
+
+
+def test_names_that_look_like_files_are_known_sets(benchmark):
+    benchmark("newsgroups_sci.med")  # skips where it is absent
+    assert as_problem("newsgroups_sci.med").X.n_bags == 100
 
 
 def test_unknown_table():

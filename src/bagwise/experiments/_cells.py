@@ -170,7 +170,9 @@ def _verdict(
     missing: str,
 ) -> tuple[str, str]:
     if cell.not_comparable:
-        return "not comparable", cell.not_comparable
+        failed = "" if n_figures else _why_not(cell, rows, keys, missing)
+        also = f"; not run: {failed}" if failed and cell.dataset else ""
+        return "not comparable", cell.not_comparable + also
     if not n_figures:
         return "not run", _why_not(cell, rows, keys, missing)
     found = judge(cell.published, low, high, lower_is_better=cell.lower)

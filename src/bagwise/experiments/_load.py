@@ -67,7 +67,8 @@ def _from_name(
                 " (--bag and --label)"
             )
         return _checked(Problem(name or path.stem, X, np.asarray(y)))
-    if path.suffix or len(path.parts) > 1:
+    known = str(data) in datasets.available()  # some names look like files: sci.med
+    if not known and (path.suffix or len(path.parts) > 1):
         raise FileNotFoundError(f"no such file: {path}")
     if is_synthetic(str(data)):
         return _checked(synthetic_problem(str(data), title=name))

@@ -36,8 +36,6 @@ class Reproduction:
         All of its cells, measured or not.
     repeats : int
         Repeats asked for.
-    command : str
-        What makes the same table again.
     failures : list of dict
         Rows of runs that failed.
     paths : dict of str to Path
@@ -47,9 +45,13 @@ class Reproduction:
     table: Table
     cells: list[Measured]
     repeats: int
-    command: str
     failures: list[dict[str, Any]] = field(default_factory=list)
     paths: dict[str, Path] = field(default_factory=dict)
+
+    def command(self, repeats: int | None = None) -> str:
+        """Return the command that measures the table so many times."""
+        times = self.repeats if repeats is None else max(1, repeats)
+        return f"bagwise reproduce {self.table.name} --repeats {times}"
 
     def counts(self) -> dict[str, int]:
         """Return how many cells have each verdict."""
@@ -152,9 +154,7 @@ def reproduce(
                     on_event=listener,
                 )
         found, failures = _collect(chosen, plans, db, source)
-    result = Reproduction(
-        chosen, found, times, _command(chosen, times, datasets, methods), failures
-    )
+    result = Reproduction(chosen, found, times, failures)
     if out is not None:
         result.write(out)
     return result
@@ -340,20 +340,6 @@ def _named(
             )
         keep |= found
     return keep
-
-
-def _command(
-    table: Table,
-    repeats: int,
-    datasets: Sequence[str] | None,
-    methods: Sequence[str] | None,
-) -> str:
-    words = f"bagwise reproduce {table.name} --repeats {repeats}"
-    for option, names in (("datasets", datasets), ("methods", methods)):
-        if names is not None:
-            listed = [names] if isinstance(names, str) else names
-            words += f' --{option} "{",".join(listed)}"'
-    return words
 
 
 @contextlib.contextmanager

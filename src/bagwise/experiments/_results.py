@@ -43,7 +43,7 @@ def csv_rows(result: Reproduction) -> list[dict[str, Any]]:
             **_figures(item),
             **_settings(item.cell),
             **_provenance(item),
-            "command": result.command,
+            "command": result.command(item.repeats),
             "note": item.cell.note,
             "table_note": table.notes,
         }
@@ -176,7 +176,8 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
     lines += ["", *_reasons(rows)]
     if first["table_note"]:
         lines += ["", str(first["table_note"])]
-    lines += ["", f"Made by `{first['command']}`. {_cost_line(rows)}", ""]
+    most = max(rows, key=lambda row: int(row["repeats"]))
+    lines += ["", f"Made by `{most['command']}`. {_cost_line(rows)}", ""]
     return "\n".join(lines)
 
 
@@ -186,13 +187,22 @@ def _protocol_line(rows: Sequence[Row]) -> str:
     done = [int(row["repeats"]) for row in ran if row["measured"] != ""]
     paper = sorted({int(row["paper_repeats"]) for row in ran})
     times = _span(done) if done else "0"
-    what = {"seconds": "seconds", "percent": "percent"}.get(str(rows[0]["unit"]), "")
-    better = "smaller is better" if rows[0]["lower_is_better"] == "true" else ""
-    extra = ", ".join(part for part in (str(rows[0]["metric"]), what, better) if part)
+    extra = "; ".join(dict.fromkeys(_figure_name(row) for row in rows))
     return (
         f"Protocol: {'; '.join(kinds)}. Repeats: {times} (paper: {_span(paper)})."
         f" Figures: {extra}. Each cell: measured ± standard error / published, verdict."
     )
+
+
+def _figure_name(row: Row) -> str:
+    name = str(row["metric"]).replace("_", " ")
+    name = {"ari": "adjusted Rand index", "auroc": "AUROC"}.get(name, name)
+    lower = row["lower_is_better"] == "true"
+    if name == "seconds":
+        return "seconds, smaller is better"
+    if lower:
+        name = f"error, 1 - {name}, smaller is better"
+    return f"{name} in percent" if row["unit"] == "percent" else name
 
 
 def _span(values: Sequence[int]) -> str:
