@@ -15,7 +15,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -262,7 +262,7 @@ def leave_with_parent() -> None:
 class _Pool:
     """Executor with its limits: in this process."""
 
-    def __init__(self, executor: Executor | None, limits: dict[str, Any]) -> None:
+    def __init__(self, executor: Any, limits: dict[str, Any]) -> None:
         self.executor, self.limits = executor, limits
 
     def width(self) -> int:
@@ -288,20 +288,22 @@ class _ProcessPool(_Pool):
         self._open()
 
     def _open(self) -> None:
-        from joblib.externals.loky import get_reusable_executor
+        # Not loky's reusable executor: that one belongs to joblib.Parallel, which
+        # expects more of it than loky itself sets up.
+        from joblib.externals.loky import ProcessPoolExecutor
 
-        self.executor = get_reusable_executor(
+        self.close(kill=True)
+        self.executor = ProcessPoolExecutor(
             self.n_workers,
             timeout=300,
-            reuse="auto",
             env=ONE_THREAD,
             initializer=leave_with_parent,
         )
 
-    def kill(self) -> None:
-        from joblib.externals.loky import get_reusable_executor
-
-        get_reusable_executor().shutdown(wait=False, kill_workers=True)
+    def close(self, kill: bool = False) -> None:
+        """End the workers, at once or when they are done."""
+        if self.executor is not None:
+            self.executor.shutdown(wait=not kill, kill_workers=kill)
 
     def width(self) -> int:
         # One run waiting per worker hides the way back; suspects run alone.
@@ -393,8 +395,9 @@ def _open_pool(
     pool = _ProcessPool(n_workers, limits, marks)
     try:
         yield pool
+        pool.close()
     except BaseException:  # do not leave workers busy with what nobody waits for
-        pool.kill()
+        pool.close(kill=True)
         raise
     finally:
         shutil.rmtree(marks, ignore_errors=True)
