@@ -13,7 +13,6 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
-from threadpoolctl import threadpool_limits
 
 from bagwise._base import ProbabilityMixin, WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
@@ -86,14 +85,12 @@ def _fit_member(member, rows, t, weight, seed):
     options = {}
     if not (weight == 1.0).all() and has_fit_parameter(model, "sample_weight"):
         options["sample_weight"] = weight
-    with threadpool_limits(1):
-        return model.fit(rows, t > 0, **options)
+    return model.fit(rows, t > 0, **options)
 
 
 def _out_of_fold(member, train_rows, test_rows, t, weight, seed):
     model = _fit_member(member, train_rows, t, weight, seed)
-    with threadpool_limits(1):
-        return score_rows(model, test_rows)
+    return score_rows(model, test_rows)
 
 
 class BagStackingClassifier(ProbabilityMixin, WeightedBagClassifier):
