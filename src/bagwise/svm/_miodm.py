@@ -140,7 +140,10 @@ class MIODM(KeyInstanceMachine):
     Cost: kernel values between all positive instances and negative units; a round
     costs a few factorisations of the size of the rows with loss. Above 2,000 negative
     instances only those with loss join the problem. With a linear kernel or
-    `n_components`, memory and time grow linearly with the instances.
+    `n_components`, memory and time of a round grow linearly with the instances. With
+    many bags, many features and large lambdas the relaxation is slack
+    (`relaxation_ratio_` near 0) and closing the last of the gap takes many rounds:
+    raise `tol`.
 
     References
     ----------
