@@ -180,7 +180,7 @@ def _roles(
 def _check_value(attribute: _Attribute, value: str, path: Path, line: int) -> None:
     if attribute.kind == "relational":
         return
-    if value == "?":
+    if isinstance(value, _Missing):
         fail(path, f"attribute {attribute.name!r} is missing", line)
     if attribute.kind == "numeric":
         numbers([value], path, line, [attribute.name])
@@ -242,9 +242,15 @@ def _split(content: str, path: Path, line: int) -> list[str]:
     return values
 
 
+class _Missing(str):
+    """A question mark that stands for a missing value; in quotes it is text."""
+
+
 def _value(characters: list[str], quoted: bool) -> str:
     text = "".join(characters)
-    return text if quoted else text.strip()
+    if quoted:
+        return text
+    return _Missing("?") if text.strip() == "?" else text.strip()
 
 
 def _unquote(text: str) -> str:
