@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise import Bags
 from bagwise.bags.segments import segment_max
 from bagwise.datasets import make_key_instance_bags
+from bagwise.kernels._instance import instance_kernel
 from bagwise.metrics import key_instance_success
 from bagwise.svm import MIODM, ODM, _miodm_base, _miodm_pool
 
@@ -85,6 +86,18 @@ def test_representations_agree(data, monkeypatch):
     np.testing.assert_allclose(
         lazy.decision_function(X), plain.decision_function(X), atol=2e-3
     )
+    # The single choice pays for negatives that never joined: its value is the
+    # objective over all rows, rebuilt from the scores of the polished model.
+    one = fitted(data, polish=True, **settings)
+    f = one.instance_scores(X)
+    keys = X[y == 1].offsets[:-1] + one.assignments_[0]
+    margins = np.append(f[y == 1].values[keys], -f[y == 0].values)
+    cost = np.append(np.full(20, 1000 / 20), np.full(len(margins) - 20, 100 / 20))
+    below, above = np.maximum(0.8 - margins, 0), np.maximum(margins - 1.2, 0)
+    loss = cost @ (below**2 + 0.5 * above**2) / 0.8**2
+    inner = instance_kernel(one.support_instances_, gamma=0.5) + 1.0
+    norm = one.dual_coef_ @ inner @ one.dual_coef_
+    assert one.integer_objective_ == pytest.approx(0.5 * norm + loss, rel=1e-8)
     full_basis = fitted(data, n_components=X.n_instances - 1, **settings)
     assert full_basis.objective_ == pytest.approx(plain.objective_, rel=1e-2)
 

@@ -42,6 +42,7 @@ class _Rows(NamedTuple):
 
     units: object
     active: np.ndarray
+    pool: NegativePool | None = None
 
     @property
     def numbers(self):
@@ -107,6 +108,9 @@ class KeyInstanceMachine(WeightedBagClassifier):
         self.basis_ = self._reduced_basis(X, rng)
         rows, found = self._solve(plus, minus, loss, rng)
         rounded = integer_bound(rows.units, loss.subset(rows.numbers), found.mixture)
+        if rows.pool is not None:  # negatives left out may have loss here
+            missing = rows.pool.missing_loss(rounded, loss)
+            rounded = rounded._replace(objective=rounded.objective + missing)
         self._keep_certificates(found, rounded)
         mixture = rounded if self.polish else found.mixture
         self._keep_assignments(mixture, plus)
@@ -163,7 +167,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
         else:
             pool = NegativePool(positive, negative, plus.offsets, kernel)
             found = solve_with_pool(pool, loss, **settings)
-            return _Rows(pool.units, pool.active), found
+            return _Rows(pool.units, pool.active, pool), found
         found = solve_relaxation(units, loss, **settings)
         return _Rows(units, np.arange(units.n_negative)), found
 

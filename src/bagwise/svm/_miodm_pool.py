@@ -131,6 +131,12 @@ class NegativePool:
             out[block] -= self.kernel(rows, positive) @ held[chosen]
         return out
 
+    def missing_loss(self, mixture, loss):
+        """Loss of the waiting negatives; `loss` covers the full problem."""
+        waiting = self.waiting
+        outside = loss.subset(self.units.n_positive + waiting)
+        return outside.value(self.margins(mixture, waiting))
+
     def join(self, new):
         """Add negatives; old blocks are copied, only new kernel values computed."""
         old, n = self.units, self.units.n_negative
