@@ -121,6 +121,16 @@ def test_error_is_one_minus_the_metric():
     assert measured(cell, [0.5, 0.5]).verdict == "not reached"
 
 
+def test_being_behind_is_said_even_where_the_rule_is_met():
+    (cell,) = small([{**ROWS[0], "values": [88.0]}]).cells
+    found = measured(cell, [0.7, 0.9])
+    assert (found.verdict, found.behind) == ("reached", True)
+    assert not measured(cell, [0.9, 0.9]).behind
+    (cell,) = small([{**ROWS[0], "values": [12.0]}], error=True).cells
+    assert measured(cell, [0.7, 0.9]).behind
+    assert not measured(cell, [0.9, 0.9]).behind
+
+
 def test_a_failed_run_is_named():
     (cell,) = small().cells
     rows = fake([0.1, 0.2], status="failed")
@@ -178,10 +188,10 @@ def test_page_over_all_tables(tmp_path):
     # A classifier that knows nothing about bags fails, and the page says so.
     assert result.failures
     page = write_results_page(tmp_path).read_text(encoding="utf-8")
-    assert "| [small](small.md) | Table 1 | 1 | 0 | 0 | 1 | 1 |" in page
+    assert "| [small](small.md) | Table 1 | 1 | 1 | 0 | 0 | 1 | 1 |" in page
     assert "runs failed" in page
     assert "/ 90<br>reached" in page
-    assert "| safe-table3 | Table 3 | | | | all | 0 | |" in page
+    assert "| safe-table3 | Table 3 | | | | | all | 0 | |" in page
     with pytest.raises(FileNotFoundError, match="no CSV"):
         write_results_page(tmp_path / "nothing")
 

@@ -151,4 +151,7 @@ def _cell(item: Any, styles: dict[str, str]) -> str:
         shown += f" ± {number(item.std_error)}"
     style = styles.get(item.verdict, "dim")
     published = number(item.cell.published)
-    return f"{shown} / {published}\n[{style}]{item.verdict}[/{style}]"
+    gap = ""
+    if item.behind and item.verdict in styles:
+        gap = f" ({item.difference:+.{digits}f})"
+    return f"{shown} / {published}\n[{style}]{item.verdict}{gap}[/{style}]"

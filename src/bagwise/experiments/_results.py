@@ -61,6 +61,7 @@ def _figures(item: Measured) -> dict[str, Any]:
         "low": _number(item.low),
         "high": _number(item.high),
         "difference": _number(item.difference),
+        "behind": str(item.behind).lower(),
         "verdict": item.verdict,
         "reason": item.reason,
         "metric": cell.metric,
@@ -229,7 +230,10 @@ def _entry(row: Row) -> str:
         if row["std_error"] != "":
             measured += f" ± {float(row['std_error']):.{digits}f}"
     published = "-" if row["published"] == "" else f"{float(row['published']):g}"
-    return f"{measured} / {published}<br>{MARKS[str(row['verdict'])]}"
+    verdict = MARKS[str(row["verdict"])]
+    if row["behind"] == "true" and row["verdict"] in ("reached", "not reached"):
+        verdict += f" ({float(row['difference']):+.{digits}f})"
+    return f"{measured} / {published}<br>{verdict}"
 
 
 def _reasons(rows: Sequence[Row]) -> list[str]:
@@ -314,9 +318,9 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
         "",
         RULE,
         "",
-        "| table | of | reached | not reached | not comparable | not run | repeats |"
-        " minutes a repeat |",
-        "|---|---|---|---|---|---|---|---|",
+        "| table | of | reached | (level or ahead) | not reached | not comparable |"
+        " not run | repeats | minutes a repeat |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     order = [name for name in list_tables() if name in tables]
     order += [name for name in tables if name not in order]
@@ -324,7 +328,7 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
     for name in list_tables():
         if name not in tables:
             table = load_table(name)
-            lines.append(f"| {name} | {table.where} | | | | all | 0 | |")
+            lines.append(f"| {name} | {table.where} | | | | | all | 0 | |")
     total = sum(_cost(tables[name])[0] for name in order)
     unknown = sum(_cost(tables[name])[1] for name in order)
     lines += [
@@ -345,6 +349,8 @@ def _summary(name: str, rows: Sequence[Row]) -> str:
     minutes, unknown = _cost(rows)
     cost = f"{minutes:.1f}" + (" +" if unknown else "")
     times = _span(done) if done else "0"
+    ahead = [row["verdict"] == "reached" and row["behind"] == "false" for row in rows]
+    counts.insert(1, sum(ahead))
     shown = " | ".join(str(count) for count in counts)
     anchor = f"[{name}]({name}.md)"
     return f"| {anchor} | {rows[0]['where']} | {shown} | {times} | {cost} |"
