@@ -2,21 +2,23 @@
 
 from sklearn.ensemble import GradientBoostingClassifier
 
-from bagwise.compose import SimpleMI, WrapperMI
+from bagwise.compose import WrapperMI
 
 # Parameters that make a fit cheap without changing what is computed. A class that is
 # not listed is tested with its defaults.
 CHEAP = {
     # Its ten members are tested in tests/ensemble; the battery tests the stack.
     "BagClassifier": {
-        "members": [("simple", SimpleMI()), ("wrapper", WrapperMI())],
+        "members": [("wrapper", WrapperMI())],
         "cv": 2,
     },
     "BagStackingClassifier": {"cv": 2},
-    "DiverseDensity": {"n_starts": 2},
-    "EMDD": {"n_starts": 2},
+    "DiverseDensity": {"n_starts": 1},
+    "EMDD": {"n_starts": 1},
+    "GMIL": {"n_sampled": 500, "max_boxes": 500},
     "MIBoosting": {"n_estimators": 5},
     "MILBoost": {"n_estimators": 10},
+    "SAFECV": {"gammas": ("scale",), "rhos": (3.0, 30.0), "cv": 2},
     "TwoLevelClassifier": {
         "estimator": GradientBoostingClassifier(
             n_estimators=5, max_depth=1, learning_rate=0.5, random_state=0
