@@ -130,6 +130,19 @@ def test_a_hardly_started_method_takes_no_folds_from_the_others(tmp_path, values
     np.testing.assert_allclose(np.sort(board.ranks), np.sort(brute_ranks(values)))
 
 
+def test_of_several_settings_of_a_method_one_is_taken_whole(tmp_path):
+    path = fill(tmp_path / "s.sqlite", np.array([[0.9, 0.5]]))
+    times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
+    with Store(path) as store:
+        ref = DataRef("set0", "hash0", "")
+        for fold in range(N_FOLDS - 1):  # better, but with fewer folds
+            run = Run("m1", {"class": "y"}, ref, repeated_kfold(3), 0, fold)
+            store.put(run_key(run, "1"), run, Outcome("ok", {"accuracy": 1.0}, times))
+    board = leaderboard(path)
+    assert board.methods == ("m0", "m1")
+    np.testing.assert_allclose(board.values, [[0.9, 0.5]])
+
+
 def test_draws_of_one_set_count_once(tmp_path):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:

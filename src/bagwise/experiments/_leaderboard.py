@@ -131,8 +131,8 @@ def leaderboard(
     Notes
     -----
     A test over data sets needs every method on every set. Of each set the splits with
-    most methods are taken, and only folds that every run of them has finished; then
-    the method or set with most gaps is dropped until none is left. `left_out` names
+    most methods are taken, of a method that ran in several settings the one with most
+    folds, and only folds that all of them have finished; then the method or set with most gaps is dropped until none is left. `left_out` names
     what was dropped. Sets that are drawn anew for each repeat count as one.
     """
     if metric not in METRICS:
@@ -230,6 +230,26 @@ def _is_best(values: Array, metric: str) -> NDArray[np.bool_]:
 
 
 Table = dict[str, dict[str, float]]
+Folds = dict[tuple[str, int, int, int], Mapping[str, Any]]
+
+
+def _variant(row: Mapping[str, Any]) -> str:
+    """Return what tells two settings of one method apart."""
+    told = ("estimator", "grid", "scale", "tuning")
+    return json.dumps([row["description"][name] for name in told], sort_keys=True)
+
+
+def _one_variant(found: Mapping[tuple[str, str], Folds]) -> dict[str, Folds]:
+    """Keep the setting of each method with most folds, of equals the latest."""
+
+    def worth(folds: Folds) -> tuple[int, float]:
+        return len(folds), max(row["finished"] for row in folds.values())
+
+    chosen: dict[str, Folds] = {}
+    for (method, _), folds in found.items():
+        if method not in chosen or worth(folds) > worth(chosen[method]):
+            chosen[method] = folds
+    return chosen
 
 
 def _gather(
@@ -240,9 +260,8 @@ def _gather(
     min_methods: int,
 ) -> tuple[Table, Table, dict[str, str]]:
     """Return mean and time of every method on every data set, on common folds."""
-    Fold = tuple[str, int, int, int]
-    groups: dict[tuple[str, str], dict[str, dict[Fold, Mapping[str, Any]]]]
-    groups = defaultdict(lambda: defaultdict(dict))
+    raw: dict[tuple[str, str], dict[tuple[str, str], Folds]]
+    raw = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         base = str(row["dataset"]).partition(":")[0]
         if row["status"] != "ok" or row[metric] is None:
@@ -253,7 +272,8 @@ def _gather(
             continue
         fold = (row["data_hash"], row["seed"], row["repeat"], row["fold"])
         split = _split_name(row["description"]["protocol"])
-        groups[base, split][row["method"]][fold] = row
+        raw[base, split][row["method"], _variant(row)][fold] = row
+    groups = {key: _one_variant(found) for key, found in raw.items()}
     best: dict[str, tuple[int, str]] = {}
     for (base, split), found in groups.items():
         best[base] = max(best.get(base, (0, "")), (len(found), split))
