@@ -132,8 +132,9 @@ def leaderboard(
     -----
     A test over data sets needs every method on every set. Of each set the splits with
     most methods are taken, of a method that ran in several settings the one with most
-    folds, and only folds that all of them have finished; then the method or set with most gaps is dropped until none is left. `left_out` names
-    what was dropped. Sets that are drawn anew for each repeat count as one.
+    folds, and only folds that all of them have finished. Then the method or set with
+    most gaps is dropped until none is left; `left_out` names what was dropped. Sets
+    that are drawn anew for each repeat count as one.
     """
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}; known: {', '.join(METRICS)}")
