@@ -3,10 +3,16 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import matplotlib
 import pytest
 
 matplotlib.use("Agg")
+
+# The same examples every time; `HYPOTHESIS_PROFILE=explore` looks for new ones.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", max_examples=1000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(scope="session")

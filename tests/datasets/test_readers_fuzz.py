@@ -220,7 +220,8 @@ def count_rows(name, text):
         body = lines[[t.strip().lower() for t in lines].index("@data") + 1 :]
         body = [t for t in body if not t.strip().startswith("%")]
         return sum(len(re.split(r"(?:\\n|\\r)+", t.split("',")[1])) for t in body)
-    return len([t for t in lines if not t.strip().startswith("#")])
+    comment = "#" if name == "t.svm" else None  # UCI's files know no comments
+    return len([t for t in lines if not comment or not t.strip().startswith(comment)])
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.svm", "t.data"])
