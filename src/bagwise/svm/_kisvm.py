@@ -91,7 +91,7 @@ class KISVM(KeyInstanceMachine):
         polish=False,
         class_weight=None,
         tol=1e-2,
-        max_iter=100,
+        max_iter=40,
         random_state=None,
     ):
         self.C = C

@@ -72,7 +72,7 @@ class MIODM(KeyInstanceMachine):
         Factors on the loss of each class, on top of `lambda1` and `lambda2`.
     tol : float, default=1e-2
         Accepted duality gap, relative to the objective.
-    max_iter : int, default=100
+    max_iter : int, default=40
         Cap on rounds of the active set.
     random_state : int, RandomState or None, default=None
         Draws starts of the search for choices, landmarks and sampled gradients.
@@ -188,7 +188,7 @@ class MIODM(KeyInstanceMachine):
         polish=False,
         class_weight=None,
         tol=1e-2,
-        max_iter=100,
+        max_iter=40,
         random_state=None,
     ):
         self.lambda1 = lambda1
