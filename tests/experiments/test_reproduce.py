@@ -10,7 +10,7 @@ from test_papers import SMALL
 
 from bagwise.cli import main
 from bagwise.datasets import make_generalised_bags
-from bagwise.experiments import reproduce, write_results_page
+from bagwise.experiments import Reproduction, reproduce, write_results_page
 from bagwise.experiments._cells import judge, measure
 from bagwise.experiments._data import Problem
 from bagwise.experiments._papers import parse_table
@@ -194,6 +194,18 @@ def test_page_over_all_tables(tmp_path):
     assert "| safe-table3 | Table 3 | | | | | all | 0 | |" in page
     with pytest.raises(FileNotFoundError, match="no CSV"):
         write_results_page(tmp_path / "nothing")
+
+
+def test_rows_behind_everywhere_are_named():
+    labels = ("a", "b", "c")
+    columns = [{"label": label, "dataset": "safe-toy-1"} for label in labels]
+    values = {"Ahead": [10.0] * 3, "Behind": [100.0] * 3, "Mixed": [10.0, 100.0, 10.0]}
+    method = {"method": "SimpleMI", "grid": "none"}
+    rows = [{"label": k, "values": v, **method} for k, v in values.items()]
+    table = small(rows, columns=columns)
+    cells = [measured(cell, [0.5, 0.9]) for cell in table.cells]
+    page = Reproduction(table, cells, 1).to_markdown()
+    assert "whatever the verdicts: Behind (-30 on average, 3 columns)." in page
 
 
 def test_first_runs_alone_show_the_cost(tmp_path):

@@ -174,7 +174,7 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
     if rule:
         lines += [RULE, ""]
     lines += _grid(rows)
-    lines += ["", *_reasons(rows)]
+    lines += ["", *_behind(rows), *_reasons(rows)]
     if first["table_note"]:
         lines += ["", str(first["table_note"])]
     most = max(rows, key=lambda row: int(row["repeats"]))
@@ -234,6 +234,25 @@ def _entry(row: Row) -> str:
     if row["behind"] == "true" and row["verdict"] in ("reached", "not reached"):
         verdict += f" ({float(row['difference']):+.{digits}f})"
     return f"{measured} / {published}<br>{verdict}"
+
+
+def _behind(rows: Sequence[Row]) -> list[str]:
+    """Name the rows that are behind everywhere, which no single verdict shows."""
+    found = []
+    for label in dict.fromkeys(str(row["row"]) for row in rows):
+        judged = [
+            row
+            for row in rows
+            if row["row"] == label and row["verdict"] in ("reached", "not reached")
+        ]
+        if len(judged) > 2 and all(row["behind"] == "true" for row in judged):
+            mean = sum(float(row["difference"]) for row in judged) / len(judged)
+            found.append(f"{label} ({mean:+.3g} on average, {len(judged)} columns)")
+    if not found:
+        return []
+    return [
+        "- Behind in every column, whatever the verdicts: " + "; ".join(found) + "."
+    ]
 
 
 def _reasons(rows: Sequence[Row]) -> list[str]:
