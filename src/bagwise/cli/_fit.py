@@ -10,7 +10,9 @@ from bagwise.cli._common import Bag, Json, Label, Seed, write_json
 
 def fit(
     data: Annotated[str, typer.Argument(help="A file, or the name of a known set.")],
-    method: Annotated[str, typer.Option(help="See `bagwise methods`.")] = "SimpleMI",
+    method: Annotated[
+        str, typer.Option(help="See `bagwise methods`.")
+    ] = "BagClassifier",
     out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path(
         "model.bagwise"
     ),

@@ -21,7 +21,7 @@ __all__ = ["explain_file", "fit_file", "predict_file"]
 
 def fit_file(
     data: Any,
-    method: Any = "SimpleMI",
+    method: Any = "BagClassifier",
     *,
     out: str | os.PathLike[str] | None = None,
     grid: str = "default",
@@ -37,7 +37,7 @@ def fit_file(
     ----------
     data : str, path or Problem
         A file, or the name of a known data set.
-    method : str or estimator, default="SimpleMI"
+    method : str or estimator, default="BagClassifier"
         Name of the catalogue, or an estimator.
     out : path, optional
         Where the model is written.
