@@ -82,12 +82,13 @@ class BaseBagEstimator(BaseEstimator):
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return
+        expected = getattr(self, "feature_names_in_", None)
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {X.n_features} features, but {type(self).__name__} is "
                 f"expecting {self.n_features_in_} features as input."
+                f"{_name_difference(expected, X.feature_names)}"
             )
-        expected = getattr(self, "feature_names_in_", None)
         if expected is None or X.feature_names is None:
             return  # an array without names is taken by position
         wrong = np.flatnonzero(expected != np.asarray(X.feature_names, dtype=object))
@@ -97,6 +98,16 @@ class BaseBagEstimator(BaseEstimator):
                 "The feature names should match those that were passed during fit: "
                 f"column {j} was {expected[j]!r} and is now {X.feature_names[j]!r}."
             )
+
+
+def _name_difference(expected, found):
+    """Say which names are new and which are missing, where both have names."""
+    if expected is None or found is None:
+        return ""
+    new = [str(name) for name in found if name not in set(expected)][:5]
+    missing = [str(name) for name in expected if name not in set(found)][:5]
+    text = f" Not seen in fit: {', '.join(new)}." if new else ""
+    return text + (f" Missing: {', '.join(missing)}." if missing else "")
 
 
 def _scores_instances(estimator):

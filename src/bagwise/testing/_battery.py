@@ -307,6 +307,10 @@ def check_bad_prediction(estimator):
     other = X.with_data(X.data, feature_names=["a", "b", "c", "e"])
     model = _fit(estimator, named, y)
     _raises(lambda: _output(model, other), ValueError, "'d'", "'e'")
+    wide = X.with_data(
+        np.column_stack([X.data, X.data[:, 0]]), feature_names=[*"abcd", "label"]
+    )
+    _raises(lambda: _output(model, wide), ValueError, "not seen in fit: label")
 
 
 def check_awkward_data(estimator):
