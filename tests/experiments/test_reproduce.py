@@ -43,22 +43,21 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    ("published", "low", "high", "lower", "verdict"),
+    ("published", "mean", "std_error", "lower", "verdict"),
     [
-        (0.90, 0.85, 0.95, False, "reached"),
-        (0.95, 0.85, 0.95, False, "reached"),
-        (0.951, 0.85, 0.95, False, "not reached"),
-        (0.10, 0.85, 0.95, False, "reached"),
-        (0.10, 0.09, 0.15, True, "reached"),
-        (0.09, 0.09, 0.15, True, "reached"),
-        (0.08, 0.09, 0.15, True, "not reached"),
-        (0.99, 0.09, 0.15, True, "reached"),
+        (0.90, 0.90, 0.02, False, "reached"),
+        (0.92, 0.90, 0.0201, False, "reached"),
+        (0.93, 0.90, 0.02, False, "not reached"),
+        (0.10, 0.90, 0.02, False, "reached"),
+        (0.10, 0.11, 0.02, True, "reached"),
+        (0.08, 0.11, 0.02, True, "not reached"),
+        (0.99, 0.11, 0.02, True, "reached"),
         (math.nan, 0.1, 0.2, True, None),
-        (0.1, math.nan, math.nan, True, None),
+        (0.1, 0.1, math.nan, True, None),
     ],
 )
-def test_rule(published, low, high, lower, verdict):
-    assert judge(published, low, high, lower_is_better=lower) == verdict
+def test_rule(published, mean, std_error, lower, verdict):
+    assert judge(published, mean, std_error, lower_is_better=lower) == verdict
 
 
 def fake(values, status="ok"):

@@ -19,15 +19,14 @@ __all__ = ["RULE", "Measured", "judge", "measure"]
 
 NAN = float("nan")
 RULE = (
-    "Reached: the published figure is not better than the better end of the measured"
-    " 95% interval (t distribution, variance of the mean corrected for overlapping"
-    " training sets after Nadeau and Bengio, 2003). Not reached: it is better. Not"
-    " comparable: the paper's data, splits or printed figures are not to be had, or the"
-    " machine would be compared. Not run: no whole repeat of the protocol has finished."
-    " The rule is the same for every cell. It is lenient: intervals from a few folds"
-    " are wide, and a figure well behind the published one may still be called reached."
-    " Wherever the measured mean is behind, the gap is therefore given in brackets, and"
-    " the summary counts apart the cells that are level or ahead."
+    "Reached: the measured mean is level with the published figure, ahead of it, or"
+    " behind by no more than its own standard error (variance of the mean corrected for"
+    " overlapping training sets after Nadeau and Bengio, 2003). Not reached: it is"
+    " further behind. Not comparable: the paper's data, splits or printed figures are"
+    " not to be had, or the machine would be compared. Not run: no whole repeat of the"
+    " protocol has finished. The rule is the same for every cell. Wherever the measured"
+    " mean is behind, the gap is given in brackets, and the summary counts apart the"
+    " cells that are level or ahead."
 )
 
 
@@ -69,7 +68,7 @@ class Measured:
 
 
 def judge(
-    published: float, low: float, high: float, *, lower_is_better: bool
+    published: float, mean: float, std_error: float, *, lower_is_better: bool
 ) -> str | None:
     """Apply the rule to one figure; None where it cannot be applied.
 
@@ -77,22 +76,22 @@ def judge(
     ----------
     published : float
         The printed figure.
-    low, high : float
-        Ends of the measured interval.
+    mean, std_error : float
+        The measured figure and its standard error.
     lower_is_better : bool
         True for errors and times.
 
     Examples
     --------
-    >>> judge(0.92, 0.85, 0.93, lower_is_better=False)
+    >>> judge(0.92, 0.91, 0.02, lower_is_better=False)
     'reached'
-    >>> judge(0.08, 0.09, 0.14, lower_is_better=True)
+    >>> judge(0.08, 0.11, 0.02, lower_is_better=True)
     'not reached'
     """
-    if any(math.isnan(value) for value in (published, low, high)):
+    if any(math.isnan(value) for value in (published, mean, std_error)):
         return None
-    reached = published >= low if lower_is_better else published <= high
-    return "reached" if reached else "not reached"
+    behind = mean - published if lower_is_better else published - mean
+    return "reached" if behind <= std_error else "not reached"
 
 
 def measure(
@@ -146,7 +145,7 @@ def measure(
         mean, low, high = interval.mean, interval.low, interval.high
     if len(figures) > 1:
         std_error = math.sqrt(corrected_variance(figures, test_share))
-    verdict, reason = _verdict(cell, low, high, len(figures), rows, keys, missing)
+    verdict, reason = _verdict(cell, mean, std_error, len(figures), rows, keys, missing)
     last = max(done, key=lambda row: row["finished"], default=None)
     return Measured(
         cell,
@@ -170,8 +169,8 @@ def measure(
 
 def _verdict(
     cell: Cell,
-    low: float,
-    high: float,
+    mean: float,
+    std_error: float,
     n_figures: int,
     rows: Mapping[str, Mapping[str, Any]],
     keys: Sequence[Sequence[str]],
@@ -183,9 +182,9 @@ def _verdict(
         return "not comparable", cell.not_comparable + also
     if not n_figures:
         return "not run", _why_not(cell, rows, keys, missing)
-    found = judge(cell.published, low, high, lower_is_better=cell.lower)
+    found = judge(cell.published, mean, std_error, lower_is_better=cell.lower)
     if found is None:
-        return "not run", "one figure has no interval; more repeats are needed"
+        return "not run", "one figure has no standard error; more repeats are needed"
     return found, ""
 
 
