@@ -24,9 +24,17 @@ from matplotlib.patches import Rectangle
 from sklearn.metrics import balanced_accuracy_score
 
 from bagwise.datasets import make_generalised_bags
-from bagwise.density import EMDD
+from bagwise.density import EMDD, DiverseDensity
 from bagwise.rectangles import GMIL, IAPR
-from bagwise.svm import MISVM, BoxKernelSVC, MiSVM
+from bagwise.svm import (
+    KISVM,
+    MICA,
+    MIODM,
+    MISVM,
+    PCSVM,
+    BoxKernelSVC,
+    MiSVM,
+)
 
 RADIUS = 0.18
 CONCEPT = {"n_attraction": 2, "n_repulsion": 2, "r": 3, "radius": RADIUS}
@@ -35,6 +43,11 @@ METHODS = {
     "BoxKernelSVC": BoxKernelSVC(C=100.0, random_state=0),
     "MI-SVM": MISVM(kernel="rbf", C=10.0),
     "mi-SVM": MiSVM(kernel="rbf", C=10.0),
+    "PC-SVM": PCSVM(C=10.0, rho=0.1),
+    "MICA": MICA(C=10.0),
+    "MI-ODM": MIODM(threshold="train"),
+    "KI-SVM": KISVM(threshold="train"),
+    "DD": DiverseDensity(),
     "EM-DD": EMDD(),
     "IAPR": IAPR(),
 }
