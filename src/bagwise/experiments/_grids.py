@@ -18,6 +18,8 @@ WIDTHS = times(0.25, 1.0, 4.0)
 WIDTHS_LARGE = times(0.0625, 0.25, 1.0, 4.0, 16.0)
 SVM_GRID = {"C": [1.0, 10.0], "gamma": WIDTHS}
 SVM_LARGE = {"C": C_LARGE, "gamma": WIDTHS_LARGE}
+# sMIL and stMIL divide C by the number of units of each kind: C is that much larger.
+SHARED_C = {"C": [100.0, 1000.0, 10000.0], "gamma": times(0.25, 1.0)}
 LINEAR_SVC = {"class": "sklearn.svm.LinearSVC", "params": {"C": 1.0}}
 LOGISTIC = {
     "class": "sklearn.linear_model.LogisticRegression",

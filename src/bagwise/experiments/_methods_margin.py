@@ -8,6 +8,7 @@ from bagwise.experiments._grids import (
     BUNESCU,
     C_GRID,
     C_LARGE,
+    SHARED_C,
     SVM_LARGE,
     WIDTHS,
     WIDTHS_LARGE,
@@ -114,6 +115,7 @@ SVM = [
     quadratic(
         "sMIL",
         "bagwise.svm.SMIL",
+        grid=SHARED_C,
         paper=BUNESCU,
         note="For positive bags with few positive instances.",
         default=False,
@@ -121,6 +123,7 @@ SVM = [
     quadratic(
         "stMIL",
         "bagwise.svm.STMIL",
+        grid=SHARED_C,
         paper=BUNESCU,
         note="sMIL with a transductive loss on positive bags.",
         default=False,
