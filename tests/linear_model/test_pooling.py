@@ -187,3 +187,64 @@ def test_log_loss_far_out():
     value, derivative = bag_loss(pooled, np.array([1.0]), "log")
     assert value[0] == pytest.approx(-(z - logsumexp([0, z[0]]))[0], rel=1e-12)
     assert (derivative * pooled.slope)[0] == pytest.approx(-1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 3.5, 31.9, 32.0, 32.1, 700.0])
+def test_softmax_in_longer_arithmetic(alpha):
+    """Weights with and without the largest taken off first agree with long doubles."""
+    rng = np.random.default_rng(4)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 30, 200))])
+    z = rng.normal(size=offsets[-1]) * 10.0 ** rng.uniform(-3, 2.5, offsets[-1])
+    z[:4] = 700.0, -700.0, 0.0, -0.0
+    pooled = pool(z, offsets, "softmax", alpha)
+    exact = z.astype(np.longdouble)
+    p, q = 1 / (1 + np.exp(-exact)), 1 / (1 + np.exp(exact))
+    for i, (a, b) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        share = np.exp(-alpha * (q[a:b] - q[a:b].min()))
+        share /= share.sum()
+        prob = (share * p[a:b]).sum()
+        slope = share * (1 + alpha * (p[a:b] - prob)) * p[a:b] * q[a:b]
+        tolerance = (4 + alpha) * 2e-15
+        np.testing.assert_allclose(pooled.prob[i], float(prob), rtol=tolerance)
+        np.testing.assert_allclose(
+            pooled.complement[i], float((share * q[a:b]).sum()), rtol=tolerance
+        )
+        # 1 + alpha (p - P) may vanish: its error is measured against its parts.
+        size = float((1 + alpha) * (share * p[a:b] * q[a:b]).max())
+        np.testing.assert_allclose(
+            pooled.slope[a:b], slope.astype(float), rtol=0, atol=tolerance * size
+        )
+
+
+@pytest.mark.parametrize("n_hypotheses", [1, 2])
+def test_evaluations_do_not_share_results(n_hypotheses):
+    """An evaluation works in buffers of its object, but returns arrays of its own."""
+    rng = np.random.default_rng(5)
+    objective = BagLoss(
+        rng.normal(size=(9, 3)),
+        np.array([0, 2, 3, 9]),
+        rng.integers(0, 2, size=(3, 2)).astype(float),
+        n_hypotheses=n_hypotheses,
+    )
+    U, b = rng.normal(size=(3, 2 * n_hypotheses)), rng.normal(size=2 * n_hypotheses)
+    first = objective(U, b)
+    kept = first[0], first[1].copy(), first[2].copy()
+    objective(-U, b + 1.0)
+    objective.value(2.0 * U, b)
+    for now, then, again in zip(first, kept, objective(U, b), strict=True):
+        np.testing.assert_array_equal(now, then)
+        np.testing.assert_array_equal(again, then)
+
+
+@pytest.mark.parametrize("block", [4, 100])
+def test_float32_gradient_is_that_of_float64(monkeypatch, block):
+    monkeypatch.setattr("bagwise.linear_model._loss._BLOCK", block)
+    rng = np.random.default_rng(6)
+    data = rng.normal(size=(40, 5)).astype(np.float32)
+    offsets, target = np.arange(0, 41, 4), np.arange(10) % 2.0
+    U, b = rng.normal(size=(5, 1)).astype(np.float32).astype(float), np.array([0.2])
+    single = BagLoss(data, offsets, target)(U, b)
+    double = BagLoss(data.astype(np.float64), offsets, target)(U, b)
+    for one, two in zip(single, double, strict=True):
+        assert np.asarray(one).dtype == np.float64
+        np.testing.assert_allclose(one, two, atol=1e-7)

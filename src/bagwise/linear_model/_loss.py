@@ -12,7 +12,7 @@ from numba import njit
 from scipy.optimize import minimize
 
 from bagwise.bags.segments import repeat
-from bagwise.linear_model._pooling import pool
+from bagwise.linear_model._pooling import PoolBuffers, pool_flat
 
 #: Names of the losses between a bag's probability and its label.
 LOSSES = ("squared", "log")
@@ -60,24 +60,20 @@ def _apply_loss(prob, complement, target, weight, log, slope, offsets):
 
     The same as `bag_loss` and the chain rule, in one pass.
     """
-    n_bags, n_outputs = prob.shape
-    width = slope.shape[1] // n_outputs
     total = 0.0
-    for i in range(n_bags):
-        for k in range(n_outputs):
-            positive = target[i, k] > 0.5
-            if log:
-                observed = prob[i, k] if positive else complement[i, k]
-                observed = max(observed, _FLOOR)
-                total -= weight[i, 0] * math.log(observed)
-                factor = weight[i, 0] * (-1.0 if positive else 1.0) / observed
-            else:
-                error = prob[i, k] - target[i, k]
-                total += weight[i, 0] * error * error
-                factor = 2.0 * weight[i, 0] * error
-            for j in range(offsets[i], offsets[i + 1]):
-                for h in range(k * width, (k + 1) * width):
-                    slope[j, h] *= factor
+    for i in range(offsets.shape[0] - 1):
+        positive = target[i] > 0.5
+        if log:
+            observed = max(prob[i] if positive else complement[i], _FLOOR)
+            total -= weight[i] * math.log(observed)
+            factor = weight[i] * (-1.0 if positive else 1.0) / observed
+        else:
+            error = prob[i] - target[i]
+            total += weight[i] * error * error
+            factor = 2.0 * weight[i] * error
+        slope_i = slope[offsets[i] : offsets[i + 1]]
+        for j in range(slope_i.shape[0]):
+            slope_i[j] *= factor
     return total
 
 
@@ -136,6 +132,16 @@ class BagLoss:
         self.n_hypotheses = n_hypotheses
         self.mean = mean
         self._transposed = data.T
+        # What every evaluation needs, made once: the columns and labels of each output,
+        # and room for its scores and what is pooled from them.
+        self._outputs = [
+            (slice(k * n_hypotheses, (k + 1) * n_hypotheses), labels)
+            for k, labels in enumerate(np.array(self.target.T, np.float64, order="C"))
+        ]
+        self._shares = np.ascontiguousarray(self.weight[:, 0])
+        self._bounds = offsets * n_hypotheses
+        self._scores = np.empty((data.shape[0], n_hypotheses))
+        self._buffers = PoolBuffers(data.shape[0] * n_hypotheses, n_bags)
 
     @property
     def n_columns(self):
@@ -155,37 +161,40 @@ class BagLoss:
             n_hypotheses=self.n_hypotheses,
         )
 
-    def scores(self, U, b):
-        """Instance scores ``(data - mean) @ U + b`` in float64."""
-        return linear_scores(self.data, U, b, self.mean)
+    def _pool(self, part, shift):
+        """Pool one output, into buffers that the next one overwrites.
 
-    def pooled(self, U, b):
-        """Bag probabilities and slopes at ``(U, b)``."""
-        z = self.scores(U, b)
-        return pool(
-            z, self.offsets, self.pooling, self.alpha, n_outputs=self.target.shape[1]
-        )
+        Hypotheses are pooled as if each were an instance of its own.
+        """
+        z = self._scores
+        np.add(part, shift, out=z)
+        flat = z.reshape(-1)
+        return pool_flat(flat, self._bounds, self.pooling, self.alpha, self._buffers)
 
     def value(self, U, b):
         """Return the loss alone, for half the price."""
-        value, _ = bag_loss(self.pooled(U, b), self.target, self.loss)
-        return float((value * self.weight).sum())
+        product, shift = _product(self.data, U), _shift(U, b, self.mean)
+        total = 0.0
+        for columns, labels in self._outputs:
+            pooled = self._pool(product[:, columns], shift[columns])
+            total += float(self._shares @ bag_loss(pooled, labels, self.loss)[0])
+        return total
 
     def __call__(self, U, b):
         """Return the loss, its gradient in `U` and its gradient in `b`."""
-        pooled = self.pooled(U, b)
-        residual = pooled.slope  # becomes dL/dz
-        value = _apply_loss(
-            pooled.prob,
-            pooled.complement,
-            self.target,
-            self.weight,
-            self.loss == "log",
-            residual,
-            self.offsets,
-        )
-        total = residual.sum(axis=0)
-        gradient = self._back_project(residual)
+        product, shift = _product(self.data, U), _shift(U, b, self.mean)
+        log = self.loss == "log"
+        value, total = 0.0, np.empty(U.shape[1])
+        for columns, labels in self._outputs:
+            part = product[:, columns]
+            prob, complement, slope = self._pool(part, shift[columns])
+            value += _apply_loss(
+                prob, complement, labels, self._shares, log, slope, self._bounds
+            )
+            slope = slope.reshape(part.shape)  # by now dL/dz
+            slope.sum(axis=0, out=total[columns])
+            part[:] = slope  # where the scores were, in the type of the data
+        gradient = self._back_project(product)
         if self.mean is not None:
             gradient -= self.mean[:, None] * total
         return value, gradient, total
@@ -194,29 +203,33 @@ class BagLoss:
         """Return ``data.T @ residual`` in float64."""
         if residual.shape[1] == 1:  # a matrix-vector product proper is faster
             residual = residual[:, 0]
-        if self.data.dtype == np.float64:
+        if residual.dtype == np.float64 or len(residual) <= _BLOCK:
             gradient = self._transposed @ residual
         else:
-            residual = residual.astype(np.float32)
             gradient = 0.0
             for start in range(0, len(residual), _BLOCK):
                 rows = slice(start, start + _BLOCK)
                 part = self.data[rows].T @ residual[rows]
                 gradient = gradient + part.astype(np.float64)
+        gradient = gradient.astype(np.float64, copy=False)
         return gradient.reshape(self.data.shape[1], -1)
 
 
 def linear_scores(data, U, b, mean=None):
-    """Scores ``(data - mean) @ U + b`` without forming the difference."""
-    shift = b if mean is None else b - mean @ U
+    """Scores ``(data - mean) @ U + b`` in float64, without forming the difference."""
+    return np.add(_product(data, U), _shift(U, b, mean), dtype=np.float64)
+
+
+def _product(data, U):
+    """Return ``data @ U`` in the type of the data."""
     coef = U.astype(data.dtype, copy=False)
-    if U.shape[1] == 1:
-        z = (data @ coef[:, 0])[:, None]
-    else:
-        z = data @ coef
-    z = z.astype(np.float64, copy=False)
-    z += shift
-    return z
+    if U.shape[1] == 1:  # a matrix-vector product proper is faster
+        return (data @ coef[:, 0])[:, None]
+    return data @ coef
+
+
+def _shift(U, b, mean):
+    return b if mean is None else b - mean @ U
 
 
 def column_means(X, weight):

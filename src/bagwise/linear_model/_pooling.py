@@ -20,6 +20,10 @@ from numba import njit
 #: Names of all poolings understood by :func:`pool`.
 POOLINGS = ("softmax", "max", "mean", "noisy_or", "lse", "gmean", "power")
 
+# Up to here exp(alpha * p) is taken as it is: weights between exp(-32) and 1 neither
+# overflow nor vanish, and their rounding errors are below 32 units in the last place.
+_MILD_ALPHA = 32.0
+
 
 class PooledBags(NamedTuple):
     """What :func:`pool` returns.
@@ -79,7 +83,7 @@ def pool(z, offsets, pooling="softmax", alpha=3.5, *, n_outputs=1):
     n_bags = offsets.shape[0] - 1
     if z.ndim == 1 or z.shape[1] == n_outputs == 1:
         flat = np.ascontiguousarray(z, dtype=np.float64).reshape(-1)
-        pooled = _pool_flat(flat, offsets, pooling, alpha)
+        pooled = pool_flat(flat, offsets, pooling, alpha)
         if z.ndim == 1:
             return pooled
         return PooledBags(*(part[:, None] for part in pooled))
@@ -91,7 +95,7 @@ def pool(z, offsets, pooling="softmax", alpha=3.5, *, n_outputs=1):
     slope = np.empty((z.shape[0], n_outputs, width))
     for k, block in enumerate(blocks):
         flat = np.ascontiguousarray(block, dtype=np.float64).reshape(-1)
-        part = _pool_flat(flat, offsets * width, pooling, alpha)
+        part = pool_flat(flat, offsets * width, pooling, alpha)
         prob[:, k], complement[:, k] = part.prob, part.complement
         slope[:, k] = part.slope.reshape(-1, width)
     return PooledBags(prob, complement, slope.reshape(z.shape))
@@ -105,31 +109,82 @@ def bag_logit(pooled):
     )
 
 
-def _pool_flat(z, offsets, pooling, alpha):
-    n_bags = offsets.shape[0] - 1
-    prob, complement = np.empty(n_bags), np.empty(n_bags)
-    # Exponentials by numpy: vectorised, several times faster than in compiled loops.
-    slope = np.exp(-np.abs(z))
+class PoolBuffers:
+    """Arrays that `pool_flat` writes into, for callers that pool again and again."""
+
+    def __init__(self, n_values, n_bags):
+        self.pooled = PooledBags(np.empty(n_bags), np.empty(n_bags), np.empty(n_values))
+        self.p = np.empty(n_values)
+        self.q = np.empty(n_values)
+
+
+def pool_flat(z, offsets, pooling, alpha, buffers=None):
+    """Pool one output: `pool` without its checks.
+
+    Parameters
+    ----------
+    z : float64 ndarray of shape (n_values,)
+        Contiguous scores.
+    offsets, pooling, alpha : as in `pool`
+    buffers : PoolBuffers, default=None
+        Where the results go; the next call with the same buffers overwrites them.
+
+    Returns
+    -------
+    PooledBags
+    """
+    if buffers is None:
+        buffers = PoolBuffers(z.shape[0], offsets.shape[0] - 1)
+    prob, complement, slope = buffers.pooled
+    alpha = float(alpha)
+    # Exponentials and logarithms by numpy: vectorised, several times faster than in
+    # compiled loops.
+    _minus_abs(z, slope)
+    np.exp(slope, out=slope)
     if pooling in ("softmax", "lse"):
-        p, q = np.empty_like(z), np.empty_like(z)
-        _sigmoid_gaps(z, slope, p, q, offsets, alpha)
+        p, q = buffers.p, buffers.q
+        if pooling == "softmax" and alpha <= _MILD_ALPHA:
+            _sigmoid_exponents(z, slope, p, q, alpha)
+        else:
+            _sigmoid_gaps(z, slope, p, q, offsets, alpha)
         exponential = np.exp if pooling == "softmax" else np.expm1
         exponential(slope, out=slope)
         finish = _softmax if pooling == "softmax" else _lse
         finish(p, q, slope, offsets, alpha, prob, complement)
+    elif pooling == "noisy_or":
+        np.log1p(slope, out=buffers.p)
+        _noisy_or(z, slope, buffers.p, offsets, prob, complement)
     else:
         loop = _LOOPS[pooling]
-        loop(z, slope, offsets, float(alpha), prob, complement)
-    return PooledBags(prob, complement, slope)
+        loop(z, slope, offsets, alpha, prob, complement)
+    return buffers.pooled
+
+
+# The loops below run over slices of one bag: unlike an index that starts at an offset,
+# one that starts at zero is known not to be negative, which is what lets the compiler
+# use vector instructions.
+
+
+@njit(cache=True, error_model="numpy")
+def _minus_abs(z, out):
+    for j in range(z.shape[0]):
+        out[j] = -abs(z[j])
 
 
 @njit(cache=True, error_model="numpy")
 def _sigmoid(z, t):
     """Sigmoid of `z` and of `-z`, given ``t = exp(-|z|)``: no digit is lost."""
     s = 1.0 / (1.0 + t)
-    if z >= 0.0:
-        return s, t * s
-    return t * s, s
+    c = t * s
+    return (s, c) if z >= 0.0 else (c, s)
+
+
+@njit(cache=True, error_model="numpy")
+def _sigmoid_exponents(z, slope, p, q, alpha):
+    """Fill `p`, `q`, and put ``alpha * (p - 1)`` in place of `slope`."""
+    for j in range(z.shape[0]):
+        p[j], q[j] = _sigmoid(z[j], slope[j])
+        slope[j] = -alpha * q[j]
 
 
 @njit(cache=True, error_model="numpy")
@@ -138,33 +193,45 @@ def _sigmoid_gaps(z, slope, p, q, offsets, alpha):
     for j in range(z.shape[0]):
         p[j], q[j] = _sigmoid(z[j], slope[j])
     for i in range(offsets.shape[0] - 1):
-        top = offsets[i]
-        for j in range(offsets[i], offsets[i + 1]):
-            if z[j] > z[top]:
-                top = j
+        bag = slice(offsets[i], offsets[i + 1])
+        z_i, p_i, q_i, gap = z[bag], p[bag], q[bag], slope[bag]
+        top = _argmax(z_i)
         # p - p_top and q_top - q are the same number; take the one that has digits.
-        if z[top] > 0.0:
-            for j in range(offsets[i], offsets[i + 1]):
-                slope[j] = alpha * (q[top] - q[j])
+        if z_i[top] > 0.0:
+            least = q_i[top]
+            for j in range(gap.shape[0]):
+                gap[j] = alpha * (least - q_i[j])
         else:
-            for j in range(offsets[i], offsets[i + 1]):
-                slope[j] = alpha * (p[j] - p[top])
+            most = p_i[top]
+            for j in range(gap.shape[0]):
+                gap[j] = alpha * (p_i[j] - most)
+
+
+@njit(cache=True, error_model="numpy")
+def _argmax(values):
+    top, largest = 0, values[0]
+    for j in range(1, values.shape[0]):
+        if values[j] > largest:
+            top, largest = j, values[j]
+    return top
 
 
 @njit(cache=True, error_model="numpy")
 def _softmax(p, q, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
+        bag = slice(offsets[i], offsets[i + 1])
+        p_i, q_i, weight = p[bag], q[bag], slope[bag]
         mass = 0.0
         pos = 0.0
         neg = 0.0
-        for j in range(offsets[i], offsets[i + 1]):
-            mass += slope[j]
-            pos += slope[j] * p[j]
-            neg += slope[j] * q[j]
+        for j in range(weight.shape[0]):
+            mass += weight[j]
+            pos += weight[j] * p_i[j]
+            neg += weight[j] * q_i[j]
         pos /= mass
         share = 1.0 / mass
-        for j in range(offsets[i], offsets[i + 1]):
-            slope[j] *= share * (1.0 + alpha * (p[j] - pos)) * p[j] * q[j]
+        for j in range(weight.shape[0]):
+            weight[j] *= share * (1.0 + alpha * (p_i[j] - pos)) * p_i[j] * q_i[j]
         prob[i] = pos
         complement[i] = neg / mass
 
@@ -172,59 +239,64 @@ def _softmax(p, q, slope, offsets, alpha, prob, complement):
 @njit(cache=True, error_model="numpy")
 def _lse(p, q, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
-        n = offsets[i + 1] - offsets[i]
+        bag = slice(offsets[i], offsets[i + 1])
+        p_i, q_i, slope_i = p[bag], q[bag], slope[bag]
+        n = slope_i.shape[0]
         excess = 0.0
-        top = offsets[i]
-        for j in range(offsets[i], offsets[i + 1]):
-            excess += slope[j]  # exp(gap) - 1, zero for the largest
-            if p[j] > p[top] or q[j] < q[top]:
+        top = 0
+        for j in range(n):
+            excess += slope_i[j]  # exp(gap) - 1, zero for the largest
+            if slope_i[j] == 0.0:
                 top = j
         shift = math.log1p(excess / n) / alpha
         share = 1.0 / (n + excess)
-        for j in range(offsets[i], offsets[i + 1]):
-            slope[j] = share * (slope[j] + 1.0) * p[j] * q[j]
-        prob[i] = p[top] + shift
-        complement[i] = q[top] - shift
+        for j in range(n):
+            slope_i[j] = share * (slope_i[j] + 1.0) * p_i[j] * q_i[j]
+        prob[i] = p_i[top] + shift
+        complement[i] = q_i[top] - shift
 
 
 @njit(cache=True, error_model="numpy")
 def _max(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
-        top = offsets[i]
-        for j in range(offsets[i], offsets[i + 1]):
-            if z[j] > z[top]:
-                top = j
-        prob[i], complement[i] = _sigmoid(z[top], slope[top])
-        slope[offsets[i] : offsets[i + 1]] = 0.0
+        bag = slice(offsets[i], offsets[i + 1])
+        z_i, slope_i = z[bag], slope[bag]
+        top = _argmax(z_i)
+        prob[i], complement[i] = _sigmoid(z_i[top], slope_i[top])
+        slope_i[:] = 0.0
         # A subgradient where the maximum is not unique.
-        slope[top] = prob[i] * complement[i]
+        slope_i[top] = prob[i] * complement[i]
 
 
 @njit(cache=True, error_model="numpy")
 def _mean(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
-        n = offsets[i + 1] - offsets[i]
+        bag = slice(offsets[i], offsets[i + 1])
+        z_i, slope_i = z[bag], slope[bag]
+        n = z_i.shape[0]
         pos = 0.0
         neg = 0.0
-        for j in range(offsets[i], offsets[i + 1]):
-            p, q = _sigmoid(z[j], slope[j])
+        for j in range(n):
+            p, q = _sigmoid(z_i[j], slope_i[j])
             pos += p
             neg += q
-            slope[j] = p * q / n
+            slope_i[j] = p * q / n
         prob[i] = pos / n
         complement[i] = neg / n
 
 
 @njit(cache=True, error_model="numpy")
-def _noisy_or(z, slope, offsets, alpha, prob, complement):
+def _noisy_or(z, slope, log1p, offsets, prob, complement):
     for i in range(offsets.shape[0] - 1):
+        bag = slice(offsets[i], offsets[i + 1])
+        z_i, slope_i, log1p_i = z[bag], slope[bag], log1p[bag]
         # log(1 - p) = -softplus(z): the product itself underflows in big bags.
         log_none = 0.0
-        for j in range(offsets[i], offsets[i + 1]):
-            log_none -= max(z[j], 0.0) + math.log1p(slope[j])
+        for j in range(z_i.shape[0]):
+            log_none -= max(z_i[j], 0.0) + log1p_i[j]
         none = math.exp(log_none)
-        for j in range(offsets[i], offsets[i + 1]):
-            slope[j] = none * _sigmoid(z[j], slope[j])[0]
+        for j in range(z_i.shape[0]):
+            slope_i[j] = none * _sigmoid(z_i[j], slope_i[j])[0]
         prob[i] = -math.expm1(log_none)
         complement[i] = none
 
@@ -232,10 +304,11 @@ def _noisy_or(z, slope, offsets, alpha, prob, complement):
 @njit(cache=True, error_model="numpy")
 def _gmean(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
-        n = offsets[i + 1] - offsets[i]
+        z_i = z[offsets[i] : offsets[i + 1]]
+        n = z_i.shape[0]
         mean = 0.0
-        for j in range(offsets[i], offsets[i + 1]):
-            mean += z[j]
+        for j in range(n):
+            mean += z_i[j]
         mean /= n
         prob[i], complement[i] = _sigmoid(mean, math.exp(-abs(mean)))
         slope[offsets[i] : offsets[i + 1]] = prob[i] * complement[i] / n
@@ -270,7 +343,6 @@ def _power(z, slope, offsets, alpha, prob, complement):
 _LOOPS = {
     "max": _max,
     "mean": _mean,
-    "noisy_or": _noisy_or,
     "gmean": _gmean,
     "power": _power,
 }
