@@ -14,6 +14,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.compose import WrapperMI
+from bagwise.embedding._l1_machine import L1SVC
 from bagwise.ensemble._mil_boost import MILBoost
 from bagwise.ensemble._stacking import BagStackingClassifier, Member
 from bagwise.ensemble._views import ClippedScaler, DefaultViews
@@ -39,14 +40,6 @@ def default_members():
         max_features=0.2,
         early_stopping=False,
     )
-    sparse_linear = LinearSVC(
-        penalty="l1",
-        dual=False,
-        C=10.0,
-        intercept_scaling=10.0,
-        tol=1e-3,
-        max_iter=20_000,
-    )
     logistic = LogisticRegression(C=0.1, max_iter=1_000)
     return [
         Member(
@@ -57,7 +50,7 @@ def default_members():
         Member("Fisher vector", LinearSVC(C=1.0, dual="auto"), "fisher"),
         Member("EMD", SVC(C=10.0, kernel="precomputed"), "emd"),
         Member("EMD in the cube", SVC(C=10.0, kernel="precomputed"), "emd_cube"),
-        Member("MILES", sparse_linear, "prototypes"),
+        Member("MILES", L1SVC(10.0), "prototypes"),
         Member("instance forest", WrapperMI(forest), "dense"),
         Member("instance logistic", WrapperMI(logistic), "rows"),
         Member("MILBoost", MILBoost(100, pooling="noisy_or"), "dense"),
