@@ -8,6 +8,7 @@ from toy_methods import make_problem, toy
 
 from bagwise.compose import SimpleMI
 from bagwise.experiments import (
+    Method,
     Problem,
     as_problem,
     compare,
@@ -16,6 +17,7 @@ from bagwise.experiments import (
     half_splits,
     leave_one_bag_out,
 )
+from bagwise.experiments._curves import member_table
 from bagwise.least_squares import SAFE
 from bagwise.svm import BagSVC
 
@@ -222,3 +224,21 @@ def test_estimators_of_ones_own(problem):
     )
     assert found.best == "mine"
     assert found.rows[0]["description"]["estimator"]["params"]["pooling"] == "max"
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_what_a_stack_trusts_is_stored(tmp_path, n_classes):
+    problem = make_problem(36, shift=3.0)
+    if n_classes == 3:
+        problem = Problem("three", problem.X, np.arange(36) % 3)
+    method = Method("stack", "bagwise.ensemble.BagStackingClassifier")
+    done = compare(problem, methods=[method], out=tmp_path, **QUIET)
+    table = member_table(done, "stack")
+    assert {member["name"] for member in table} == {"simple", "wrapper"}
+    stored = [done.arrays[row["key"]] for row in done.runs("stack")]
+    heaviest = list(stored[0]["member_names"]).index(table[0]["name"])
+    weights = [float(arrays["member_weights"][heaviest]) for arrays in stored]
+    assert table[0]["folds"] == len(weights) == 5
+    assert table[0]["weight"] == pytest.approx(np.mean(weights))
+    assert table[0]["weight"] >= table[1]["weight"]
+    assert member_table(done, "another") is None

@@ -10,7 +10,9 @@ from bagwise.experiments._select import Choice
 EVIL = "</script><script>window.hacked=1</script><b>&\"'"
 
 
-def make_comparison(images=False, n_bags=40, names=("best one", EVIL), n_classes=2):
+def make_comparison(
+    images=False, n_bags=40, names=("best one", EVIL), n_classes=2, stacked=False
+):
     rng = np.random.default_rng(0)
     y = np.arange(n_bags) % n_classes
     sizes = rng.integers(2, 7, n_bags)
@@ -39,6 +41,10 @@ def make_comparison(images=False, n_bags=40, names=("best one", EVIL), n_classes
                 "label": np.asarray(label, dtype=int),
                 "instances": rng.normal(size=n_rows),
             }
+            if stacked and k == 0:
+                arrays[key]["member_names"] = np.array(["trees", EVIL][: 1 + fold])
+                arrays[key]["member_weights"] = np.array([-0.5, 1.0 + fold])[: 1 + fold]
+                arrays[key]["member_scores"] = np.array([0.7, 0.9])[: 1 + fold]
             if n_classes == 2:
                 arrays[key]["probability"] = 1 / (1 + np.exp(-score))
             hits = float((arrays[key]["label"] == y[test]).mean())

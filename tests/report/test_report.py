@@ -99,3 +99,31 @@ def test_several_classes_have_a_report_too(tmp_path):
     assert context["data"]["histograms"] == {}
     assert context["data"]["roc"]["a"]["auc"] > 0
     assert write_report(comparison, tmp_path / "r.html").exists()
+
+
+def test_members_of_a_stack_are_shown_with_their_weights():
+    comparison = make_comparison(stacked=True)
+    context = report_context(comparison)
+    assert json.loads(json.dumps(context, allow_nan=False)) == context
+    (stack,) = context["stacks"]
+    assert stack["method"] == "best one"
+    heavy, light = stack["members"]
+    # The second member is missing in the first fold: weights 2, 3 and 4 in the others.
+    assert (heavy["name"], heavy["weight"], heavy["folds"]) == (EVIL, "3.00", 3)
+    assert (light["name"], light["weight"], light["folds"]) == ("trees", "-0.50", 4)
+    assert (heavy["auroc"], light["auroc"]) == ("0.900", "0.700")
+    low, high = stack["axis"]["low"], stack["axis"]["high"]
+    assert low <= -0.5
+    assert high >= 4.0
+    for member, ends in ((heavy, (2.0, 4.0)), (light, (-0.5, -0.5))):
+        places = [100 * (end - low) / (high - low) for end in ends]
+        assert [member["left"], member["right"]] == pytest.approx(places, abs=0.01)
+    text = render_report(context)
+    assert "What best one trusts" in text
+    assert "<script>window.hacked" not in text
+
+
+def test_a_page_without_stacks_has_no_members():
+    context = report_context(make_comparison())
+    assert context["stacks"] == []
+    assert "trusts" not in render_report(context)

@@ -17,10 +17,15 @@ from bagwise.compose import WrapperMI
 from bagwise.embedding._l1_machine import L1SVC
 from bagwise.ensemble._mil_boost import MILBoost
 from bagwise.ensemble._stacking import BagStackingClassifier, Member
-from bagwise.ensemble._views import ClippedScaler, DefaultViews
+from bagwise.ensemble._views import (
+    PROJECTED,
+    WIDE,
+    ClippedScaler,
+    DefaultViews,
+)
 from bagwise.kernels._instance import memory_budget
 
-# Above these, landmarks and thinned bags stand for all instances ...
+# Above these, landmarks, thinned bags and samples stand for all instances ...
 _MANY_BAGS, _MANY_INSTANCES = 1_000, 10_000
 _MAX_PROTOTYPES, _MAX_EMD, _MAX_EMD_MANY = 2_000, 40, 15
 # ... and above this, members that are quadratic in the bags are left out.
@@ -28,9 +33,13 @@ _QUADRATIC_LIMIT = 5_000
 _QUADRATIC = ("statistics SVC", "EMD", "EMD in the cube", "MILES")
 
 
-def default_members():
-    """Return the ten members: what they are good at differs as much as can be."""
-    forest = RandomForestClassifier(100, min_samples_leaf=2)
+def default_members(tree_share=None):
+    """Return the ten members: what they are good at differs as much as can be.
+
+    `tree_share` is the share of the instances that each tree of the forest draws; all
+    when None.
+    """
+    forest = RandomForestClassifier(100, min_samples_leaf=2, max_samples=tree_share)
     boosting = HistGradientBoostingClassifier(
         max_iter=60,
         learning_rate=0.1,
@@ -61,18 +70,19 @@ def estimated_seconds(name, n_bags, n_instances, n_features, n_fits):
     """Guess what a member costs, from its growth and one machine's constants."""
     n, N, d = float(n_bags), float(n_instances), float(n_features)
     per_bag = min(N / n, _MAX_EMD)
+    few, many = sorted((n, min(N, _MAX_PROTOTYPES if n > _MANY_BAGS else N)))
+    distances = 1.2e-7 * n * n * (20 + 4 * per_bag) + n_fits * 1e-7 * n * n
     guesses = {
-        "statistics SVC": n_fits * 3e-9 * n * n * 4 * d,
-        "statistics trees": n_fits * (0.15 + 4e-5 * n * (4 * d) ** 0.5),
-        "statistics boosting": n_fits * (0.1 + 1e-6 * n * d),
+        "statistics SVC": n_fits * 1e-9 * n * n * 4 * d,
+        "statistics trees": n_fits * (0.15 + 2e-5 * n * (4 * d) ** 0.5),
+        "statistics boosting": n_fits * (0.05 + 1e-6 * n * d),
         "Fisher vector": 3e-7 * N * d + n_fits * 1e-6 * n * d,
-        "EMD": 5e-7 * n * n * (4 + per_bag**2) + n_fits * 5e-8 * n * n,
-        "EMD in the cube": 5e-7 * n * n * (4 + per_bag**2) + n_fits * 5e-8 * n * n,
-        "MILES": 2e-9 * N * min(N, _MAX_PROTOTYPES) * d
-        + n_fits * 3e-6 * n * min(N, _MAX_PROTOTYPES),
-        "instance forest": n_fits * (0.1 + 2e-5 * N * d**0.5),
+        "EMD": distances,
+        "EMD in the cube": distances,
+        "MILES": 1e-9 * N * many * d + n_fits * (0.03 + 7.5e-10 * few * few * many),
+        "instance forest": n_fits * (0.1 + 3e-4 * min(N, _MANY_INSTANCES)),
         "instance logistic": n_fits * (0.01 + 5e-8 * N * d),
-        "MILBoost": n_fits * (0.02 + 2e-7 * N * d),
+        "MILBoost": n_fits * (0.02 + N * (3e-5 + 2e-7 * d)),
     }
     return guesses.get(name, 0.0)
 
@@ -111,12 +121,14 @@ class BagClassifier(BagStackingClassifier):
         The fitted members, their weights and their out-of-fold ROC areas.
     plan_ : dict
         What was chosen by the size of the data: "members", "dropped" (name and reason),
-        "max_prototypes", "max_emd_instances", "estimated_seconds".
+        "max_prototypes", "max_emd_instances", "tree_share" (of the instances, drawn by
+        a tree of the instance forest), "estimated_seconds" (processor seconds).
 
     Notes
     -----
     Above 1,000 bags or 10,000 instances at most 2,000 instances serve as landmarks and
-    bags are thinned for the earth mover's distance; above 5,000 bags (or beyond the
+    bags are thinned for the earth mover's distance; a tree of the instance forest draws
+    at most 10,000 instances; above 5,000 bags (or beyond the
     memory budget) the members that are quadratic in the bags are left out. Features are
     standardised inside; sparse rows stay sparse for distances and the linear member.
     Each of the `cv` + 1 fits of a member sees views that were computed once.
@@ -175,13 +187,16 @@ class BagClassifier(BagStackingClassifier):
             return super()._make_members(X)
         many = len(X) > _MANY_BAGS or X.n_instances > _MANY_INSTANCES
         dropped = self._too_large(X)
-        chosen = [m for m in default_members() if m.name not in dropped]
+        share = min(1.0, _MANY_INSTANCES / X.n_instances)
+        members = default_members(share if share < 1.0 else None)
+        chosen = [m for m in members if m.name not in dropped]
         chosen, seconds = self._within_budget(X, chosen, dropped)
         self.plan_ = {
             "members": [m.name for m in chosen],
             "dropped": dropped,
             "max_prototypes": _MAX_PROTOTYPES if many else None,
             "max_emd_instances": _MAX_EMD_MANY if many else _MAX_EMD,
+            "tree_share": share,
             "estimated_seconds": seconds,
         }
         return chosen
@@ -199,8 +214,11 @@ class BagClassifier(BagStackingClassifier):
 
     def _within_budget(self, X, members, dropped):
         """Drop the dearest members until the estimate is within `time_budget`."""
-        fits = self.cv + 1
-        sizes = (len(X), X.n_instances, X.n_features)
+        n_classes = len(self.classes_)
+        fits = (self.cv + 1) * (1 if n_classes == 2 else n_classes)
+        # Wide sparse rows are projected, or cost what their entries cost.
+        wide = X.is_sparse and X.n_features > WIDE
+        sizes = (len(X), X.n_instances, PROJECTED if wide else X.n_features)
         cost = {m.name: estimated_seconds(m.name, *sizes, fits) for m in members}
         total = sum(cost.values())
         if self.time_budget is None or total <= self.time_budget:

@@ -12,8 +12,8 @@ from bagwise.embedding import MiFV, PrototypeEmbedding
 from bagwise.kernels._emd import emd_distances, thin_bags
 
 # Sparse data wider than this are projected for the members that need dense rows.
-_WIDE = 300
-_PROJECTED = 100
+WIDE = 300
+PROJECTED = 100
 # A column whose spread is below this share of the largest tells rounding, not data.
 _CONSTANT = 1e-6
 
@@ -67,8 +67,8 @@ class InstanceScaler:
         self.sparse = X.is_sparse
         self.svd = None
         if self.sparse:
-            if X.n_features > _WIDE and X.n_instances > _PROJECTED:
-                self.svd = TruncatedSVD(_PROJECTED, random_state=random_state)
+            if X.n_features > WIDE and X.n_instances > PROJECTED:
+                self.svd = TruncatedSVD(PROJECTED, random_state=random_state)
                 self.overall = float(self.svd.fit_transform(data).std()) or 1.0
             return
         self.mean = data.mean(axis=0, dtype=np.float64)

@@ -15,7 +15,14 @@ from bagwise.experiments._rank import is_pooled
 if TYPE_CHECKING:
     from bagwise.experiments._result import Comparison
 
-__all__ = ["Roc", "calibration", "instance_table", "mean_roc", "score_histogram"]
+__all__ = [
+    "Roc",
+    "calibration",
+    "instance_table",
+    "mean_roc",
+    "member_table",
+    "score_histogram",
+]
 
 Array = NDArray[np.float64]
 
@@ -156,3 +163,38 @@ def instance_table(comparison: Comparison, method: str) -> Array | None:
             values[first:last] = arrays["instances"][start : start + last - first]
             start += last - first
     return values if found else None
+
+
+def member_table(comparison: Comparison, method: str) -> list[dict[str, Any]] | None:
+    """Return what a stack trusts, averaged over folds; None for other methods.
+
+    Returns
+    -------
+    list of dict, or None
+        "name", "weight" (on the member's log-odds), "low" and "high" (smallest and
+        largest over folds), "auroc" (out of fold) and "folds" (how many had the
+        member), the heaviest member first.
+    """
+    weights: dict[str, list[float]] = {}
+    areas: dict[str, list[float]] = {}
+    for row in comparison.runs(method):
+        arrays = comparison.arrays[row["key"]]
+        if "member_names" not in arrays:
+            return None
+        for k, name in enumerate(arrays["member_names"]):
+            weights.setdefault(str(name), []).append(float(arrays["member_weights"][k]))
+            areas.setdefault(str(name), []).append(float(arrays["member_scores"][k]))
+    if not weights:
+        return None
+    table = [
+        {
+            "name": name,
+            "weight": float(np.mean(values)),
+            "low": min(values),
+            "high": max(values),
+            "auroc": float(np.mean(areas[name])),
+            "folds": len(values),
+        }
+        for name, values in weights.items()
+    ]
+    return sorted(table, key=lambda member: -member["weight"])

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from bagwise.experiments import _protocols as protocols
-from bagwise.experiments._curves import calibration, mean_roc, score_histogram
+from bagwise.experiments._curves import (
+    calibration,
+    mean_roc,
+    member_table,
+    score_histogram,
+)
 from bagwise.experiments._evaluate import METRICS
 from bagwise.experiments._rank import explain_test
 from bagwise.experiments._result import Comparison
@@ -58,6 +63,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
             for c in comparison.choices
         ],
         "asked": all(choice.reason == "as asked" for choice in comparison.choices),
+        "stacks": _stacks(comparison, finished),
         "params": _params(comparison),
         "failures": [
             {
@@ -155,8 +161,34 @@ def _ranking(comparison: Comparison) -> list[dict[str, Any]]:
     return rows
 
 
+def _stacks(comparison: Comparison, finished: list[str]) -> list[dict[str, Any]]:
+    """Return the members of every stack, placed on an axis of weights."""
+    stacks = []
+    for name in finished:
+        table = member_table(comparison, name)
+        if table is None:
+            continue
+        ends = [0.0, *(m["low"] for m in table), *(m["high"] for m in table)]
+        axis = _round_axis(min(ends), max(ends))
+        span = axis["high"] - axis["low"]
+        members = [
+            {
+                "name": member["name"],
+                "weight": f"{member['weight']:.2f}",
+                "auroc": _number(member["auroc"]),
+                "folds": member["folds"],
+                "at": round(100 * (member["weight"] - axis["low"]) / span, 2),
+                "left": round(100 * (member["low"] - axis["low"]) / span, 2),
+                "right": round(100 * (member["high"] - axis["low"]) / span, 2),
+            }
+            for member in table
+        ]
+        stacks.append({"method": name, "axis": axis, "members": members})
+    return stacks
+
+
 def _axis(comparison: Comparison) -> dict[str, Any]:
-    """Return the common axis of the interval plots, with round ends."""
+    """Return the common axis of the interval plots."""
     values = [
         value
         for row in comparison.ranking
@@ -166,6 +198,11 @@ def _axis(comparison: Comparison) -> dict[str, Any]:
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if METRICS[comparison.metric].higher:  # all of these lie between 0 and 1
         low, high = max(0.0, low), min(1.0, high)
+    return _round_axis(low, high)
+
+
+def _round_axis(low: float, high: float) -> dict[str, Any]:
+    """Return an axis with round ends that holds both values."""
     span = max(high - low, 0.02)
     step = next(
         s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5) if span / s <= 5.5
