@@ -66,8 +66,10 @@ class MIODM(KeyInstanceMachine):
         scores, or at the best cut of out-of-fold scores (five more fits). Zero is
         biased, see Notes.
     polish : bool, default=False
-        Predict with the best single choice found from the relaxation instead of the
-        mixture.
+        Predict with the best single choice found instead of the mixture: the descent
+        starts from roundings of the mixture, from a machine that takes every instance
+        of a positive bag for positive, and from random choices. For large data, see
+        Notes.
     class_weight : dict or "balanced", default=None
         Factors on the loss of each class, on top of `lambda1` and `lambda2`.
     tol : float, default=1e-2
@@ -92,7 +94,8 @@ class MIODM(KeyInstanceMachine):
     objective_, objective_path_ : float, ndarray
         Value of the relaxation, at the end and after every round.
     duality_gap_ : float
-        Bound on the distance of `objective_` to :math:`J^*`.
+        Bound on the distance of `objective_` to :math:`J^*`, never above
+        `objective_` for large data in feature form.
     gap_certified_ : bool
         Whether the search behind the gap was exhaustive. Otherwise it was local and
         the true gap may be larger.
@@ -140,10 +143,24 @@ class MIODM(KeyInstanceMachine):
     Cost: kernel values between all positive instances and negative units; a round
     costs a few factorisations of the size of the rows with loss. Above 2,000 negative
     instances only those with loss join the problem. With a linear kernel or
-    `n_components`, memory and time of a round grow linearly with the instances. With
-    many bags, many features and large lambdas the relaxation is slack
-    (`relaxation_ratio_` near 0) and closing the last of the gap takes many rounds:
-    raise `tol`.
+    `n_components`, memory and time of a round grow linearly with the instances:
+    120,000 instances of 100 features in 5,000 bags take minutes at both levels.
+
+    Long bags, many features and large lambdas make the relaxation slack
+    (`relaxation_ratio_` near 0), and no solver can help it: take two choices, the
+    highest and the lowest instance of each positive bag along any direction, with
+    weight one half each. Their weight vectors cancel on the negatives, and every
+    positive bag gets half of its own width as a margin, whatever it contains. The
+    mixture then says nothing about the keys, although its gap is small. On such data
+    use ``polish=True``, which predicts with one choice and tries more starts for it,
+    with ``threshold="train"`` or ``"cv"``. A small `relaxation_ratio_` is also all
+    that is known about that choice: it is a local optimum without a certificate.
+
+    ``level="bag"`` has a second trap that `polish` does not cure: the mean of a long
+    negative bag hardly varies, while the highest instance of any bag is far from it in
+    every direction. The best single choice then need not be the keys, and can have an
+    objective below theirs. Use ``level="instance"`` unless bags are short or the keys
+    are far out.
 
     References
     ----------

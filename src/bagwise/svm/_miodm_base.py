@@ -107,7 +107,12 @@ class KeyInstanceMachine(WeightedBagClassifier):
         self.gamma_ = resolve_gamma(self.gamma, X.data, repeat(bag_weight, X.offsets))
         self.basis_ = self._reduced_basis(X, rng)
         rows, found = self._solve(plus, minus, loss, rng)
-        rounded = integer_bound(rows.units, loss.subset(rows.numbers), found.mixture)
+        rounded = integer_bound(
+            rows.units,
+            loss.subset(rows.numbers),
+            found.mixture,
+            rng if self.polish else None,
+        )
         if rows.pool is not None:  # negatives left out may have loss here
             missing = rows.pool.missing_loss(rounded, loss)
             rounded = rounded._replace(objective=rounded.objective + missing)

@@ -3,15 +3,21 @@
 import numpy as np
 from scipy import sparse
 
+from bagwise.bags.segments import segment_argmax
 from bagwise.svm._miodm_oracle import ascend_csr, ascend_dense, enumerate_choices
 from bagwise.svm._miodm_units import Units
 from bagwise.svm._odm_solvers import (
     MAX_FACTOR,
     CholeskyFactor,
+    FeatureRows,
     IterativeFactor,
     row_norms,
     scaled_rows,
 )
+
+# Pairs of opposite choices in the first mixture, and steps to find their directions.
+_MAX_PAIRS = 10
+_POWER_STEPS = 5
 
 
 class FeatureUnits(Units):
@@ -26,6 +32,8 @@ class FeatureUnits(Units):
     offsets : ndarray of shape (n_positive + 1,)
         Where each positive bag starts among the candidates.
     """
+
+    stabilised = True
 
     def __init__(self, positive, negative, offsets):
         super().__init__(offsets, negative.shape[0])
@@ -102,6 +110,35 @@ class FeatureUnits(Units):
         """Linear gain and squared norm of every candidate, without coupling."""
         pull = self.negative.T @ delta[self.n_positive :]
         return -(self.positive @ pull), self.norms
+
+    def spanning_choices(self, rng):
+        """Both ends of every bag along the directions in which instances vary most.
+
+        A mixture of the highest and the lowest instances along a direction gives
+        every positive bag half of its own width as a margin, while the two weight
+        vectors cancel on the negatives: long bags make such pairs nearly optimal for
+        the relaxation, and finding them one by one takes most of the rounds.
+        """
+        n_pairs = min(_MAX_PAIRS, self.width, MAX_FACTOR // (4 * self.width))
+        directions = rng.standard_normal((self.width, max(n_pairs, 1)))
+        mean = np.asarray(self.positive.mean(axis=0)).ravel()
+        for _ in range(_POWER_STEPS):  # subspace iteration on the covariance
+            directions = np.linalg.qr(directions)[0]
+            scores = self.positive @ directions
+            directions = self.positive.T @ scores - np.outer(mean, scores.sum(axis=0))
+        scores = self.positive @ directions
+        ends = [
+            segment_argmax(sign * column, self.offsets)
+            for column in scores.T
+            for sign in (1.0, -1.0)
+        ]
+        return np.array(ends, dtype=np.int64)
+
+    def every_instance(self):
+        """Operator over all candidates and negatives."""
+        stack = sparse.vstack if sparse.issparse(self.positive) else np.vstack
+        rows = stack([self.positive, -self.negative])
+        return FeatureRows(rows.tocsr() if sparse.issparse(rows) else rows)
 
 
 class _FeatureMixture:

@@ -15,11 +15,15 @@ import numpy as np
 
 from bagwise.bags.segments import segment_argmax
 from bagwise.svm._miodm_oracle import simplex_quadratic
-from bagwise.svm._odm_solvers import solve_odm
+from bagwise.svm._odm_solvers import OdmLoss, solve_odm
 
 _HEAVY_STARTS = 5
 _ROUNDED_STARTS = 2
 _RANDOM_STARTS = 4
+# Random starts of the descent on the integer problem when labels depend on its end,
+# and steps after which only the two best starts go on.
+_RANDOM_ROUNDINGS = 3
+_TRIAL_STEPS = 5
 _MAX_ADDED = 6
 _ADD_SHARE = 0.3
 _STALE_ROUNDS = 5
@@ -58,6 +62,23 @@ def saddle_gap(loss, delta, margins, largest_norm):
     """
     primal = 0.5 * (delta @ margins) + loss.value(margins)
     return primal - (loss.conjugate(delta) - 0.5 * largest_norm)
+
+
+def scaled_bound(loss, delta, largest_norm):
+    r"""Best lower bound of the relaxation along a dual vector.
+
+    .. math::
+        \max_{t \ge 0}\; \mathrm{conj}(t\delta) - \tfrac{t^2}{2}\max_k q_k
+
+    Squared norms of all choices grow with :math:`t^2`: the most violated choice is
+    the same for every :math:`t`, so that the scale is free. Never negative.
+    """
+    up, down = np.maximum(delta, 0.0), np.maximum(-delta, 0.0)
+    linear = loss.low * up.sum() - loss.high * down.sum()
+    if linear <= 0:
+        return 0.0
+    curvature = 2.0 * (linear - loss.conjugate(delta)) + largest_norm
+    return 0.5 * linear * linear / curvature
 
 
 def _evaluate(units, loss, choices, weight, delta):
@@ -147,15 +168,40 @@ def violated_choices(units, mixture, rng):
     return choices[kept], values[kept], False
 
 
+def search_between(units, mixture, centre, found, norms, rng):
+    """Search also at a dual vector between the present one and the ones before.
+
+    The dual vectors of successive rounds swing widely, and cuts at their average are
+    deeper (stabilised cutting planes).
+
+    Returns
+    -------
+    choices, norms : ndarray
+        All candidates with their squared norms at the present vector, falling.
+    largest : float
+        Largest squared norm found at `centre`.
+    """
+    more, there, _ = violated_choices(units, mixture._replace(delta=centre), rng)
+    here = units.mixed(more, np.zeros(len(more)), mixture.delta)[1]
+    choices, first = np.unique(np.concatenate([found, more]), axis=0, return_index=True)
+    norms = np.concatenate([norms, here])[first]
+    order = np.argsort(-norms, kind="stable")
+    return choices[order], norms[order], there[0]
+
+
 def initial_mixture(units, loss, rng):
-    """One choice, found from a rough guess of the dual vector."""
+    """A choice found from a rough guess of the dual vector, and spanning ones."""
     delta = np.ones(units.n_rows)
     delta[units.n_positive :] = units.n_positive / units.n_negative
     guess = Mixture(
         units.offsets[:-1][None].copy(), np.ones(1), delta, None, None, np.inf, 0
     )
     choices, _, _ = violated_choices(units, guess, rng)
-    return choices[:1], np.ones(1), np.zeros(units.n_rows)
+    choices = np.unique(
+        np.concatenate([choices[:1], units.spanning_choices(rng)]), axis=0
+    )
+    weight = np.full(len(choices), 1.0 / len(choices))
+    return choices, weight, np.zeros(units.n_rows)
 
 
 def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None):
@@ -185,6 +231,7 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
     choices, weight, delta = start or initial_mixture(units, loss, rng)
     idle = np.zeros(len(choices), dtype=int)
     path, converged, relative = [], False, np.inf
+    bound, centre = 0.0, delta
     for _ in range(max_iter):
         # No use in a mixture much better than the choices it is made of.
         inner = min(max(0.1 * relative, 0.1 * tol), 0.1)
@@ -193,6 +240,15 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
         found, norms, exact = violated_choices(units, mixture, rng)
         largest = max(norms[0], mixture.norms.max())
         gap = saddle_gap(loss, mixture.delta, mixture.margins, largest)
+        if units.stabilised:
+            primal = gap + loss.conjugate(mixture.delta) - 0.5 * largest
+            bound = max(bound, scaled_bound(loss, mixture.delta, largest))
+            centre = 0.5 * (centre + mixture.delta) if path[1:] else mixture.delta
+            found, norms, there = search_between(
+                units, mixture, centre, found, norms, rng
+            )
+            bound = max(bound, scaled_bound(loss, centre, there))
+            gap = primal - bound
         gap = max(gap, 0.0)
         relative = gap / max(1.0, abs(mixture.objective))
         if relative <= tol:
@@ -248,15 +304,41 @@ def polish_choice(units, loss, choice, delta=None, *, max_iter=50):
     )
 
 
-def integer_bound(units, loss, mixture):
+def integer_bound(units, loss, mixture, rng=None):
     """Descend from roundings of a mixture; the best end.
 
     The roundings are the highest-scoring instance of each bag and the heaviest
-    choices of the mixture.
+    choices of the mixture. Where the relaxation is slack they know little: with
+    `rng`, the highest scores of a machine that takes every instance of a positive bag
+    for positive, and random choices, are tried as well.
     """
     score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
     heavy = np.argsort(-mixture.weight, kind="stable")[:_ROUNDED_STARTS]
     starts = [segment_argmax(score, units.offsets)]
     starts += list(mixture.choices[heavy[mixture.weight[heavy] > 0]])
-    ends = [polish_choice(units, loss, s, mixture.delta) for s in starts]
+    if rng is None:
+        ends = [polish_choice(units, loss, s, mixture.delta) for s in starts]
+        return min(ends, key=lambda end: end.objective)
+    starts += every_instance_choice(units, loss)
+    first, size = units.offsets[:-1], np.diff(units.offsets)
+    starts += [first + rng.integers(size) for _ in range(_RANDOM_ROUNDINGS)]
+    ends = [polish_choice(units, loss, s, max_iter=_TRIAL_STEPS) for s in starts]
+    ends.sort(key=lambda end: end.objective)
+    ends = [polish_choice(units, loss, e.choices[0], e.delta) for e in ends[:2]]
     return min(ends, key=lambda end: end.objective)
+
+
+def every_instance_choice(units, loss):
+    """Best instances of a machine trained on all instances; a list of one choice.
+
+    Every instance of a positive bag is a positive row with its share of the weight of
+    the bag. Empty where the units cannot afford so many rows.
+    """
+    rows = units.every_instance()
+    if rows is None:
+        return []
+    size = np.diff(units.offsets)
+    plus, minus = units.split(loss.weight)
+    weight = np.concatenate([np.repeat(plus / size, size), minus])
+    result = solve_odm(rows, OdmLoss(weight, loss.theta, loss.nu))
+    return [segment_argmax(result.margins[: units.n_candidates], units.offsets)]

@@ -21,19 +21,24 @@ from scipy import sparse
 from scipy.linalg.lapack import dtrtrs
 
 from bagwise.svm._miodm_oracle import ascend_kernel, enumerate_choices
-from bagwise.svm._odm_solvers import CholeskyFactor
+from bagwise.svm._odm_solvers import CholeskyFactor, KernelRows
 
 # Enumerating every choice is exact; beyond these sizes the ascent takes over.
 MAX_CHOICES = 4096
 MAX_ENUMERATED_INSTANCES = 512
 # Blocks of all choices at hand are kept up to this size.
 MAX_STACK_BYTES = 256e6
+# Systems over all instances at once are solved up to this size.
+MAX_EVERY_INSTANCE = 5000
 # Keeping the factor of the negative block pays above this ratio to positive rows.
 _PREVAIL = 5
 
 
 class Units:
     """What both kinds of units share: the geometry of the positive bags."""
+
+    # Whether rounds are expensive enough for two searches in each of them.
+    stabilised = False
 
     def __init__(self, offsets, n_negative):
         self.offsets = np.asarray(offsets, dtype=np.int64)
@@ -54,6 +59,10 @@ class Units:
             self.n_candidates <= MAX_ENUMERATED_INSTANCES
             and np.log(sizes).sum() <= np.log(MAX_CHOICES) + 1e-9
         )
+
+    def spanning_choices(self, rng):
+        """Choices worth having from the start; none when rounds are cheap."""
+        return np.empty((0, self.n_positive), dtype=np.int64)
 
     def split(self, delta):
         """Positive and negative part of a vector over the rows."""
@@ -179,6 +188,14 @@ class KernelUnits(Units):
     def uncoupled(self, delta):
         """Linear gain and squared norm of every candidate, without coupling."""
         return -(self.kpn @ delta[self.n_positive :]), self.kpp.diagonal()
+
+    def every_instance(self):
+        """Operator over all candidates and negatives, or None if too large."""
+        n = self.n_candidates
+        if n + self.n_negative > MAX_EVERY_INSTANCE:
+            return None
+        kernel = np.block([[self.kpp, self.kpn], [self.kpn.T, self.knn]])
+        return KernelRows(kernel, np.where(np.arange(len(kernel)) < n, 1.0, -1.0))
 
 
 class _KernelMixture:
