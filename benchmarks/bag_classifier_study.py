@@ -20,6 +20,7 @@ import numpy as np
 from bagwise.datasets import fetch
 from bagwise.experiments import Method, Problem, compare, leaderboard, repeated_kfold
 from bagwise.experiments._catalogue import find_method
+from bagwise.experiments._papers import reduced
 from bagwise.report.leaderboard import plot_ranks
 
 BINARY = ["musk1", "musk2", "elephant", "fox", "tiger", "trec1", "trec2", "protein"]
@@ -31,6 +32,8 @@ SINGLE += ["mi-SVM", "sbMIL", "Citation-kNN", "EM-DD", "MILR", "SAFE"]
 # Machines on instances take a reduced basis where there are many.
 REDUCED = ("MI-SVM", "mi-SVM", "sbMIL")
 MANY_INSTANCES, BASIS = 2_000, 200
+# These need dense rows, or one step a column: sparse rows are projected for them.
+DENSE, PROJECTED = ("miFV", "miVLAD", "EM-DD"), 100
 METRICS = ("auroc", "accuracy")
 
 
@@ -58,7 +61,9 @@ def methods(X):
                 grid=method.grid,
                 scale=method.scale,
             )
-        found.append(method)
+        found.append(
+            reduced(method, PROJECTED if X.is_sparse and name in DENSE else None)
+        )
     return found
 
 

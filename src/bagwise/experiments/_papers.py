@@ -293,7 +293,7 @@ def _method(how: Mapping[str, Any], where: str) -> Method | None:
         params = dict(estimator.get("params", {}))
         base = Method(how["name"], estimator["class"], params, instances=False)
     grid = how.get("grid", "default")
-    return _reduced(
+    return reduced(
         Method(
             how.get("name", base.name),
             base.path,
@@ -308,7 +308,7 @@ def _method(how: Mapping[str, Any], where: str) -> Method | None:
     )
 
 
-def _reduced(method: Method, size: int | None) -> Method:
+def reduced(method: Method, size: int | None) -> Method:
     """Put a truncated SVD of the instances before a method that needs dense data."""
     if size is None:
         return method
