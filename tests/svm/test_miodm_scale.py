@@ -188,3 +188,37 @@ def test_means_of_negative_bags_do_not_hold_their_instances_down():
     model = MIODM(kernel="linear", level="bag", tol=0.05, polish=True, random_state=0)
     model.fit(X, y)
     assert model.integer_objective_ < 0.9 * known.objective_[0]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_factor_solves_the_block_of_any_selection(kind):
+    """Each way of solving, against the kernel of the mixture written out."""
+    positive, negative, offsets = rows((5, 4, 6, 3, 2, 4), 30, 5, seed=3)
+    choices = offsets[:-1] + np.array([[0] * 6, [1] * 6, [2, 3, 1, 0, 1, 2]])
+    weight = np.array([0.5, 0.2, 0.3])
+    kernel = sum(
+        v * (signed := np.vstack([positive[c], -negative])) @ signed.T
+        for v, c in zip(weight, choices, strict=True)
+    )
+    given = [positive, negative]
+    if kind == "sparse":
+        given = [sparse.csr_array(part) for part in given]
+    mixture = FeatureUnits(*given, offsets).mixture(choices, weight)
+    rng = np.random.default_rng(0)
+    used = set()
+    for selected in (
+        np.arange(36),  # negatives eliminated
+        np.r_[0, 2, 5, 8:20],
+        np.r_[0:5, 8, 9],  # fewer negatives than features
+        np.arange(6, 36),  # no positive row
+        np.arange(6),
+    ):
+        ridge = rng.uniform(0.1, 2.0, len(selected))
+        factor = mixture.factor(selected, ridge)
+        used.add(type(factor).__name__)
+        block = kernel[np.ix_(selected, selected)] + np.diag(ridge)
+        many = rng.normal(size=(len(selected), 3))
+        for rhs in (many, many[:, 0]):
+            expected = np.linalg.solve(block, rhs)
+            np.testing.assert_allclose(factor.solve(rhs), expected, atol=1e-9)
+    assert used == {"_EliminatedFactor", "_StackedFactor", "CholeskyFactor"}

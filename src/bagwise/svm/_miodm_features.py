@@ -183,6 +183,10 @@ class _FeatureMixture:
         stack, negative = self.stack[rows[:cut]], self.units.negative
         if len(rows) - cut < negative.shape[0]:
             negative = negative[rows[cut:] - p]
+        if 0 < cut <= min(stack.shape[1], MAX_FACTOR) and (
+            self.units.width <= min(negative.shape[0], MAX_FACTOR)
+        ):
+            return _EliminatedFactor(self, stack, negative, ridge)
         if min(stack.shape[1], len(rows)) > MAX_FACTOR:
             diagonal = np.concatenate([row_norms(stack), row_norms(negative)])
             return IterativeFactor(
@@ -192,16 +196,57 @@ class _FeatureMixture:
             return _StackedFactor(self, stack, negative, ridge)
         return CholeskyFactor(self._dual_block(stack, negative, ridge))
 
+    def folded(self, stack):
+        """Mean features of the positive rows: what they share with the negatives."""
+        spread = sparse.kron(self.root[:, None], sparse.eye_array(self.units.width))
+        return stack @ spread
+
     def _dual_block(self, stack, negative, ridge):
         n, cut = len(ridge), stack.shape[0]
-        spread = sparse.kron(self.root[:, None], sparse.eye_array(self.units.width))
         block = np.empty((n, n))
         block[:cut, :cut] = _dense(stack @ stack.T)
-        block[:cut, cut:] = -_dense((stack @ spread) @ negative.T)
+        block[:cut, cut:] = -_dense(self.folded(stack) @ negative.T)
         block[cut:, :cut] = block[:cut, cut:].T
         block[cut:, cut:] = _dense(negative @ negative.T)
         block.flat[:: n + 1] += ridge
         return block
+
+
+class _EliminatedFactor:
+    r"""Solver that eliminates the negative rows in the space of the features.
+
+    All copies of a negative row are the same, so that the negatives :math:`N` take a
+    system of the width of the features, however many choices are mixed. With
+    :math:`G = I + \rho N'R_-^{-1}N`, :math:`\rho` the sum of the weights, and
+    :math:`T` the mean features of the positive rows :math:`S`, what remains has the
+    size of the positive rows:
+
+    .. math:: SS' + R_+ - \tfrac1\rho\,T(I - G^{-1})T'.
+    """
+
+    def __init__(self, mixture, stack, negative, ridge):
+        self.negative, cut = negative, stack.shape[0]
+        self.ridge = ridge[cut:]
+        self.cut, self.total = cut, mixture.root @ mixture.root
+        lower = scaled_rows(negative, np.sqrt(self.total / self.ridge))
+        gram = _dense(lower.T @ lower)
+        gram.flat[:: gram.shape[0] + 1] += 1.0
+        self.inner = CholeskyFactor(gram)
+        self.mean = _dense(mixture.folded(stack))
+        schur = _dense(stack @ stack.T)
+        damped = self.mean.T - self.inner.solve(self.mean.T)
+        schur = schur - (self.mean @ damped) / self.total
+        schur.flat[:: cut + 1] += ridge[:cut]
+        self.schur = CholeskyFactor(0.5 * (schur + schur.T))
+
+    def solve(self, rhs):
+        """Solve for one or several right-hand sides."""
+        ridge = self.ridge if rhs.ndim == 1 else self.ridge[:, None]
+        plus, minus = rhs[: self.cut], rhs[self.cut :]
+        pull = self.negative.T @ (minus / ridge)
+        plus = self.schur.solve(plus + self.mean @ self.inner.solve(pull))
+        push = self.inner.solve(self.mean.T @ plus - self.total * pull)
+        return np.concatenate([plus, (minus + self.negative @ push) / ridge])
 
 
 class _StackedFactor:
