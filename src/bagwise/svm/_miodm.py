@@ -153,7 +153,7 @@ class MIODM(KeyInstanceMachine):
     highest and the lowest instance of each positive bag along any direction, with
     weight one half each. Their weight vectors cancel on the negatives, and every
     positive bag gets half of its own width as a margin, whatever it contains. The
-    mixture then says nothing about the keys, although its gap is small. On such data
+    mixture then may say nothing about the keys although its gap is small. On such data
     use ``polish=True``, which predicts with one choice and tries more starts for it,
     with ``threshold="train"`` or ``"cv"``. A small `relaxation_ratio_` is also all
     that is known about that choice: it is a local optimum without a certificate.
