@@ -5,11 +5,11 @@ against the rest, in two. Single methods are scaled and tuned inside every train
 (default grids, three inner folds, by AUROC); `BagClassifier` is what its default is.
 
 What these figures are worth: recipe, list of methods and protocol were fixed before the
-first run, and nothing was changed by the results; only the projection of sparse rows for
-three methods was added when these failed on such rows. The recipe comes from an earlier
-study that had seen some of these sets, Elephant at least. The seven newsgroups sets are
-alike, and so are the ten problems of corel1000, which share their bags: 25 sets are fewer
-independent ones, and the tests below do not know it.
+first run, and nothing was changed by the results; only the projection of sparse rows
+for three methods was added when these failed on such rows. The recipe comes from an
+earlier study that had seen some of these sets, Elephant at least. The seven newsgroups
+sets are alike, and so are the ten problems of corel1000, which share their bags: 25
+sets are fewer independent ones, and the tests below do not know it.
 
 Runs are kept in a store, and the same command continues where it was stopped:
 
