@@ -116,6 +116,34 @@ def test_gaps_are_left_out_and_named(tmp_path, values):
     )
 
 
+def test_the_largest_block_is_taken(tmp_path):
+    """Against all subsets of methods and sets, with one set split in two ways."""
+    rng = np.random.default_rng(3)
+    for case in range(6):
+        present = rng.random((6, 7)) < 0.7
+        skip = {(i, j) for i, j in np.argwhere(~present).tolist()}
+        path = fill(tmp_path / f"{case}.sqlite", rng.random((6, 7)), skip=skip)
+        other = rng.random(7) < 0.5
+        with Store(path) as store:  # the first set once more, in other folds
+            ref = DataRef("set0", "hash0", "")
+            for j in np.flatnonzero(other):
+                run = Run(f"m{j}", {"class": "x"}, ref, repeated_kfold(5))
+                times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
+                done = Outcome("ok", {"accuracy": 0.5}, times)
+                store.put(run_key(run, "1"), run, done)
+        largest = 0
+        for bits in range(1, 2**7):
+            names = np.array([bits >> j & 1 for j in range(7)], dtype=bool)
+            if names.sum() > 1:
+                complete = present[:, names].all(axis=1)
+                complete[0] |= other[names].all()
+                largest = max(largest, int(complete.sum() * names.sum()))
+        board = leaderboard(path)
+        assert len(set(board.datasets)) == len(board.datasets)
+        assert board.values.size >= 0.8 * largest  # the search is greedy
+        assert np.isfinite(board.values).all()
+
+
 def test_a_hardly_started_method_takes_no_folds_from_the_others(tmp_path, values):
     started = tmp_path / "t.sqlite"
     fill(started, values)

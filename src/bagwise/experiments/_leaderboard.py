@@ -130,11 +130,12 @@ def leaderboard(
 
     Notes
     -----
-    A test over data sets needs every method on every set. Of each set the splits with
-    most methods are taken, of a method that ran in several settings the one with most
-    folds, and only folds that all of them have finished. Then the method or set with
-    most gaps is dropped until none is left; `left_out` names what was dropped. Sets
-    that are drawn anew for each repeat count as one.
+    A test over data sets needs every method on every set. What is ranked is the largest
+    block without a gap that a search finds: from every set in turn, the set that has
+    most of the methods at hand joins, and methods it lacks go. A set that was split in
+    several ways stands in it once. Of a method that ran in several settings the one
+    with most folds is taken, and only folds that all methods have finished. `left_out`
+    names the rest. Sets that are drawn anew for each repeat count as one.
     """
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}; known: {', '.join(METRICS)}")
@@ -142,14 +143,15 @@ def leaderboard(
         raise FileNotFoundError(f"no such store: {store}")
     with Store(store) as db:
         rows = db.rows()
-    table, seconds, protocols = _gather(rows, metric, methods, datasets, min_methods)
-    names, sets, left_out = _complete_block(table)
-    if len(names) < 2 or not sets:
+    table, seconds = _gather(rows, metric, methods, datasets, min_methods)
+    block, names = _largest_block(table)
+    if not block:
         raise ValueError(
             "the store has no two methods that finished the same folds of a data set"
         )
-    values = np.array([[table[s][m] for m in names] for s in sets])
-    times = np.array([[seconds[s][m] for m in names] for s in sets])
+    sets = [base for base, _ in block]
+    values = np.array([[table[column][m] for m in names] for column in block])
+    times = np.array([[seconds[column][m] for m in names] for column in block])
     ranks = mean_ranks(values, higher=METRICS[metric].higher)
     order = np.argsort(ranks, kind="stable")
     names = [names[j] for j in order]
@@ -163,8 +165,8 @@ def leaderboard(
         critical_difference(len(names), len(sets)),
         friedman(values),
         _against_best(names, ranks[order], len(sets)),
-        {name: protocols[name] for name in sets},
-        left_out,
+        dict(block),
+        _left_out(table, block, names),
     )
     if out is not None:
         board.write(out)
@@ -230,7 +232,8 @@ def _is_best(values: Array, metric: str) -> NDArray[np.bool_]:
     return np.asarray(values == top[:, None])
 
 
-Table = dict[str, dict[str, float]]
+Column = tuple[str, str]  # a data set and how it was split
+Table = dict[Column, dict[str, float]]
 Folds = dict[tuple[str, int, int, int], Mapping[str, Any]]
 
 
@@ -259,8 +262,8 @@ def _gather(
     methods: Sequence[str] | None,
     datasets: Sequence[str] | None,
     min_methods: int,
-) -> tuple[Table, Table, dict[str, str]]:
-    """Return mean and time of every method on every data set, on common folds."""
+) -> tuple[Table, Table]:
+    """Return mean and time of every method on every split set, on common folds."""
     raw: dict[tuple[str, str], dict[tuple[str, str], Folds]]
     raw = defaultdict(lambda: defaultdict(dict))
     for row in rows:
@@ -275,23 +278,20 @@ def _gather(
         split = _split_name(row["description"]["protocol"])
         raw[base, split][row["method"], _variant(row)][fold] = row
     groups = {key: _one_variant(found) for key, found in raw.items()}
-    best: dict[str, tuple[int, str]] = {}
-    for (base, split), found in groups.items():
-        best[base] = max(best.get(base, (0, "")), (len(found), split))
     table: Table = {}
     seconds: Table = {}
-    for base, (count, split) in sorted(best.items()):
-        if count < max(2, min_methods):
+    for column, found in sorted(groups.items()):
+        if len(found) < max(2, min_methods):
             continue
-        found = groups[base, split]
         common = _common_folds(found)
-        table[base], seconds[base] = {}, {}
+        table[column], seconds[column] = {}, {}
         for method, folds in found.items():
             if common and set(common) <= set(folds):
-                table[base][method] = float(np.mean([folds[f][metric] for f in common]))
+                mean = float(np.mean([folds[f][metric] for f in common]))
                 fits = [folds[f]["fit_time"] for f in common]
-                seconds[base][method] = float(np.mean(fits))
-    return table, seconds, {base: split for base, (_, split) in best.items()}
+                table[column][method] = mean
+                seconds[column][method] = float(np.mean(fits))
+    return table, seconds
 
 
 def _common_folds(found: Mapping[str, Mapping[Any, Any]]) -> list[Any]:
@@ -305,27 +305,36 @@ def _common_folds(found: Mapping[str, Mapping[Any, Any]]) -> list[Any]:
     return sorted(set.intersection(*serious))
 
 
-def _complete_block(table: Table) -> tuple[list[str], list[str], list[str]]:
-    """Drop methods and data sets until no cell is missing."""
-    sets = list(table)
-    names = sorted({method for found in table.values() for method in found})
-    left_out = []
-    while sets and names:
-        gaps_m = {m: sum(m not in table[s] for s in sets) / len(sets) for m in names}
-        gaps_s = {s: sum(m not in table[s] for m in names) / len(names) for s in sets}
-        method = max(names, key=lambda m: gaps_m[m])
-        dataset = max(sets, key=lambda s: gaps_s[s])
-        if gaps_m[method] == 0.0:
-            break
-        if gaps_m[method] >= gaps_s[dataset]:
-            names.remove(method)
-            missing = round(gaps_m[method] * len(sets))
-            left_out.append(f"{method}: not on {missing} of {len(sets)} data sets")
-        else:
-            sets.remove(dataset)
-            missing = round(gaps_s[dataset] * len(names))
-            left_out.append(f"{dataset}: without {missing} of {len(names)} methods")
-    return names, sets, left_out
+def _largest_block(table: Table) -> tuple[list[Column], list[str]]:
+    """Return split sets, each set once, and at least two methods that all have."""
+    best: tuple[int, list[Column], set[str]] = (0, [], set())
+    for seed in table:
+        block, names = [seed], set(table[seed])
+        while len(names) > 1:
+            if len(block) * len(names) > best[0]:
+                best = len(block) * len(names), list(block), set(names)
+            used = {base for base, _ in block}
+            others = [column for column in table if column[0] not in used]
+            if not others:
+                break
+            block.append(max(others, key=lambda c: len(names & set(table[c]))))
+            names &= set(table[block[-1]])
+    return sorted(best[1]), sorted(best[2])
+
+
+def _left_out(table: Table, block: list[Column], names: list[str]) -> list[str]:
+    """Say what the block lacks: methods, then data sets."""
+    methods = {method for found in table.values() for method in found}
+    lines = []
+    for method in sorted(methods - set(names)):
+        missing = sum(method not in table[column] for column in block)
+        lines.append(f"{method}: not on {missing} of {len(block)} data sets")
+    inside = {base for base, _ in block}
+    for base in sorted({base for base, _ in table} - inside):
+        splits = [set(table[column]) for column in table if column[0] == base]
+        missing = min(len(set(names) - found) for found in splits)
+        lines.append(f"{base}: without {missing} of {len(names)} methods")
+    return lines
 
 
 def _split_name(protocol: Mapping[str, Any]) -> str:
