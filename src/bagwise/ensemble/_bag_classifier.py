@@ -133,7 +133,7 @@ class BagClassifier(BagStackingClassifier):
     standardised inside; sparse rows stay sparse for distances and the linear member.
     Each of the `cv` + 1 fits of a member sees views that were computed once. Processor
     seconds with 7 instances of 20 features a bag: 4 for 200 bags, 42 for 1,000, 333 for
-    5,000 (268 of them earth mover's distances), 66 for 20,000.
+    5,000 (most of them for earth mover's distances), 66 for 20,000.
 
     `instance_scores` weighs the members that score instances as judges of bags; see
     `BagStackingClassifier`.
