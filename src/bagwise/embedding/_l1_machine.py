@@ -6,11 +6,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bagwise._compat import _check_sample_weight
 
 _MAX_STEPS = 100
 _NEGLIGIBLE = 1e-10  # what a column adds to the matrix, against its diagonal
