@@ -158,6 +158,22 @@ def test_a_hardly_started_method_takes_no_folds_from_the_others(tmp_path, values
     np.testing.assert_allclose(np.sort(board.ranks), np.sort(brute_ranks(values)))
 
 
+def test_a_method_with_one_repeat_stands_beside_those_with_more(tmp_path, values):
+    path = fill(tmp_path / "s.sqlite", values)
+    times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
+    with Store(path) as store:  # all but the last method once more, at chance
+        for i in range(len(values)):
+            ref = DataRef(f"set{i}", f"hash{i}", "")
+            for j in range(4):
+                for fold in range(N_FOLDS):
+                    run = Run(f"m{j}", {"class": "x"}, ref, repeated_kfold(3), 1, fold)
+                    done = Outcome("ok", {"accuracy": 0.5}, times)
+                    store.put(run_key(run, "1"), run, done)
+    board = leaderboard(path)
+    assert len(board.methods) == 5
+    np.testing.assert_allclose(np.sort(board.ranks), np.sort(brute_ranks(values)))
+
+
 def test_of_several_settings_of_a_method_one_is_taken_whole(tmp_path):
     path = fill(tmp_path / "s.sqlite", np.array([[0.9, 0.5]]))
     times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}

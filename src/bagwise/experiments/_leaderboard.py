@@ -294,15 +294,21 @@ def _gather(
     return table, seconds
 
 
-def _common_folds(found: Mapping[str, Mapping[Any, Any]]) -> list[Any]:
-    """Return the folds that most methods have finished together.
+def _common_folds(found: Mapping[str, Folds]) -> list[Any]:
+    """Return the folds that all methods with one whole repeat have finished.
 
-    A method that has far fewer folds than the others does not take folds from them: it
-    is the one that is left out.
+    The repeat is the one that most methods have finished. A method that has only begun
+    takes no folds from the others: it is the one that is left out.
     """
-    most = max(len(folds) for folds in found.values())
-    serious = [set(folds) for folds in found.values() if 2 * len(folds) >= most]
-    return sorted(set.intersection(*serious))
+    repeats: dict[tuple[int, int], set[Any]] = defaultdict(set)
+    for folds in found.values():
+        for fold in folds:
+            repeats[fold[1], fold[2]].add(fold)
+    whole = [
+        [set(folds) for folds in found.values() if needed <= set(folds)]
+        for _, needed in sorted(repeats.items())
+    ]
+    return sorted(set.intersection(*max(whole, key=len)))
 
 
 def _largest_block(table: Table) -> tuple[list[Column], list[str]]:
