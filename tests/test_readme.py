@@ -1,5 +1,6 @@
 """The README runs and its table is the catalogue."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -38,3 +39,19 @@ def test_pictures_and_pages_exist():
     text = README.read_text(encoding="utf-8")
     for path in re.findall(r"\[[^\]]*\]\(([^)]+)\)", text):
         assert (README.parent / path).exists(), path
+
+
+def test_the_rank_of_the_stack_is_that_of_the_study():
+    text = README.read_text(encoding="utf-8")
+    found = re.search(
+        r"Over (\d+) sets .*?mean rank ([\d.]+) of (\d+)", text, re.DOTALL
+    )
+    n_sets, rank, n_methods = found.groups()
+    for metric in ("auroc", "accuracy"):
+        path = README.parent / "results" / "bag-classifier" / f"{metric}.csv"
+        with path.open(encoding="utf-8", newline="") as file:
+            head, first, *others = list(csv.reader(file))
+        assert first[0] == "BagClassifier"
+        assert f"{float(first[1]):.1f}" == rank
+        assert len(head) - 3 == int(n_sets)
+        assert len(others) + 1 == int(n_methods)

@@ -100,10 +100,15 @@ def test_large_data_change_the_plan(monkeypatch):
     model = BagClassifier(random_state=0, cv=2).fit(X, y)
     assert model.plan_["max_prototypes"] == 30
     assert model.members_["MILES"].n_features_in_ == 30
+    assert model.plan_["max_tree_instances"] is None
+    monkeypatch.setattr(module, "_MANY_INSTANCES", 50)
     monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 30)
     model = BagClassifier(random_state=0, cv=2).fit(X, y)
     assert set(model.plan_["dropped"]) == set(module._QUADRATIC)
     assert len(model.members_) == 6
+    assert model.plan_["max_tree_instances"] == 50
+    forest = model.members_["instance forest"].estimator_
+    assert [tree.tree_.weighted_n_node_samples[0] for tree in forest] == [50] * 100
     monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 5000)
     monkeypatch.setenv("BAGWISE_MEMORY", "10KB")
     assert "memory" in BagClassifier()._too_large(X)["EMD"]

@@ -33,13 +33,17 @@ _QUADRATIC_LIMIT = 5_000
 _QUADRATIC = ("statistics SVC", "EMD", "EMD in the cube", "MILES")
 
 
-def default_members(tree_share=None):
+def _is_many(n_bags, n_instances):
+    return n_bags > _MANY_BAGS or n_instances > _MANY_INSTANCES
+
+
+def default_members(tree_draws=None):
     """Return the ten members: what they are good at differs as much as can be.
 
-    `tree_share` is the share of the instances that each tree of the forest draws; all
-    when None.
+    `tree_draws` is how many instances each tree of the forest draws; as many as there
+    are when None. (A share would be one of the sum of the weights, the bags.)
     """
-    forest = RandomForestClassifier(100, min_samples_leaf=2, max_samples=tree_share)
+    forest = RandomForestClassifier(100, min_samples_leaf=2, max_samples=tree_draws)
     boosting = HistGradientBoostingClassifier(
         max_iter=60,
         learning_rate=0.1,
@@ -69,8 +73,9 @@ def default_members(tree_share=None):
 def estimated_seconds(name, n_bags, n_instances, n_features, n_fits):
     """Guess what a member costs, from its growth and one machine's constants."""
     n, N, d = float(n_bags), float(n_instances), float(n_features)
-    per_bag = min(N / n, _MAX_EMD)
-    few, many = sorted((n, min(N, _MAX_PROTOTYPES if n > _MANY_BAGS else N)))
+    thinned = _is_many(n, N)
+    per_bag = min(N / n, _MAX_EMD_MANY if thinned else _MAX_EMD)
+    few, many = sorted((n, min(N, _MAX_PROTOTYPES) if thinned else N))
     distances = 1.2e-7 * n * n * (20 + 4 * per_bag) + n_fits * 1e-7 * n * n
     guesses = {
         "statistics SVC": n_fits * 1e-9 * n * n * 4 * d,
@@ -121,8 +126,8 @@ class BagClassifier(BagStackingClassifier):
         The fitted members, their weights and their out-of-fold ROC areas.
     plan_ : dict
         What was chosen by the size of the data: "members", "dropped" (name and reason),
-        "max_prototypes", "max_emd_instances", "tree_share" (of the instances, drawn by
-        a tree of the instance forest), "estimated_seconds" (processor seconds).
+        "max_prototypes", "max_emd_instances", "max_tree_instances" (drawn by a tree of
+        the instance forest), "estimated_seconds" (processor seconds).
 
     Notes
     -----
@@ -187,10 +192,12 @@ class BagClassifier(BagStackingClassifier):
         if self.members != "default":
             self.plan_ = {"members": [name for name, _ in self.members], "dropped": {}}
             return super()._make_members(X)
-        many = len(X) > _MANY_BAGS or X.n_instances > _MANY_INSTANCES
+        many = _is_many(len(X), X.n_instances)
         dropped = self._too_large(X)
-        share = min(1.0, _MANY_INSTANCES / X.n_instances)
-        members = default_members(share if share < 1.0 else None)
+        draws = None
+        if X.n_instances > _MANY_INSTANCES:  # and never more than a fold has
+            draws = min(_MANY_INSTANCES, X.n_instances // 2)
+        members = default_members(draws)
         chosen = [m for m in members if m.name not in dropped]
         chosen, seconds = self._within_budget(X, chosen, dropped)
         self.plan_ = {
@@ -198,7 +205,7 @@ class BagClassifier(BagStackingClassifier):
             "dropped": dropped,
             "max_prototypes": _MAX_PROTOTYPES if many else None,
             "max_emd_instances": _MAX_EMD_MANY if many else _MAX_EMD,
-            "tree_share": share,
+            "max_tree_instances": draws,
             "estimated_seconds": seconds,
         }
         return chosen
