@@ -85,7 +85,7 @@ def estimated_seconds(name, n_bags, n_instances, n_features, n_fits):
         "EMD": distances,
         "EMD in the cube": distances,
         "MILES": 1e-9 * N * many * d + n_fits * (0.03 + 7.5e-10 * few * few * many),
-        "instance forest": n_fits * (0.1 + 3e-4 * min(N, _MANY_INSTANCES)),
+        "instance forest": n_fits * (0.1 + 5e-4 * min(N, _MANY_INSTANCES)),
         "instance logistic": n_fits * (0.01 + 5e-8 * N * d),
         "MILBoost": n_fits * (0.02 + N * (3e-5 + 2e-7 * d)),
     }
@@ -137,8 +137,8 @@ class BagClassifier(BagStackingClassifier):
     memory budget) the members that are quadratic in the bags are left out. Features are
     standardised inside; sparse rows stay sparse for distances and the linear member.
     Each of the `cv` + 1 fits of a member sees views that were computed once. Processor
-    seconds with 7 instances of 20 features a bag: 4 for 200 bags, 42 for 1,000, 333 for
-    5,000 (most of them for earth mover's distances), 66 for 20,000.
+    seconds with 7 instances of 20 features a bag: 4 for 200 bags, 42 for 1,000, about
+    375 for 5,000 (most of them for earth mover's distances), 114 for 20,000.
 
     `instance_scores` weighs the members that score instances as judges of bags; see
     `BagStackingClassifier`.
