@@ -46,8 +46,8 @@ def test_the_rank_of_the_stack_is_that_of_the_study():
     found = re.search(
         r"Over (\d+) sets .*?mean rank ([\d.]+) of (\d+)", text, re.DOTALL
     )
-    n_sets, rank, n_methods = found.groups()
-    for metric in ("auroc", "accuracy"):
+    n_sets, by_auroc, n_methods, by_accuracy = found.groups()
+    for metric, rank in (("auroc", by_auroc), ("accuracy", by_accuracy)):
         path = README.parent / "results" / "bag-classifier" / f"{metric}.csv"
         with path.open(encoding="utf-8", newline="") as file:
             head, first, *others = list(csv.reader(file))

@@ -85,7 +85,7 @@ def estimated_seconds(name, n_bags, n_instances, n_features, n_fits):
         "EMD": distances,
         "EMD in the cube": distances,
         "MILES": 1e-9 * N * many * d + n_fits * (0.03 + 7.5e-10 * few * few * many),
-        "instance forest": n_fits * (0.1 + 5e-4 * min(N, _MANY_INSTANCES)),
+        "instance forest": n_fits * (0.1 + 3e-4 * min(N, _MANY_INSTANCES)),
         "instance logistic": n_fits * (0.01 + 5e-8 * N * d),
         "MILBoost": n_fits * (0.02 + N * (3e-5 + 2e-7 * d)),
     }
