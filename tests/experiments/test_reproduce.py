@@ -130,6 +130,37 @@ def test_being_behind_is_said_even_where_the_rule_is_met():
     assert not measured(cell, [0.9, 0.9]).behind
 
 
+def test_best_cut_of_the_test_scores():
+    """A gap that the best cut closes is told from one of the ranking."""
+    table = small([{**ROWS[0], "values": [60.0]}])
+    (cell,) = table.cells
+    problem = synthetic_problem("safe-toy-1")
+    truth = problem.y == problem.classes[1]
+    test = np.r_[np.flatnonzero(truth)[:3], np.flatnonzero(~truth)[:3]]
+    # Ranked + + - + - - and cut at 0, below all: right are the three positive ones.
+    score = np.array([6.0, 5.0, 3.0, 4.0, 2.0, 1.0])
+    rows = fake([0.5, 0.5])
+    arrays = {key: {"test": test, "score": score} for key in rows}
+
+    def page(cell):
+        found = measure(cell, [list(rows)], rows, arrays, {"h": problem}, 0.0)
+        return found, Reproduction(table, [found], 1).to_markdown()
+
+    found, text = page(cell)
+    assert found.best_cut == pytest.approx(100 * 5 / 6)
+    assert found.mean == pytest.approx(50.0)  # a diagnosis, not the measured figure
+    assert "- Level only if every fold were cut" in text
+    assert f"SimpleMI on {cell.column} (83.3 / 60)" in text
+    (cell,) = small([{**ROWS[0], "values": [90.0]}]).cells
+    assert "- Behind even if every fold were cut" in page(cell)[1]
+    (cell,) = small([{**ROWS[0], "values": [0.2]}], error=True, unit="fraction").cells
+    found, text = page(cell)
+    assert found.best_cut == pytest.approx(1 / 6)
+    assert "- Level only" in text
+    (cell,) = small([{**ROWS[0], "values": [40.0]}]).cells
+    assert "were cut" not in page(cell)[1]
+
+
 def test_a_failed_run_is_named():
     (cell,) = small().cells
     rows = fake([0.1, 0.2], status="failed")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.svm import SVC
 
 from bagwise.bags import Bags
@@ -370,3 +371,16 @@ def test_a_constant_answer_is_not_silent(cls):
     X = Bags(rows, np.arange(0, 13, 3))
     with pytest.warns(UserWarning, match="the optimum is constant"):
         cls(gamma=1.0).fit(X, [0, 1, 0, 1])
+
+
+def test_zero_is_not_the_cut_of_sparse_machines():
+    """All instances at 2 / n - 1 have no loss; a tuned cut tells the bags apart."""
+    y = np.arange(20) % 2
+    X = Bags(np.repeat(y, 4)[:, None].astype(float), np.arange(0, 81, 4))
+    model = SMIL(1e4, kernel="linear", tol=1e-8).fit(X, y)
+    # No loss needs b <= -1 and w + b >= 2 / 4 - 1; the smallest such w is 1/2.
+    np.testing.assert_allclose([model.coef_.item(), model.intercept_], [0.5, -1.0])
+    assert not model.predict(X).any()
+    tuned = TunedThresholdClassifierCV(model, scoring="accuracy").fit(X, y)
+    np.testing.assert_array_equal(tuned.predict(X), y)
+    assert -1.0 < tuned.best_threshold_ <= -0.5 + 1e-6

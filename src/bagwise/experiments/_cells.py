@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
+from bagwise._threshold import best_threshold
 from bagwise.experiments._data import Problem
 from bagwise.experiments._papers import UNITS, Cell
 from bagwise.experiments._stats import corrected_interval, corrected_variance
@@ -37,7 +38,9 @@ class Measured:
     """A cell and what was measured for it, in the unit of the table.
 
     `verdict` is "reached", "not reached", "not comparable" or "not run"; `reason` says
-    why in the last two cases.
+    why in the last two cases. `best_cut` is the figure that the same scores would give
+    if every fold were cut where its test bags are told apart best: no method can do
+    so beforehand, but a gap that it leaves is not one of the threshold.
     """
 
     cell: Cell
@@ -56,6 +59,7 @@ class Measured:
     seed: int = 0
     finished: float = NAN
     versions: dict[str, str] = field(default_factory=dict)
+    best_cut: float = NAN
 
     @property
     def behind(self) -> bool:
@@ -134,10 +138,11 @@ def measure(
         for part in keys
         if part and all(rows.get(k, {}).get("status") == "ok" for k in part)
     ]
-    values = []
+    values, cuts = [], []
     for key in (key for part in whole for key in part):
         problem = problems[rows[key]["data_hash"]]
         values.append(_figure(cell, rows[key], arrays[key], problem))
+        cuts.append(_best_cut(cell, arrays[key], problem))
     figures = np.array([value for value in values if not math.isnan(value)])
     cpu = [_cpu(row, arrays[row["key"]]) for row in done]
     per_repeat = float(np.mean(cpu)) * cell.n_runs if cpu else NAN
@@ -166,6 +171,7 @@ def measure(
         0 if last is None else int(last["seed"]),
         NAN if last is None else float(last["finished"]),
         {} if last is None else dict(last["versions"]),
+        float(np.mean(cuts)) if cuts else NAN,
     )
 
 
@@ -219,7 +225,23 @@ def _figure(
     else:
         found = row[cell.metric]
         value = NAN if found is None else float(found)
+    return _in_unit(cell, value)
+
+
+def _in_unit(cell: Cell, value: float) -> float:
     return UNITS[cell.unit] * (1.0 - value if cell.error else value)
+
+
+def _best_cut(
+    cell: Cell, arrays: Mapping[str, NDArray[Any]], problem: Problem
+) -> float:
+    """Return the accuracy of the scores of one run at the cut that suits them best."""
+    scores = arrays.get("score", np.empty(0))
+    if cell.metric != "accuracy" or scores.ndim != 1 or not len(scores):
+        return NAN
+    positive = problem.y[arrays["test"]] == problem.classes[1]
+    called = scores > best_threshold(scores, positive)
+    return _in_unit(cell, float(np.mean(called == positive)))
 
 
 def _rand_index(arrays: Mapping[str, NDArray[Any]], problem: Problem) -> float:

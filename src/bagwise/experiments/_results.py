@@ -61,6 +61,7 @@ def _figures(item: Measured) -> dict[str, Any]:
         "low": _number(item.low),
         "high": _number(item.high),
         "difference": _number(item.difference),
+        "best_cut": _number(item.best_cut),
         "behind": str(item.behind).lower(),
         "verdict": item.verdict,
         "reason": item.reason,
@@ -174,7 +175,7 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
     if rule:
         lines += [RULE, ""]
     lines += _grid(rows)
-    lines += ["", *_behind(rows), *_reasons(rows)]
+    lines += ["", *_behind(rows), *_reasons(rows), *_cuts(rows)]
     if first["table_note"]:
         lines += ["", str(first["table_note"])]
     most = max(rows, key=lambda row: int(row["repeats"]))
@@ -273,6 +274,25 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
         f"- {reason[0].upper()}{reason[1:].rstrip('.')} — {_some(where)}."
         for reason, where in grouped.items()
     ]
+
+
+def _cuts(rows: Sequence[Row]) -> list[str]:
+    """Say of which gaps a threshold can be the reason."""
+    level: list[str] = []
+    behind: list[str] = []
+    for row in rows:
+        if row["verdict"] != "not reached" or row["best_cut"] == "":
+            continue
+        best, published = float(row["best_cut"]), float(row["published"])
+        gap = best - published if row["lower_is_better"] == "true" else published - best
+        text = f"{row['row']} on {row['column']} ({best:.3g} / {published:g})"
+        (level if gap <= 0 else behind).append(text)
+    says = "if every fold were cut where its own test bags are told apart best"
+    parts = {
+        f"- Level only {says}, so that the threshold may be the reason": level,
+        f"- Behind even {says}, so that no threshold closes the gap": behind,
+    }
+    return [f"{text} — {_some(names, 20)}." for text, names in parts.items() if names]
 
 
 def _some(names: Sequence[str], limit: int = 6) -> str:

@@ -96,6 +96,11 @@ class SMIL(_SparseMIL):
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
     O(n_instances * r) memory and O(n_instances * r**2) time a step.
 
+    Nothing asks an instance of a positive bag to score above zero: if all of them are
+    at :math:`2 / n_i - 1`, the loss is zero. Where many are positive, zero is thus too
+    high a cut though bags are ranked well, and
+    `sklearn.model_selection.TunedThresholdClassifierCV` finds a better one.
+
     References
     ----------
     .. [1] Bunescu, R. C., Mooney, R. J., "Multiple instance learning for sparse
@@ -203,6 +208,8 @@ class STMIL(_SparseMIL):
     Differs from [1]_: bags may be weighted. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
     O(n_instances * r) memory and O(n_instances * r**2) time a step.
+
+    As in :class:`SMIL`, whose notes say more, zero can be too high a cut.
 
     References
     ----------
