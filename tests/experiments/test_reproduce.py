@@ -323,12 +323,12 @@ def test_command_lists_tables(capsys):
 
 def test_command_reports_what_is_stored(capsys, tmp_path):
     out = tmp_path / "o"
-    words = ("reproduce", "safe-table2", "--stored", "--out", str(out))
+    words = ("reproduce", "midr-table1", "--stored", "--out", str(out))
     status, text = run(capsys, *words, "--store", str(tmp_path / "s.sqlite"))
     assert status == 0
-    assert "6 not run" in text
+    assert "20 not run" in text
     assert (out / "README.md").exists()
-    assert (out / "safe-table2.csv").exists()
+    assert (out / "midr-table1.csv").exists()
 
 
 def test_problem_is_not_changed_by_a_name():
