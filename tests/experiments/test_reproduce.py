@@ -149,16 +149,16 @@ def test_best_cut_of_the_test_scores():
     found, text = page(cell)
     assert found.best_cut == pytest.approx(100 * 5 / 6)
     assert found.mean == pytest.approx(50.0)  # a diagnosis, not the measured figure
-    assert "- Level only if every fold were cut" in text
+    assert "- Level at the best cut" in text
     assert f"SimpleMI on {cell.column} (83.3 / 60)" in text
     (cell,) = small([{**ROWS[0], "values": [90.0]}]).cells
-    assert "- Behind even if every fold were cut" in page(cell)[1]
+    assert "- Behind at the best cut" in page(cell)[1]
     (cell,) = small([{**ROWS[0], "values": [0.2]}], error=True, unit="fraction").cells
     found, text = page(cell)
     assert found.best_cut == pytest.approx(1 / 6)
-    assert "- Level only" in text
+    assert "- Level at the best cut" in text
     (cell,) = small([{**ROWS[0], "values": [40.0]}]).cells
-    assert "were cut" not in page(cell)[1]
+    assert "at the best cut" not in page(cell)[1]
 
 
 def test_a_failed_run_is_named():

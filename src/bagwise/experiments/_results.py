@@ -287,10 +287,11 @@ def _cuts(rows: Sequence[Row]) -> list[str]:
         gap = best - published if row["lower_is_better"] == "true" else published - best
         text = f"{row['row']} on {row['column']} ({best:.3g} / {published:g})"
         (level if gap <= 0 else behind).append(text)
-    says = "if every fold were cut where its own test bags are told apart best"
     parts = {
-        f"- Level only {says}, so that the threshold may be the reason": level,
-        f"- Behind even {says}, so that no threshold closes the gap": behind,
+        "- Level at the best cut of the test scores: the threshold may be the"
+        " reason": level,
+        "- Behind at the best cut of the test scores, too: no threshold closes the"
+        " gap": behind,
     }
     return [f"{text} — {_some(names, 20)}." for text, names in parts.items() if names]
 
