@@ -27,13 +27,13 @@ RULE = (
     " not to be had, or the machine would be compared. Not run: no whole repeat of the"
     " protocol has finished. The rule is the same for every cell. Wherever the measured"
     " mean is behind, the gap is given in brackets, and the summary counts apart the"
-    " cells that are level or ahead. Below a table, accuracies that were not reached are"
-    " compared once more, as if every fold had been cut where its own test bags are told"
-    " apart best: nobody can do so beforehand, and on small folds it gains some points by"
-    " chance, so that only a gap which it leaves says something for sure: it is not one"
-    " of the threshold. (The first measurements were judged by the end of"
-    " the 95% interval; that rule was dropped after it called a figure reached that was"
-    " 0.08 behind, since intervals of five folds are wide.)"
+    " cells that are level or ahead. Below a table, accuracies that were not reached"
+    " are compared once more, as if every fold had been cut where its own test bags are"
+    " told apart best: nobody can do so beforehand, and on small folds it gains some"
+    " points by chance, so that only a gap which it leaves says something for sure: it"
+    " is not one of the threshold. (The first measurements were judged by the end of the"
+    " 95% interval; that rule was dropped after it called a figure reached that was 0.08"
+    " behind, since intervals of five folds are wide.)"
 )
 
 
