@@ -31,9 +31,9 @@ RULE = (
     " are compared once more, as if every fold had been cut where its own test bags are"
     " told apart best: nobody can do so beforehand, and on small folds it gains some"
     " points by chance, so that only a gap which it leaves says something for sure: it"
-    " is not one of the threshold. (The first measurements were judged by the end of the"
-    " 95% interval; that rule was dropped after it called a figure reached that was 0.08"
-    " behind, since intervals of five folds are wide.)"
+    " is not one of the threshold. (The first measurements were judged by the end of"
+    " the 95% interval; that rule was dropped after it called a figure reached that was"
+    " 0.08 behind, since intervals of five folds are wide.)"
 )
 
 
