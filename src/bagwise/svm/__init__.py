@@ -11,7 +11,8 @@ from bagwise.svm._misvm import MISVM
 from bagwise.svm._odm import ODM
 from bagwise.svm._pcsvm import PCSVM
 from bagwise.svm._reg_svm import RegSVM
-from bagwise.svm._sparse_mil import SBMIL, SMIL, STMIL
+from bagwise.svm._sbmil import SBMIL
+from bagwise.svm._sparse_mil import SMIL, STMIL
 
 __all__ = [
     "BagSVC",
