@@ -161,6 +161,23 @@ def test_best_cut_of_the_test_scores():
     assert "at the best cut" not in page(cell)[1]
 
 
+def test_page_over_files_of_an_older_version(tmp_path):
+    table = small([{**ROWS[0], "values": [99.0]}])
+    result = Reproduction(table, [measured(c, [0.5, 0.6]) for c in table.cells], 1)
+    path = result.write(tmp_path)["csv"]
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        assert row["verdict"] == "not reached"
+        del row["best_cut"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    page = write_results_page(tmp_path).read_text(encoding="utf-8")
+    assert "/ 99<br>**not reached**" in page
+
+
 def test_a_failed_run_is_named():
     (cell,) = small().cells
     rows = fake([0.1, 0.2], status="failed")

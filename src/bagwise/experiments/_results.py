@@ -281,7 +281,8 @@ def _cuts(rows: Sequence[Row]) -> list[str]:
     level: list[str] = []
     behind: list[str] = []
     for row in rows:
-        if row["verdict"] != "not reached" or row["best_cut"] == "":
+        # Files of an older version next to this one do not have the column.
+        if row["verdict"] != "not reached" or not row.get("best_cut"):
             continue
         best, published = float(row["best_cut"]), float(row["published"])
         gap = best - published if row["lower_is_better"] == "true" else published - best
