@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from scipy import stats
 
 from bagwise.cli import main
@@ -19,6 +20,7 @@ from bagwise.experiments._leaderboard import (
     friedman,
     mean_ranks,
 )
+from bagwise.report.leaderboard import plot_times
 
 N_FOLDS = 3
 
@@ -225,3 +227,19 @@ def test_wrong_requests(tmp_path, values):
         leaderboard(path, metric="f1")
     with pytest.raises(FileNotFoundError, match="no such store"):
         leaderboard(tmp_path / "none.sqlite")
+
+
+def test_names_next_to_points_do_not_cover_one_another(tmp_path):
+    """A dozen methods at nearly the same place, and every name can be read."""
+    rng = np.random.default_rng(0)
+    values = 0.8 + 0.01 * rng.random((4, 12))
+    path = fill(tmp_path / "s.sqlite", values, seconds=1 + 0.2 * rng.random(12))
+    figure = plot_times(leaderboard(path))
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    boxes = [Text.get_window_extent(text) for text in ax.texts]
+    assert len(boxes) == 12
+    pixels = ax.transData.transform(ax.collections[0].get_offsets())
+    for i, box in enumerate(boxes):
+        assert box.count_overlaps(boxes[:i]) == 0
+        assert not any(box.contains(*pixel) for pixel in pixels)

@@ -5,17 +5,27 @@ from __future__ import annotations
 import base64
 import io
 import os
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jinja2 import BaseLoader, Environment, StrictUndefined
+from numpy.typing import NDArray
 
 from bagwise.experiments._evaluate import METRICS
 from bagwise.experiments._leaderboard import Leaderboard
 
 __all__ = ["leaderboard_context", "write_leaderboard"]
+
+# Where a name may stand: points above its mark, and which of its ends is there.
+SHIFTS = [
+    (up + away * (1 if up > 0 else -1), side)
+    for away in (0, 12, 24, 36, 48)
+    for up in (3, -9)
+    for side in ("left", "right")
+]
 
 
 def leaderboard_context(board: Leaderboard) -> dict[str, Any]:
@@ -118,15 +128,48 @@ def plot_times(board: Leaderboard) -> Any:
     seconds = np.exp(np.log(np.maximum(board.times, 1e-5)).mean(axis=0))
     means = board.values.mean(axis=0)
     ax.scatter(seconds, means, color="#1c7ed6", s=30)
-    for name, x, y in zip(board.methods, seconds, means, strict=True):
-        ax.annotate(name, (x, y), xytext=(5, 3), textcoords="offset points", fontsize=8)
     ax.set_xscale("log")
     ax.set_xlabel("seconds to fit, geometric mean over data sets")
     ax.set_ylabel(f"{METRICS[board.metric].title}, mean over data sets")
     ax.margins(x=0.15, y=0.08)
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
+    _label_points(ax, board.methods, np.column_stack([seconds, means]))
     return figure
+
+
+def _label_points(ax: Any, names: Sequence[str], points: NDArray[Any]) -> None:
+    """Write each name next to its point, where it covers neither points nor names."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
+
+    figure = ax.figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()  # settles the layout, so that pixels are final
+    radius = 3 * figure.dpi / 72
+    taken = [Bbox([p - radius, p + radius]) for p in ax.transData.transform(points)]
+    for name, point in zip(names, points, strict=True):
+        for shift, side in SHIFTS:
+            text = ax.annotate(
+                name,
+                point,
+                xytext=(5 if side == "left" else -5, shift),
+                textcoords="offset points",
+                ha=side,
+                fontsize=8,
+                arrowprops={"arrowstyle": "-", "color": "#adb5bd", "linewidth": 0.6},
+            )
+            text.set_in_layout(False)
+            text.update_positions(renderer)
+            box = Text.get_window_extent(text, renderer)  # the name without its line
+            inside = ax.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+            inside &= ax.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
+            last = (shift, side) == SHIFTS[-1]  # a covered name is better than none
+            if last or (inside and not box.count_overlaps(taken)):
+                taken.append(box)
+                break
+            text.remove()
 
 
 def _encode(figure: Any) -> str:
