@@ -137,8 +137,8 @@ class BagClassifier(BagStackingClassifier):
     memory budget) the members that are quadratic in the bags are left out. Features are
     standardised inside; sparse rows stay sparse for distances and the linear member.
     Each of the `cv` + 1 fits of a member sees views that were computed once. Processor
-    seconds with 7 instances of 20 features a bag: 4 for 200 bags, 42 for 1,000, about
-    375 for 5,000 (most of them for earth mover's distances), 114 for 20,000.
+    seconds with 7 instances of 20 features a bag: 4 for 200 bags, 42 for 1,000,
+    350 for 5,000 (most of them for earth mover's distances), 114 for 20,000.
 
     `instance_scores` weighs the members that score instances as judges of bags; see
     `BagStackingClassifier`.
