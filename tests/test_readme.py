@@ -54,3 +54,17 @@ def test_the_rank_of_the_stack_is_that_of_the_study():
         assert f"{float(first[1]):.1f}" == rank
         assert len(head) - 3 == int(n_sets)
         assert len(others) + 1 == int(n_methods)
+
+
+def test_what_a_basis_costs_is_that_of_the_table():
+    root = README.parent
+    text = " ".join((root / "docs" / "limits.md").read_text(encoding="utf-8").split())
+    with (root / "results" / "miodm-table3.csv").open(newline="") as file:
+        rows = {(row["row"], row["column"]): row for row in csv.DictReader(file)}
+    for name, row in (("MISVM", "MI-SVM"), ("MiSVM", "mi-SVM")):
+        claim = rf"`{name}` (?:had )?([\d.]+)% instead of ([\d.]+)%"
+        basis, exact = re.search(claim, text).groups()
+        assert (
+            f"{float(rows[f'{row}, basis of 300', 'Musk2']['measured']):.1f}" == basis
+        )
+        assert f"{float(rows[row, 'Musk2']['measured']):.1f}" == exact
