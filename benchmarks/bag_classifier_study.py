@@ -24,12 +24,13 @@ from pathlib import Path
 
 import numpy as np
 
+from bagwise.comparison import Method, Problem, compare, repeated_kfold
+from bagwise.comparison._catalogue import find_method
+from bagwise.comparison._one_run import versions
 from bagwise.datasets import fetch
-from bagwise.experiments import Method, Problem, compare, leaderboard, repeated_kfold
-from bagwise.experiments._catalogue import find_method
-from bagwise.experiments._papers import reduced
-from bagwise.experiments._run import versions
-from bagwise.report.leaderboard import plot_ranks
+from bagwise.report._leaderboard_page import plot_ranks
+from bagwise.reproduction import leaderboard
+from bagwise.reproduction._tables import reduced
 
 BINARY = ["musk1", "musk2", "elephant", "fox", "tiger", "trec1", "trec2", "protein"]
 GROUPS = ["alt.atheism", "comp.graphics", "misc.forsale", "rec.autos", "sci.crypt"]

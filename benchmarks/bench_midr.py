@@ -14,9 +14,9 @@ from _timing import show
 
 from bagwise import Bags
 from bagwise.datasets import fetch
-from bagwise.decomposition._midr_objective import MIDRObjective
-from bagwise.decomposition._midr_solvers import MIDR_SOLVERS
-from bagwise.decomposition._midr_start import InstanceCovariance, starts
+from bagwise.decomposition.midr._objective import MIDRObjective
+from bagwise.decomposition.midr._solvers import MIDR_SOLVERS
+from bagwise.decomposition.midr._start import InstanceCovariance, starts
 from bagwise.linear_model import MILogisticRegression
 from bagwise.linear_model._loss import LOSSES, BagLoss
 from bagwise.linear_model._milr import LINEAR_POOLINGS

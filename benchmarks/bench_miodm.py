@@ -16,11 +16,11 @@ from sklearn.svm import SVC
 from bagwise.bags.segments import repeat
 from bagwise.datasets import fetch, make_key_instance_bags
 from bagwise.kernels._instance import instance_kernel
+from bagwise.solvers.margin_distribution import OdmLoss
 from bagwise.svm import MIODM
-from bagwise.svm._miodm_pool import kernel_units
-from bagwise.svm._miodm_solvers import newton_mixture, saddle_gap, solve_relaxation
-from bagwise.svm._mirror_prox import mirror_prox_mixture
-from bagwise.svm._odm_solvers import OdmLoss
+from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
+from bagwise.svm.miodm._pool import kernel_units
+from bagwise.svm.miodm._solvers import newton_mixture, saddle_gap, solve_relaxation
 
 
 def load(name, n_bags, n_features):

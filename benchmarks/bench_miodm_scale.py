@@ -71,8 +71,13 @@ def make(kind, n_bags, seed=0):
 def value_at_keys(X, y, keys, level):
     """Objective of MI-ODM with its default weights when the witnesses are known."""
     from bagwise.bags.segments import bag_matrix, repeat
+    from bagwise.solvers.margin_distribution import (
+        FeatureRows,
+        OdmLoss,
+        solve_odm,
+        with_constant,
+    )
     from bagwise.svm import MIODM
-    from bagwise.svm._odm_solvers import FeatureRows, OdmLoss, solve_odm, with_constant
 
     model, plus, minus = MIODM(), y == 1, X[y == 0]
     negative = minus.data

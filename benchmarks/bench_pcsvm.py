@@ -18,12 +18,12 @@ from _timing import best_of, show
 
 from bagwise.datasets import fetch, make_key_instance_bags
 from bagwise.kernels import fit_basis
+from bagwise.solvers.conic import conic_step
+from bagwise.solvers.dual_coordinate import dual_coordinate
 from bagwise.svm import PCSVM
 from bagwise.svm._base import Layout
-from bagwise.svm._conic import conic_step
-from bagwise.svm._dual_coordinate import dual_coordinate
-from bagwise.svm._pcsvm_steps import Alternation, Constraints
-from bagwise.svm._projection import Spread, delta_range
+from bagwise.svm.pcsvm._projection import Spread, delta_range
+from bagwise.svm.pcsvm._steps import Alternation, Constraints
 
 RANK = 100
 

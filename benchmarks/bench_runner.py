@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from bagwise import Bags
-from bagwise.experiments import (
+from bagwise.comparison import (
     Method,
     Problem,
     Store,
@@ -23,8 +23,8 @@ from bagwise.experiments import (
     run_key,
     run_one,
 )
-from bagwise.experiments._limits import single_thread
-from bagwise.experiments._run import library_version
+from bagwise.comparison._limits import single_thread
+from bagwise.comparison._one_run import library_version
 
 
 class Trivial(ClassifierMixin, BaseEstimator):

@@ -6,7 +6,7 @@ Ten folds, two splits; the sets come from the folder named by BAGWISE_DATA.
 import sys
 import warnings
 
-from bagwise.experiments import compare, repeated_kfold
+from bagwise.comparison import compare, repeated_kfold
 
 METHODS = [
     "SimpleMI",

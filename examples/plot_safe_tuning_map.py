@@ -19,9 +19,9 @@ import numpy as np
 
 from bagwise.datasets import make_safe_toy
 from bagwise.kernels import instance_kernel
-from bagwise.least_squares._design import BagDesign, aggregation_weights
-from bagwise.least_squares._kernel_system import DenseOmega, KernelSystem
 from bagwise.least_squares._system import solve_bordered_lu
+from bagwise.least_squares.safe._design import BagDesign, aggregation_weights
+from bagwise.least_squares.safe._kernel_system import DenseOmega, KernelSystem
 
 GAMMA = 2.0
 

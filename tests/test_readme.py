@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bagwise.experiments.readme import with_table
+from bagwise.comparison.readme import with_table
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -32,7 +32,7 @@ def test_the_example_runs(capsys):
 
 def test_the_table_is_the_catalogue():
     text = README.read_text(encoding="utf-8")
-    assert with_table(text) == text, "run: python -m bagwise.experiments.readme"
+    assert with_table(text) == text, "run: python -m bagwise.comparison.readme"
 
 
 def test_pictures_and_pages_exist():

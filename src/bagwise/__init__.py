@@ -8,17 +8,19 @@ on your data.
 from importlib import import_module
 from typing import Any
 
-from bagwise.bags import Bags, Ragged, as_bags, from_frame, to_frame
+from bagwise.bags import Bags, Ragged, as_bags
 
 __version__ = "0.1.0.dev0"
 
 # Found on first use, so that `import bagwise` stays quick.
 _LAZY = {
     "BagClassifier": "bagwise.ensemble",
-    "compare": "bagwise.experiments",
-    "load": "bagwise._io",
-    "read_bags": "bagwise.datasets",
-    "save": "bagwise._io",
+    "compare": "bagwise.comparison",
+    "from_frame": "bagwise.io",
+    "load": "bagwise.io",
+    "read_bags": "bagwise.io",
+    "save": "bagwise.io",
+    "to_frame": "bagwise.io",
 }
 
 __all__ = [

@@ -13,11 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from bagwise.bags import Bags, check_bags, from_frame
+from bagwise.bags import Bags, check_bags
+from bagwise.io import from_frame
 from bagwise.kernels._instance import resolve_gamma
 from bagwise.least_squares import SAFE
-from bagwise.least_squares._features import draw_landmarks
-from bagwise.least_squares._safe_stream import _can_stream
+from bagwise.least_squares.safe._features import draw_landmarks
+from bagwise.least_squares.safe._stream import _can_stream
 
 __all__ = ["fit"]
 

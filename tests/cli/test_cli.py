@@ -127,7 +127,7 @@ def test_a_failed_run_gives_a_status(capsys, table, tmp_path, monkeypatch):
 def test_a_locked_store_is_one_line(capsys, table, tmp_path, monkeypatch):
     import sqlite3
 
-    from bagwise.experiments import Store
+    from bagwise.comparison import Store
 
     out = tmp_path / "out"
     out.mkdir()
@@ -143,7 +143,7 @@ def test_a_locked_store_is_one_line(capsys, table, tmp_path, monkeypatch):
 
 
 def test_the_demo(capsys, tmp_path, monkeypatch):
-    from bagwise.experiments import _demo
+    from bagwise.comparison import _demo
 
     monkeypatch.setattr(_demo, "METHODS", ("SimpleMI", "MILR"))
     words = ["demo", "--out", tmp_path / "demo", "--bags", 40, "--jobs", 1]

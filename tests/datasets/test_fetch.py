@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from bagwise.bags import Bags, segments
-from bagwise.datasets import _fetch, available, fetch, make_bags, write_npz
+from bagwise.datasets import _fetch, available, fetch, make_bags
 from bagwise.datasets._canonical import content_hash
 from bagwise.datasets._registry import REGISTRY, DatasetInfo
+from bagwise.io import write_npz
 
 X, y = make_bags(6, n_features=3, random_state=0)
 TOY = DatasetInfo(

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from bagwise.decomposition._midr_objective import (
+from bagwise.decomposition.midr._objective import (
     PENALTIES,
     MIDRObjective,
     huber_penalty,
     soft_threshold,
 )
-from bagwise.decomposition._midr_solvers import MIDR_SOLVERS, stabilised_gradient
-from bagwise.decomposition._stiefel import project_tangent, random_orthonormal
+from bagwise.decomposition.midr._solvers import MIDR_SOLVERS, stabilised_gradient
+from bagwise.decomposition.midr._stiefel import project_tangent, random_orthonormal
 from bagwise.linear_model._loss import LOSSES, BagLoss
 from bagwise.linear_model._milr import LINEAR_POOLINGS
 

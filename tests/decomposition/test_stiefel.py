@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from bagwise.decomposition._stiefel import (
+from bagwise.decomposition.midr._stiefel import (
     basis_of_span,
     fill_with_axes,
     orthonormal_from,

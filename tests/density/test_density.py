@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 
 from bagwise import Bags
-from bagwise._numba.density import log_one_minus_exp
 from bagwise.datasets import make_bags
 from bagwise.density import EMDD, DiverseDensity
 from bagwise.density._base import descend, screened_starts
+from bagwise.density._loops import log_one_minus_exp
 from bagwise.density._objective import DensityObjective
 
 

@@ -3,7 +3,9 @@ import pytest
 from box_helpers import brute_count, random_bags
 
 from bagwise import Bags
-from bagwise._numba.box_hits import (
+from bagwise.kernels import BoxGrid, RandomBoxFeatures
+from bagwise.kernels.box import _features as module
+from bagwise.kernels.box.loops.hits import (
     pack_levels,
     packed_counts,
     packed_hits,
@@ -11,8 +13,6 @@ from bagwise._numba.box_hits import (
     plain_hits,
     word_offsets,
 )
-from bagwise.kernels import BoxGrid, RandomBoxFeatures
-from bagwise.kernels import _box_features as module
 
 TOP = (5, 4, 6)
 

@@ -6,9 +6,9 @@ from box_helpers import box_hits, brute_count, random_bags
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
-from bagwise._numba.box_hits import draw_boxes
 from bagwise.kernels import BAG_KERNELS, BoxGrid, bag_kernel, box_kernel
-from bagwise.kernels._box import log_self_counts
+from bagwise.kernels.box._kernel import log_self_counts
+from bagwise.kernels.box.loops.hits import draw_boxes
 
 TOP = (4, 3, 5)
 SAMPLING = ["coverage", "indicator", "self_adjusting", "random_boxes"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bagwise.least_squares._design import BagDesign, aggregation_weights
-from bagwise.least_squares._kernel_system import DenseOmega, KernelSystem
+from bagwise.least_squares.safe._design import BagDesign, aggregation_weights
+from bagwise.least_squares.safe._kernel_system import DenseOmega, KernelSystem
 
 
 @dataclass

@@ -5,10 +5,14 @@ import pytest
 from scipy.linalg import eigvalsh
 from scipy.optimize import minimize
 
-from bagwise.least_squares._design import BagDesign
-from bagwise.least_squares._kernel_system import DenseOmega, KernelSystem, LinearOmega
-from bagwise.least_squares._moments import MomentSystem, chunk_moments
 from bagwise.least_squares._system import solve_bordered_lu, solve_ldl
+from bagwise.least_squares.safe._design import BagDesign
+from bagwise.least_squares.safe._kernel_system import (
+    DenseOmega,
+    KernelSystem,
+    LinearOmega,
+)
+from bagwise.least_squares.safe._moments import MomentSystem, chunk_moments
 
 CASES = [
     pytest.param(core, aggregation, id=f"{core}-{aggregation}")

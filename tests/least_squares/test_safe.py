@@ -12,8 +12,8 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.datasets import make_safe_toy
 from bagwise.least_squares import SAFE
-from bagwise.least_squares._design import BagDesign, aggregation_weights
 from bagwise.least_squares._system import solve_bordered_lu
+from bagwise.least_squares.safe._design import BagDesign, aggregation_weights
 
 
 def draw(seed=0, n_bags=40, n_features=4, n_classes=2, shift=1.0):

@@ -155,7 +155,7 @@ def test_leave_one_out_decisions_are_those_of_refits():
 
 
 def test_batches_of_columns_change_nothing(monkeypatch):
-    from bagwise.least_squares import _cv_folds
+    from bagwise.least_squares.safe import _cv_folds
 
     X, y = draw(7)
     whole = SAFECV([0.2], cv=FOLDS, scoring="roc_auc").fit(X, y)

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import norm
 
 from bagwise import Bags
-from bagwise._numba.rectangles import cover, grow
 from bagwise.rectangles import IAPR
 from bagwise.rectangles._iapr import _start
+from bagwise.rectangles.loops.boxes import cover, grow
 
 
 def toy(seed, n_bags=20, d=4):

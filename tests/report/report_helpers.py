@@ -3,9 +3,9 @@
 import numpy as np
 
 from bagwise import Bags
-from bagwise.experiments import Comparison, Method, Problem, repeated_kfold
-from bagwise.experiments._protocols import list_folds, split
-from bagwise.experiments._select import Choice
+from bagwise.comparison import Comparison, Method, Problem, repeated_kfold
+from bagwise.comparison._choose import Choice
+from bagwise.comparison._protocols import list_folds, split
 
 EVIL = "</script><script>window.hacked=1</script><b>&\"'"
 

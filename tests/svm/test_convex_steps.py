@@ -8,12 +8,12 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from bagwise.svm._cccp import cccp
-from bagwise.svm._dual_groups import dual_groups
-from bagwise.svm._interior_point import interior_point
-from bagwise.svm._smo import smo
-from bagwise.svm._solvers import BasisSpace, GramSpace, Rows, margin_svm
-from bagwise.svm._working_set import working_set
+from bagwise.solvers.alternation import cccp
+from bagwise.solvers.dual_groups import dual_groups
+from bagwise.solvers.hinge import BasisSpace, GramSpace, Rows, margin_svm
+from bagwise.solvers.interior_point import interior_point
+from bagwise.solvers.smo import smo
+from bagwise.solvers.working_set import working_set
 
 
 def _problem(rng, *, grouped, unbiased=False, n=40, r=6):
@@ -97,7 +97,7 @@ def test_interior_point_blocks_and_sparse_rows(monkeypatch, rng):
     Z[rng.random(Z.shape) < 0.5] = 0.0
     problem = {"margin": margin, "cap": cap, "group": group}
     whole = _by_interior_point(Z, sign, c, **problem)
-    monkeypatch.setattr("bagwise.svm._interior_point._BLOCK", 7)
+    monkeypatch.setattr("bagwise.solvers.interior_point._BLOCK", 7)
     for rows in (Z, sp.csr_array(Z)):
         blocks = _by_interior_point(rows, sign, c, **problem)
         np.testing.assert_allclose(blocks[1], whole[1], atol=1e-6)
@@ -277,7 +277,7 @@ def test_loop_stops_at_a_small_decrease_and_warns_at_the_cap():
 def test_growing_set_of_rows_ends_at_the_whole_problem(
     clarabel_rows, monkeypatch, grouped, known
 ):
-    monkeypatch.setattr("bagwise.svm._working_set._SMALL", 10)
+    monkeypatch.setattr("bagwise.solvers.working_set._SMALL", 10)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         Z, sign, c, margin, cap, group = _problem(rng, grouped=grouped, n=150)

@@ -161,7 +161,7 @@ def test_sparse_rows_take_three_roads_to_the_same_machine(model, monkeypatch):
     coordinates = _fresh(model).fit(sparse, y)
     monkeypatch.setattr("bagwise.svm._base._MAX_RANK", 1)
     by_gram = _fresh(model).fit(sparse, y)
-    monkeypatch.setattr("bagwise.svm._solvers._MAX_RANK", 1)
+    monkeypatch.setattr("bagwise.solvers.hinge._MAX_RANK", 1)
     monkeypatch.setattr("bagwise.svm._base._GRAM_LIMIT", 1)
     by_steps = _fresh(model).fit(sparse, y)
     for found in (coordinates, by_gram, by_steps):

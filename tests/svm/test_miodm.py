@@ -12,7 +12,8 @@ from bagwise.bags.segments import segment_max
 from bagwise.datasets import make_key_instance_bags
 from bagwise.kernels._instance import instance_kernel
 from bagwise.metrics import key_instance_success
-from bagwise.svm import MIODM, ODM, _miodm_base, _miodm_pool
+from bagwise.svm import MIODM, ODM
+from bagwise.svm.miodm import _base, _pool
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +80,8 @@ def test_representations_agree(data, monkeypatch):
     X, y, _ = data
     settings = {"tol": 1e-7, "gamma": 0.5, "max_iter": 300}
     plain = fitted(data, **settings)
-    monkeypatch.setattr(_miodm_base, "MAX_EAGER_NEGATIVES", 0)
-    monkeypatch.setattr(_miodm_pool, "_FIRST_NEGATIVES", 7)
+    monkeypatch.setattr(_base, "MAX_EAGER_NEGATIVES", 0)
+    monkeypatch.setattr(_pool, "_FIRST_NEGATIVES", 7)
     lazy = fitted(data, **settings)
     assert lazy.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(
@@ -108,7 +109,7 @@ def test_linear_by_features_equals_linear_by_kernel(data, monkeypatch, level):
     settings = {"tol": 1e-5, "kernel": "linear", "level": level, "max_iter": 300}
     settings |= {"lambda1": 5.0, "lambda2": 2.0}
     by_kernel = MIODM(random_state=0, **settings).fit(X, y)
-    monkeypatch.setattr(_miodm_pool, "MAX_KERNEL_ROWS", 0)
+    monkeypatch.setattr(_pool, "MAX_KERNEL_ROWS", 0)
     by_feature = MIODM(random_state=0, **settings).fit(X, y)
     as_sparse = X.with_data(sparse.csr_array(X.data))
     by_csr = MIODM(random_state=0, **settings).fit(as_sparse, y)

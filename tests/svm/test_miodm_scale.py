@@ -8,9 +8,11 @@ from scipy import sparse
 
 from bagwise.bags.segments import bag_matrix, segment_argmax
 from bagwise.datasets import make_key_instance_bags
-from bagwise.svm import MIODM, ODM, _miodm_pool
-from bagwise.svm._miodm_features import FeatureUnits
-from bagwise.svm._miodm_solvers import (
+from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
+from bagwise.svm import MIODM, ODM
+from bagwise.svm.miodm import _pool
+from bagwise.svm.miodm._features import FeatureUnits
+from bagwise.svm.miodm._solvers import (
     every_instance_choice,
     initial_mixture,
     integer_bound,
@@ -18,8 +20,7 @@ from bagwise.svm._miodm_solvers import (
     scaled_bound,
     solve_relaxation,
 )
-from bagwise.svm._miodm_units import KernelUnits
-from bagwise.svm._odm_solvers import OdmLoss, solve_odm
+from bagwise.svm.miodm._units import KernelUnits
 
 
 def rows(sizes, n_negative, d, seed):
@@ -146,7 +147,7 @@ def test_roundings_with_more_starts_against_all_choices():
 def test_polish_is_useful_where_the_relaxation_is_slack(monkeypatch, by_features):
     """Long bags of many features: the mixture knows nothing, one choice does."""
     if by_features:
-        monkeypatch.setattr(_miodm_pool, "MAX_KERNEL_ROWS", 0)
+        monkeypatch.setattr(_pool, "MAX_KERNEL_ROWS", 0)
     X, y, z = make_key_instance_bags(
         160,
         n_features=20,

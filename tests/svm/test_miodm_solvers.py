@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bagwise.svm import _miodm_units
-from bagwise.svm._miodm_features import FeatureUnits
-from bagwise.svm._miodm_oracle import simplex_quadratic
-from bagwise.svm._miodm_solvers import (
+from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
+from bagwise.svm.miodm import _units
+from bagwise.svm.miodm._features import FeatureUnits
+from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
+from bagwise.svm.miodm._oracle import simplex_quadratic
+from bagwise.svm.miodm._solvers import (
     Mixture,
     integer_bound,
     newton_mixture,
@@ -17,9 +19,7 @@ from bagwise.svm._miodm_solvers import (
     solve_relaxation,
     violated_choices,
 )
-from bagwise.svm._miodm_units import KernelUnits
-from bagwise.svm._mirror_prox import mirror_prox_mixture
-from bagwise.svm._odm_solvers import OdmLoss, solve_odm
+from bagwise.svm.miodm._units import KernelUnits
 
 
 def rows(sizes=(3, 2, 4), n_negative=6, d=4, seed=0):
@@ -171,7 +171,7 @@ def test_squared_norm_and_its_slope():
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_features_and_kernel_values_give_one_answer(monkeypatch, kind):
-    monkeypatch.setattr(_miodm_units, "MAX_CHOICES", 1)  # ascent on both sides
+    monkeypatch.setattr(_units, "MAX_CHOICES", 1)  # ascent on both sides
     positive, negative, offsets = rows((5, 4, 6, 3), 30, 3, seed=7)
     by_kernel = kernel_units(positive, negative, offsets)
     if kind == "sparse":
@@ -221,7 +221,7 @@ def test_ascent_rises_and_usually_finds_the_maximum(monkeypatch):
         _, after = units.ascend(delta, start)
         assert before - 1e-9 <= after[0] <= best + 1e-9
         with monkeypatch.context() as patch:
-            patch.setattr(_miodm_units, "MAX_CHOICES", 1)
+            patch.setattr(_units, "MAX_CHOICES", 1)
             guess = Mixture(start, np.ones(1), delta, None, None, 0.0, 0)
             _, norms, exact = violated_choices(units, guess, np.random.default_rng(0))
         assert not exact

@@ -10,7 +10,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from bagwise import Bags
 from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.kernels import instance_kernel
-from bagwise.svm import MISVM, PCSVM, _pcsvm, _pcsvm_steps
+from bagwise.svm import MISVM, PCSVM
+from bagwise.svm.pcsvm import _pcsvm, _steps
 
 
 def _toy(seed, n_bags=14, n_features=3, sizes=(2, 5)):
@@ -130,14 +131,14 @@ def test_weak_constraints_that_hold_leave_mi_svm_alone():
 def test_every_point_is_feasible_and_no_step_rises(monkeypatch):
     """Many random problems, with tight convex steps."""
     visited = []
-    step = _pcsvm_steps.Alternation._feasible_step
+    step = _steps.Alternation._feasible_step
 
     def watched(self, constraints, old):
         new = step(self, constraints, old)
         visited.append((constraints, old, new))
         return new
 
-    monkeypatch.setattr(_pcsvm_steps.Alternation, "_feasible_step", watched)
+    monkeypatch.setattr(_steps.Alternation, "_feasible_step", watched)
     n_bound = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -199,7 +200,7 @@ def test_more_rho_means_more_variance_along_the_normal():
 
 def test_a_step_that_cannot_be_solved_is_dropped_with_a_warning(monkeypatch):
     X, y = _toy(0)
-    solve = _pcsvm_steps.dual_coordinate
+    solve = _steps.dual_coordinate
     calls = []
 
     def poor(*args, balls=None, **options):
@@ -210,7 +211,7 @@ def test_a_step_that_cannot_be_solved_is_dropped_with_a_warning(monkeypatch):
                 solved.w = 3.0 * solved.w
         return solved
 
-    monkeypatch.setattr(_pcsvm_steps, "dual_coordinate", poor)
+    monkeypatch.setattr(_steps, "dual_coordinate", poor)
     with pytest.warns(ConvergenceWarning, match="raised the objective"):
         model = PCSVM(C=10.0, rho=0.8).fit(X, y)
     assert calls[1:] == pytest.approx([1e-3, 1e-4, 1e-5, 1e-6])
@@ -238,12 +239,12 @@ def test_both_solvers_end_at_the_same_machine(rho):
 
 def test_a_convex_step_stopped_at_its_cap_is_said(monkeypatch):
     X, y = _toy(0)
-    solve = _pcsvm_steps.dual_coordinate
+    solve = _steps.dual_coordinate
 
     def short(*args, **options):
         return solve(*args, **{**options, "max_passes": 1})
 
-    monkeypatch.setattr(_pcsvm_steps, "dual_coordinate", short)
+    monkeypatch.setattr(_steps, "dual_coordinate", short)
     with pytest.warns(ConvergenceWarning, match="relative duality gap"):
         PCSVM(C=100.0, rho=0.0).fit(X, y)
 

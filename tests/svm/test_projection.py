@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bagwise._numba.simplex import max_min_ball
 from bagwise.kernels import fit_basis, instance_kernel
-from bagwise.svm._conic import conic_step
-from bagwise.svm._dual_coordinate import dual_coordinate
-from bagwise.svm._pcsvm_steps import Constraints
-from bagwise.svm._projection import Spread, delta_range
+from bagwise.solvers.conic import conic_step
+from bagwise.solvers.dual_coordinate import dual_coordinate
+from bagwise.solvers.simplex import max_min_ball
+from bagwise.svm.pcsvm._projection import Spread, delta_range
+from bagwise.svm.pcsvm._steps import Constraints
 
 
 def _bags(rng, n_bags=6, n_features=4, sizes=(2, 6)):

@@ -4,7 +4,6 @@ from bagwise.bags import segments
 from bagwise.bags._bags import Bags
 from bagwise.bags._check import check_bags
 from bagwise.bags._convert import as_bags
-from bagwise.bags._frames import from_frame, to_frame
 from bagwise.bags._ragged import Ragged
 
 __all__ = [
@@ -12,7 +11,5 @@ __all__ = [
     "Ragged",
     "as_bags",
     "check_bags",
-    "from_frame",
     "segments",
-    "to_frame",
 ]

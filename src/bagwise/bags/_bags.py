@@ -157,12 +157,6 @@ class Bags(Segmented):
         """Return the bags as a list of matrices (views)."""
         return list(self)
 
-    def to_frame(self, *, bag: str = "bag", backend: Any = "pandas") -> Any:
-        """Return a long table with a bag column; see `bagwise.to_frame`."""
-        from bagwise.bags._frames import to_frame
-
-        return to_frame(self, bag=bag, backend=backend)
-
     def iter_chunks(self, max_instances: int) -> Iterator[Self]:
         """Give whole bags in chunks of at most `max_instances` instances, as views.
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bagwise._numba import segments as compiled
+from bagwise.bags import _loops as compiled
 
 Array = npt.NDArray[Any]
 Offsets = npt.NDArray[np.int64]

@@ -44,9 +44,9 @@ def _write_csv(file: Any, names: list[str], rows: Sequence[dict[str, Any]]) -> N
 
 def print_ranking(result: Any) -> None:
     """Print the ranking of a comparison as a table."""
-    from bagwise.experiments import METRICS
-    from bagwise.experiments._rank import explain_test
-    from bagwise.report.context import seconds
+    from bagwise.comparison import METRICS
+    from bagwise.comparison._ranking import explain_test
+    from bagwise.report._context import seconds
 
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="dim")

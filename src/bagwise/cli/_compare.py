@@ -57,15 +57,15 @@ def compare(
 
     The same command continues where it was stopped.
     """
-    from bagwise import experiments
+    from bagwise import comparison
 
-    problem = experiments.as_problem(data, bag=bag, label=label)
+    problem = comparison.as_problem(data, bag=bag, label=label)
     names = None
     if methods is not None:
         names = [name.strip() for name in methods.split(",") if name.strip()]
     if not json:
         _announce(problem, names)
-    result = experiments.compare(
+    result = comparison.compare(
         problem,
         methods=names,
         protocol=_protocol(folds, repeats, leave_one_out, half_splits),
@@ -88,24 +88,24 @@ def compare(
 
 
 def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any:
-    from bagwise import experiments
+    from bagwise import comparison
 
     if leave_one_out:
-        return experiments.leave_one_bag_out()
+        return comparison.leave_one_bag_out()
     if halves:
-        return experiments.half_splits(halves)
-    return experiments.repeated_kfold(folds, repeats)
+        return comparison.half_splits(halves)
+    return comparison.repeated_kfold(folds, repeats)
 
 
 def _announce(problem: Any, names: list[str] | None) -> None:
     """Say what the data are and why these methods were chosen."""
-    from bagwise import experiments
+    from bagwise import comparison
 
     console = Console(stderr=True, highlight=False)
     console.print(f"{problem.name}: {problem.X!r}", markup=False)
     if names is not None:
         return
-    for choice in experiments.choose_methods(problem):
+    for choice in comparison.choose_methods(problem):
         if choice.chosen:
             line = f"  + {choice.method.name}: {choice.reason}"
             console.print(line, markup=False)

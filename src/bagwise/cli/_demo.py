@@ -18,9 +18,9 @@ def demo(
     json: Json = False,
 ) -> int:
     """Compare methods on bags of digits and write a report. Nothing is downloaded."""
-    from bagwise import experiments
+    from bagwise import comparison
 
-    result = experiments.demo(
+    result = comparison.demo(
         out, n_bags=bags, n_jobs=jobs, seed=seed, progress=not json
     )
     return print_outcome(result, as_json=json)

@@ -20,9 +20,9 @@ def explain(
 
     Writes instances.csv and key_instances.png.
     """
-    from bagwise import experiments
+    from bagwise import comparison
 
-    found = experiments.explain_file(model, data, bag=bag, label=label)
+    found = comparison.explain_file(model, data, bag=bag, label=label)
     paths = found.write(out)
     if json:
         files = {name: str(path) for name, path in paths.items()}

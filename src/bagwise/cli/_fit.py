@@ -23,9 +23,9 @@ def fit(
     json: Json = False,
 ) -> int:
     """Tune and fit one method on all bags of DATA, and save the model."""
-    from bagwise import experiments
+    from bagwise import comparison
 
-    found = experiments.fit_file(
+    found = comparison.fit_file(
         data, method, out=out, grid=grid, bag=bag, label=label, seed=seed
     )
     if json:

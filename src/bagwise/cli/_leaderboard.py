@@ -32,9 +32,9 @@ def leaderboard(
     json: Json = False,
 ) -> int:
     """Rank all methods over all data sets of a STORE and write one page."""
-    from bagwise import experiments
+    from bagwise import reproduction
 
-    board = experiments.leaderboard(
+    board = reproduction.leaderboard(
         store,
         metric=metric,
         methods=_split(methods),

@@ -8,9 +8,9 @@ from bagwise.cli._common import Json, write_json
 
 def methods(json: Json = False) -> int:
     """List the methods that can be compared and fitted."""
-    from bagwise import experiments
+    from bagwise import comparison
 
-    found = experiments.catalogue()
+    found = comparison.catalogue()
     if json:
         write_json(
             [

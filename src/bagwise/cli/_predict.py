@@ -22,9 +22,9 @@ def predict(
 
     Name the label column with --label if the file has one, so that it is no feature.
     """
-    from bagwise import experiments
+    from bagwise import comparison
 
-    rows = experiments.predict_file(model, data, bag=bag, label=label)
+    rows = comparison.predict_file(model, data, bag=bag, label=label)
     if json:
         write_json(rows)
     else:

@@ -48,15 +48,15 @@ def reproduce(
 
     The same command continues where it was stopped; more repeats add to those there.
     """
-    from bagwise import experiments
+    from bagwise import reproduction
 
     if list_ or table is None:
         return _list(as_json=json)
-    names = experiments.list_tables() if table == "all" else [table]
+    names = reproduction.list_tables() if table == "all" else [table]
     failed = 0
     shown: list[Any] = []
     for name in names:
-        result = experiments.reproduce(
+        result = reproduction.reproduce(
             name,
             repeats=repeats,
             datasets=_split(datasets),
@@ -75,7 +75,7 @@ def reproduce(
         shown += result.rows()
         if not json:
             _print(result)
-    page = experiments.write_results_page(out)
+    page = reproduction.write_results_page(out)
     if json:
         write_json(shown)
     else:
@@ -90,9 +90,9 @@ def _split(text: str | None) -> list[str] | None:
 
 
 def _list(*, as_json: bool) -> int:
-    from bagwise import experiments
+    from bagwise import reproduction
 
-    tables = [experiments.load_table(name) for name in experiments.list_tables()]
+    tables = [reproduction.load_table(name) for name in reproduction.list_tables()]
     if as_json:
         write_json(
             [
@@ -113,7 +113,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def _print(result: Any) -> None:
-    from bagwise.experiments import RULE
+    from bagwise.reproduction import RULE
 
     console = Console(highlight=False)
     view = Table(

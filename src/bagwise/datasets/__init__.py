@@ -1,4 +1,4 @@
-"""Data sets of bags: generators, classic benchmarks and file readers."""
+"""Data sets of bags: generators and classic benchmarks."""
 
 from bagwise.datasets._digits import load_digit_bags
 from bagwise.datasets._fetch import available, fetch
@@ -7,12 +7,11 @@ from bagwise.datasets._generators import (
     make_generalised_bags,
     make_key_instance_bags,
 )
-from bagwise.datasets._papers import (
+from bagwise.datasets._paper_sets import (
     make_midr_example,
     make_multi_site_binding,
     make_safe_toy,
 )
-from bagwise.datasets.readers import read_bags, write_npz
 
 __all__ = [
     "available",
@@ -24,6 +23,4 @@ __all__ = [
     "make_midr_example",
     "make_multi_site_binding",
     "make_safe_toy",
-    "read_bags",
-    "write_npz",
 ]

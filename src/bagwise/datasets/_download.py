@@ -17,9 +17,9 @@ from bagwise.bags import Bags, segments
 from bagwise.bags._convert import group_rows
 from bagwise.datasets._lzw import decompress
 from bagwise.datasets._registry import DatasetInfo, Source
-from bagwise.datasets.readers._common import fail, plain_values
-from bagwise.datasets.readers._musk import parse_musk
-from bagwise.datasets.readers._svmlight import choose_storage, parse_svmlight
+from bagwise.io.readers._common import fail, plain_values
+from bagwise.io.readers._musk import parse_musk
+from bagwise.io.readers._svmlight import choose_storage, parse_svmlight
 
 # The largest member of the known archives has about 5 MB.
 _MEMBER_LIMIT = 2**28

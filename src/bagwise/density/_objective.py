@@ -2,14 +2,14 @@ r"""The negative log diverse density as a function of a point and its scales.
 
 With d_ij = sum_k s_k^2 (x_ijk - h_k)^2 an instance is positive with probability
 p_ij = exp(-d_ij). At the start d is of the order of hundreds, so p is zero in floating
-point and so are naive gradients; `bagwise._numba.density` stays in logarithms.
+point and so are naive gradients; `bagwise.density._loops` stays in logarithms.
 """
 
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise._numba import density as compiled
 from bagwise.bags.segments import segment_argmax
+from bagwise.density import _loops as compiled
 
 # d is kept away from zero, where log(1 - exp(-d)) is minus infinity.
 SMALLEST = 1e-10

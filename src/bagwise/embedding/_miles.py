@@ -12,13 +12,13 @@ from sklearn.svm import LinearSVC
 from bagwise._base import WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_argmax_share
-from bagwise.embedding._l1_machine import l1_squared_hinge
 from bagwise.embedding._prototypes import (
     GAMMA_CONSTRAINT,
     chosen_rows,
     nearest_squared,
 )
 from bagwise.kernels._instance import resolve_gamma, row_blocks, squared_distances
+from bagwise.solvers.l1 import l1_squared_hinge
 
 
 class _PrototypeMachine(WeightedBagClassifier):

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _fit_context
-from bagwise._numba.prototypes import nearest_in_bags
+from bagwise.embedding._loops import nearest_in_bags
 from bagwise.kernels._instance import resolve_gamma, row_blocks
 
 GAMMA_CONSTRAINT = [

@@ -14,7 +14,6 @@ from sklearn.svm import SVC, LinearSVC
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.compose import WrapperMI
-from bagwise.embedding._l1_machine import L1SVC
 from bagwise.ensemble._mil_boost import MILBoost
 from bagwise.ensemble._stacking import BagStackingClassifier, Member
 from bagwise.ensemble._views import (
@@ -24,6 +23,7 @@ from bagwise.ensemble._views import (
     DefaultViews,
 )
 from bagwise.kernels._instance import memory_budget
+from bagwise.solvers.l1 import L1SVC
 
 # Above these, landmarks, thinned bags and samples stand for all instances ...
 _MANY_BAGS, _MANY_INSTANCES = 1_000, 10_000

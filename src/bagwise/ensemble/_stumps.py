@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise._numba.stumps import best_dense_cut, best_sparse_cut
+from bagwise.ensemble._loops import best_dense_cut, best_sparse_cut
 from bagwise.kernels._instance import check_memory
 
 # Gains that differ by less, relative to the total weight, are equal up to rounding: the

@@ -1,10 +1,6 @@
 """Kernels between bags, and the instance kernels and bases they stand on."""
 
 from bagwise.kernels._basis import KernelBasis, fit_basis
-from bagwise.kernels._box import BoxKernelReport, box_kernel, raw_box_kernel
-from bagwise.kernels._box_exact import count_common_boxes
-from bagwise.kernels._box_features import RandomBoxFeatures
-from bagwise.kernels._box_grid import BoxGrid
 from bagwise.kernels._emd import emd_distances, emd_kernel
 from bagwise.kernels._graph import graph_kernel
 from bagwise.kernels._hausdorff import hausdorff
@@ -19,6 +15,10 @@ from bagwise.kernels._mixture import ppmm_kernel
 from bagwise.kernels._registry import BAG_KERNELS, bag_kernel
 from bagwise.kernels._set import set_kernel
 from bagwise.kernels._statistics import statistics_kernel
+from bagwise.kernels.box._exact import count_common_boxes
+from bagwise.kernels.box._features import RandomBoxFeatures
+from bagwise.kernels.box._grid import BoxGrid
+from bagwise.kernels.box._kernel import BoxKernelReport, box_kernel, raw_box_kernel
 
 __all__ = [
     "BAG_KERNELS",

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bagwise._numba.nearest import nearest_of_bags
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min, segment_sum
 from bagwise.kernels._checks import check_gram_memory, check_option, check_pair
 from bagwise.kernels._instance import squared_distances
+from bagwise.kernels._loops import nearest_of_bags
 from bagwise.kernels._tiles import TILE, spans
 
 Array = npt.NDArray[Any]

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
-from bagwise.kernels._box import raw_box_kernel, resolve_box
 from bagwise.kernels._emd import emd_kernel, fit_emd
 from bagwise.kernels._graph import graph_kernel, resolve_graph
 from bagwise.kernels._mi_graph import mi_graph_kernel, resolve_mi_graph
 from bagwise.kernels._mixture import ppmm_kernel, resolve_ppmm
 from bagwise.kernels._set import resolve_set, set_kernel
 from bagwise.kernels._statistics import resolve_statistics, statistics_kernel
+from bagwise.kernels.box._kernel import raw_box_kernel, resolve_box
 
 BagKernel = Callable[..., npt.NDArray[np.float64]]
 

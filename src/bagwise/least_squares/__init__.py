@@ -2,7 +2,7 @@
 
 from bagwise.least_squares._ksc import KernelSpectralClustering
 from bagwise.least_squares._lssvc import LSSVC
-from bagwise.least_squares._safe import SAFE
-from bagwise.least_squares._safe_cv import SAFECV
+from bagwise.least_squares.safe._cv import SAFECV
+from bagwise.least_squares.safe._safe import SAFE
 
 __all__ = ["LSSVC", "SAFE", "SAFECV", "KernelSpectralClustering"]

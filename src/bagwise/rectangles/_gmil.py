@@ -9,12 +9,11 @@ from sklearn.utils import check_random_state
 
 from bagwise._base import BinaryBagClassifier
 from bagwise._compat import HasMethods, Interval, StrOptions
-from bagwise._numba.box_winnow import count_errors, winnow_pass
 from bagwise.bags import Bags
-from bagwise.kernels._box_features import hit_matrix, make_grid
-from bagwise.kernels._box_grid import STRATEGIES, BoxGrid
-from bagwise.kernels._box_sampling import code_sets
 from bagwise.kernels._instance import check_memory
+from bagwise.kernels.box._features import hit_matrix, make_grid
+from bagwise.kernels.box._grid import STRATEGIES, BoxGrid
+from bagwise.kernels.box._sampling import code_sets
 from bagwise.rectangles._boxes import (
     cell_intervals,
     count_product,
@@ -23,6 +22,7 @@ from bagwise.rectangles._boxes import (
     product_boxes,
     sampled_boxes,
 )
+from bagwise.rectangles.loops.winnow import count_errors, winnow_pass
 
 _BLOCK_BYTES = 2**26
 

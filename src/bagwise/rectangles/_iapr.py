@@ -8,10 +8,10 @@ from scipy.stats import norm
 
 from bagwise._base import BinaryBagClassifier
 from bagwise._compat import Interval, StrOptions
-from bagwise._numba.box_points import canonical_sets
-from bagwise._numba.rectangles import cover, eliminate, grow
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min
+from bagwise.kernels.box.loops.points import canonical_sets
+from bagwise.rectangles.loops.boxes import cover, eliminate, grow
 
 
 class IAPR(BinaryBagClassifier):

@@ -19,8 +19,8 @@ from bagwise.kernels._instance import (
     resolve_gamma,
     row_blocks,
 )
-from bagwise.svm._cccp import cccp
-from bagwise.svm._solvers import _MAX_RANK, BasisSpace, GramSpace
+from bagwise.solvers.alternation import cccp
+from bagwise.solvers.hinge import _MAX_RANK, BasisSpace, GramSpace
 
 # Up to here a Gram matrix is cheaper than steps on very long rows.
 _GRAM_LIMIT = 10_000

@@ -12,10 +12,10 @@ from bagwise._base import BagClassifierMixin, BaseBagEstimator
 from bagwise._compat import HasMethods, Interval, StrOptions, _fit_context
 from bagwise.bags import Bags
 from bagwise.kernels import box_kernel
-from bagwise.kernels._box import METHODS, log_self_counts
-from bagwise.kernels._box_features import make_grid
-from bagwise.kernels._box_grid import STRATEGIES
-from bagwise.kernels._box_sampling import STOP_RULES
+from bagwise.kernels.box._features import make_grid
+from bagwise.kernels.box._grid import STRATEGIES
+from bagwise.kernels.box._kernel import METHODS, log_self_counts
+from bagwise.kernels.box._sampling import STOP_RULES
 from bagwise.svm._pairwise import class_scores, pair_solution
 
 

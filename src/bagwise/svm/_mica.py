@@ -6,9 +6,9 @@ import numpy as np
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.kernels._instance import instance_kernel
+from bagwise.solvers.hinge import BasisSpace
 from bagwise.svm._base import KERNEL_CONSTRAINTS
 from bagwise.svm._misvm import MISVM
-from bagwise.svm._solvers import BasisSpace
 
 
 class MICA(MISVM):

@@ -19,7 +19,7 @@ from bagwise.kernels._instance import (
     resolve_gamma,
     row_blocks,
 )
-from bagwise.svm._odm_solvers import (
+from bagwise.solvers.margin_distribution import (
     FeatureRows,
     KernelRows,
     OdmLoss,

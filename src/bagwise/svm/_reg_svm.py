@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import bag_matrix, segment_argmax, segment_sum
 from bagwise.kernels._instance import instance_kernel, row_blocks
+from bagwise.solvers.hinge import Rows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM
-from bagwise.svm._solvers import Rows
 
 
 class RegSVM(KernelBagSVM):

@@ -5,8 +5,8 @@ from numbers import Real
 import numpy as np
 
 from bagwise._compat import Interval
+from bagwise.solvers.hinge import Rows
 from bagwise.svm._base import KERNEL_CONSTRAINTS
-from bagwise.svm._solvers import Rows
 from bagwise.svm._sparse_mil import SparseMIL
 
 

@@ -5,8 +5,8 @@ from numbers import Integral
 import numpy as np
 
 from bagwise._compat import Interval
+from bagwise.solvers.hinge import Rows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
-from bagwise.svm._solvers import Rows
 
 
 class SparseMIL(KernelBagSVM):

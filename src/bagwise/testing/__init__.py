@@ -1,9 +1,9 @@
 """What every estimator is tested with, for this package and for others."""
 
 from bagwise.testing._battery import BATTERY, check_bag_estimator
+from bagwise.testing._discovery import all_estimators
+from bagwise.testing._examples import make_instance
 from bagwise.testing._expected import EXPECTED_FAILURES
-from bagwise.testing._instances import make_instance
-from bagwise.testing._registry import all_estimators
 from bagwise.testing._rows_as_bags import rows_as_bags
 
 __all__ = [

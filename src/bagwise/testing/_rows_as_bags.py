@@ -45,7 +45,7 @@ def __getattr__(name):
     """Make the subclass again where a pickle is opened in another process."""
     if not name.startswith("RowsAsBags"):
         raise AttributeError(name)
-    from bagwise.testing._registry import all_estimators
+    from bagwise.testing._discovery import all_estimators
 
     for known, cls in all_estimators():
         if name == f"RowsAsBags{known}":

@@ -1,0 +1,212 @@
+"""The methods that can be compared, with their grids.
+
+A method joins by one entry in `_methods.py`. Classes are looked up when they are
+asked for, so that an entry whose class is not there is simply not listed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from bagwise.comparison._description import Spec, describe_estimator
+
+__all__ = ["Method", "catalogue", "find_method"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An entry of the catalogue.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables, as the literature has it.
+    path : str
+        Class, as ``package.Class``.
+    params : dict
+        Parameters it is built with.
+    grid, large_grid : dict or list of dict
+        Candidates for tuning: a few for interactive use, and those of the literature.
+    then : dict, optional
+        Description of the scikit-learn classifier that follows, for embeddings; its
+        parameters are ``classify__...`` in grids and the embedding's ``embed__...``.
+    scale : {"standard", "minmax", "l2", "none"}
+        Scaler of instances.
+    kind : str
+        Family: pooling, instances, svm, kernel, embedding, density, neighbors,
+        boosting, boxes, least squares, reduction, ensemble.
+    cost : {"linear", "bags", "instances"}
+        What it is quadratic in, if anything.
+    max_bags, max_instances : int, optional
+        Above these the method is not chosen by default.
+    sparse, multiclass, instances : bool
+        Takes CSR data; takes more than two classes; scores instances.
+    paper : str
+        Reference.
+    note : str
+        One sentence for whoever chooses.
+    default : bool
+        Whether `compare` may choose it on its own.
+    aliases : tuple of str
+        Other names.
+    """
+
+    name: str
+    path: str
+    params: dict[str, Any] = field(default_factory=dict)
+    grid: Any = field(default_factory=dict)
+    large_grid: Any = None
+    then: Spec | None = None
+    scale: str = "standard"
+    kind: str = "other"
+    cost: str = "linear"
+    max_bags: int | None = None
+    max_instances: int | None = None
+    sparse: bool = True
+    multiclass: bool = True
+    instances: bool = True
+    paper: str = ""
+    note: str = ""
+    default: bool = True
+    aliases: tuple[str, ...] = ()
+
+    def spec(self) -> Spec:
+        """Return the description of the estimator."""
+        own = {"class": self.path, "params": dict(self.params)}
+        if self.then is None:
+            return own
+        steps = [["embed", own], ["classify", self.then]]
+        return {"class": "sklearn.pipeline.Pipeline", "params": {"steps": steps}}
+
+    def grid_of(self, size: str) -> Any:
+        """Return the grid named "default", "large" or "none"."""
+        if size == "default":
+            return self.grid
+        if size == "large":
+            return self.grid if self.large_grid is None else self.large_grid
+        if size == "none":
+            return {}
+        raise ValueError(f"unknown grid {size!r}; known: default, large, none")
+
+    def available(self) -> bool:
+        """Tell whether the class is there."""
+        module, _, name = self.path.rpartition(".")
+        try:
+            return hasattr(importlib.import_module(module), name)
+        except ModuleNotFoundError:
+            return False
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name the method answers to."""
+        return (self.name, self.path.rpartition(".")[2], *self.aliases)
+
+
+def catalogue() -> list[Method]:
+    """Return the methods whose classes are there, in the order of the catalogue.
+
+    Examples
+    --------
+    >>> "SimpleMI" in [method.name for method in catalogue()]
+    True
+    """
+    from bagwise.comparison._methods import METHODS
+
+    return [method for method in METHODS if method.available()]
+
+
+def find_method(name: Any) -> Method:
+    """Return a method by name, or wrap an estimator given instead of a name.
+
+    Parameters
+    ----------
+    name : str, Method or estimator
+        A name of the catalogue (spaces, hyphens and, where
+        no two names differ by them alone, capitals do not matter), an entry of
+        one's own, or an unfitted estimator, which is compared as it is, untuned.
+    """
+    if isinstance(name, Method):
+        return name
+    if isinstance(name, BaseEstimator):
+        return from_estimator(name)
+    if inspect.isclass(name):
+        raise TypeError(f"pass an instance, {name.__name__}(), not the class itself")
+    if not isinstance(name, str):
+        raise TypeError(
+            f"a method is a name, an estimator or a Method, got {type(name).__name__}"
+        )
+    known = catalogue()
+    exact = [m for m in known if m.name == name] or [
+        m for m in known if name in m.names()
+    ]
+    if exact:
+        return exact[0]
+    table: dict[str, list[Method]] = {}
+    for method in known:
+        for other in method.names():
+            entries = table.setdefault(_fold(other), [])
+            if method not in entries:
+                entries.append(method)
+    found = table.get(_fold(name), [])
+    if len(found) == 1:
+        return found[0]
+    if found:  # "MI-SVM" and "mi-SVM" are two methods
+        near = [method.name for method in found]
+        raise ValueError(f"{name!r} may be {_either(near)}; capitals matter here")
+    close = difflib.get_close_matches(_fold(name), table, n=4, cutoff=0.5)
+    near = list(dict.fromkeys(m.name for key in close for m in table[key]))[:5]
+    hint = f"did you mean {_either(near)}?" if near else "see `bagwise methods`"
+    raise ValueError(f"unknown method {name!r}; {hint}")
+
+
+def from_estimator(estimator: BaseEstimator, name: str | None = None) -> Method:
+    """Make an entry of an unfitted estimator."""
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
+        raise TypeError(
+            f"{type(estimator).__name__} has no predict; a transformer must be followed"
+            " by a classifier in a Pipeline"
+        )
+    spec = describe_estimator(estimator)
+    return Method(
+        name or type(estimator).__name__,
+        spec["class"],
+        spec["params"],
+        scale="none",
+        kind="own",
+    )
+
+
+def resolve(methods: Iterable[Any]) -> list[Method]:
+    """Return the entries of several names; a pair is ``(name, estimator)``."""
+    found: list[Method] = []
+    for item in methods:
+        if isinstance(item, tuple):
+            label, estimator = item
+            method = from_estimator(estimator, str(label))
+        else:
+            method = find_method(item)
+        if any(method.name == other.name for other in found):
+            raise ValueError(
+                f"two methods are called {method.name!r}; give them names as pairs"
+                " (name, estimator)"
+            )
+        found.append(method)
+    return found
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[^a-z0-9+]", "", name.lower())
+
+
+def _either(names: list[str]) -> str:
+    quoted = [repr(name) for name in names]
+    if len(quoted) == 1:
+        return quoted[0]
+    return ", ".join(quoted[:-1]) + " or " + quoted[-1]

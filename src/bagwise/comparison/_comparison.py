@@ -1,0 +1,254 @@
+"""What `compare` returns: rankings, frames, plots and files."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.comparison import _protocols as protocols
+from bagwise.comparison._catalogue import Method
+from bagwise.comparison._choose import Choice
+from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._limits import single_thread
+from bagwise.comparison._problem import Problem
+from bagwise.comparison._ranking import RankRow, rank_methods
+from bagwise.comparison._store import COLUMNS
+from bagwise.comparison._tuning import Fitted, fit_method
+
+__all__ = ["Comparison"]
+
+CSV_COLUMNS = [name for name in COLUMNS if name not in ("description", "traceback")]
+
+
+@dataclass(eq=False)
+class Comparison:
+    """Results of several methods on one data set.
+
+    Made by :func:`bagwise.comparison.compare`; in a notebook it shows its ranking.
+
+    Attributes
+    ----------
+    problem : Problem
+        The data.
+    methods : list of Method
+        What was compared.
+    rows : list of dict
+        One row a run, failed ones included.
+    metric : str
+        What decides the ranking.
+    protocol : dict
+        How bags were split.
+    choices : list of Choice
+        Why each method takes part or not.
+    provenance : dict
+        Versions, data hash, command, seed and so on.
+    """
+
+    problem: Problem
+    methods: list[Method]
+    rows: list[dict[str, Any]]
+    metric: str
+    protocol: dict[str, Any]
+    tuning: dict[str, Any] | None
+    seed: int
+    choices: list[Choice] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    metric_reason: str = ""
+    grid: str = "default"
+    arrays: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+
+    def runs(self, method: str) -> list[dict[str, Any]]:
+        """Return the finished rows of a method, in the order of folds."""
+        found = [r for r in self.rows if r["method"] == method and r["status"] == "ok"]
+        return sorted(found, key=lambda row: (row["repeat"], row["fold"]))
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """The rows of failed runs, with their tracebacks."""
+        return [row for row in self.rows if row["status"] != "ok"]
+
+    @cached_property
+    def ranking(self) -> list[RankRow]:
+        """Methods from best to worst, with intervals and tests against the best."""
+        return rank_methods(self)
+
+    @property
+    def best(self) -> str:
+        """Name of the method that ranks first."""
+        if not self.ranking or self.ranking[0].n_folds == 0:
+            raise RuntimeError(
+                "no method finished; the reasons are in Comparison.failures"
+            )
+        return self.ranking[0].method
+
+    @property
+    def frame(self) -> Any:
+        """All runs as a pandas data frame, one row a fold."""
+        pandas = _pandas()
+        names = [name for name in COLUMNS if name != "description"]
+        return pandas.DataFrame([{n: row[n] for n in names} for row in self.rows])
+
+    @property
+    def ranking_frame(self) -> Any:
+        """The ranking as a pandas data frame."""
+        frame = _pandas().DataFrame([row.to_dict() for row in self.ranking])
+        return frame.set_index("rank")
+
+    def fit_best(self, method: str | None = None) -> Fitted:
+        """Tune and fit a method (the best by default) on all bags."""
+        name = self.best if method is None else method
+        entry = next(m for m in self.methods if m.name == name)
+        with single_thread():
+            return fit_method(
+                entry.spec(),
+                self.problem.X,
+                self.problem.y,
+                scale=entry.scale,
+                grid=entry.grid_of(self.grid),
+                tuning=self.tuning,
+                seed=self.seed,
+            )
+
+    def write_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write one row a run."""
+        path = Path(path)
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(CSV_COLUMNS)
+            for row in self.rows:
+                writer.writerow([_cell(row[name]) for name in CSV_COLUMNS])
+        return path
+
+    def write_report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report, one HTML file that opens offline."""
+        from bagwise.report import write_report
+
+        return write_report(self, path)
+
+    # Plots -----------------------------------------------------------------------
+
+    def plot_ranking(self, ax: Any = None) -> Any:
+        """Plot every method's mean and interval; return the axes."""
+        from bagwise.comparison._plots import plot_ranking
+
+        return plot_ranking(self, ax)
+
+    def plot_roc(self, methods: Sequence[str] | None = None, ax: Any = None) -> Any:
+        """Plot ROC curves averaged over folds (the best five by default)."""
+        from bagwise.comparison._plots import plot_roc
+
+        return plot_roc(self, methods, ax)
+
+    def plot_key_instances(
+        self, n_bags: int = 6, *, method: str | None = None, n_instances: int = 8
+    ) -> Any:
+        """Plot the highest instances of some positive bags; return the figure.
+
+        Scores are out of fold: no bag was seen by the model that scores it.
+        """
+        from bagwise.comparison._plots import plot_key_instances
+
+        return plot_key_instances(self, n_bags, method, n_instances)
+
+    # Display ---------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """Say the result in a sentence or two."""
+        first = self.ranking[0]
+        title = METRICS[self.metric].title.lower()
+        title = "AUROC" if self.metric == "auroc" else title
+        text = f"{first.method} ranks first: {title} {first.mean:.3f}"
+        if not np.isnan(first.low):
+            text += f" [{first.low:.3f}, {first.high:.3f}]"
+        text += f" by {protocols.describe(self.protocol)}."
+        others = [row for row in self.ranking[1:] if row.n_folds]
+        close = [row for row in others if row.verdict == "not told apart"]
+        if len(others) == 1:
+            told = "cannot be told apart from it" if close else "is worse beyond chance"
+            text += f" {others[0].method} {told}."
+        elif close:
+            all_ = len(close) == len(others)
+            number = "None" if all_ else f"{len(close)}"
+            verb = "can" if all_ else "cannot"
+            text += (
+                f" {number} of the {len(others)} other methods {verb} be told apart"
+                " from it."
+            )
+        elif others and all(row.verdict == "worse" for row in others):
+            text += f" All {len(others)} other methods are worse beyond chance."
+        if self.failures:
+            text += f" {len(self.failures)} runs failed."
+        return text
+
+    def __repr__(self) -> str:
+        """Show the ranking as text."""
+        lines = [f"Comparison on {self.problem.name}: {self.summary()}"]
+        for row in self.ranking:
+            interval = "" if np.isnan(row.low) else f" [{row.low:.3f}, {row.high:.3f}]"
+            lines.append(f"{row.rank:>3}  {row.method:<24} {row.mean:.3f}{interval}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show the ranking as a table."""
+        title = html.escape(METRICS[self.metric].title)
+        head = f"<tr><th></th><th>Method</th><th>{title}</th><th>95% interval</th>"
+        head += "<th>p (Holm)</th><th>fit s</th></tr>"
+        body = []
+        for row in self.ranking:
+            interval = "" if np.isnan(row.low) else f"{row.low:.3f} to {row.high:.3f}"
+            p = "" if np.isnan(row.p_holm) else f"{row.p_holm:.3f}"
+            body.append(
+                f"<tr><td>{row.rank}</td><td>{html.escape(row.method)}</td>"
+                f"<td>{row.mean:.3f}</td><td>{interval}</td><td>{p}</td>"
+                f"<td>{row.fit_time:.3g}</td></tr>"
+            )
+        name, text = html.escape(self.problem.name), html.escape(self.summary())
+        return (
+            f"<p><b>{name}</b>: {text}</p>"
+            f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ranking, failures, choices and provenance as plain values."""
+        return {
+            "data": self.problem.name,
+            "metric": self.metric,
+            "protocol": self.protocol,
+            "ranking": [row.to_dict() for row in self.ranking],
+            "failures": [
+                {k: row[k] for k in ("method", "repeat", "fold", "error")}
+                for row in self.failures
+            ],
+            "choices": [
+                {"method": c.method.name, "chosen": c.chosen, "reason": c.reason}
+                for c in self.choices
+            ],
+            "provenance": self.provenance,
+            "files": {name: str(path) for name, path in self.paths.items()},
+        }
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(
+            "data frames need pandas (pip install pandas); Comparison.rows has the same"
+            " as a list of dicts"
+        ) from None
+    return pandas

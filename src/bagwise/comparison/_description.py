@@ -1,0 +1,215 @@
+"""Plain descriptions of runs: what was done, on what, with which seed.
+
+A run is one method on one fold of one data set. Its description holds nothing but
+JSON values, so that it can be hashed, stored, sent to another machine and read by a
+person; `build_estimator` turns the estimator part into the object it names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+__all__ = ["DataRef", "Run", "build_estimator", "describe_estimator", "run_key"]
+
+Spec = dict[str, Any]
+"""``{"class": "package.Class", "params": {...}}``, nested where a value is one."""
+
+
+@dataclass(frozen=True)
+class DataRef:
+    """Which data a run reads: a name, the hash of its content, where it lies."""
+
+    name: str
+    hash: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one fold: everything `run_one` needs, in plain values.
+
+    Parameters
+    ----------
+    method : str
+        Name shown in tables.
+    estimator : dict
+        ``{"class": ..., "params": {...}}`` as made by `describe_estimator`.
+    data : DataRef
+        The data set.
+    protocol : dict
+        How bags are split, see `bagwise.comparison.repeated_kfold` and its siblings.
+    repeat, fold : int
+        Which split of the protocol.
+    seed : int
+        Fixes the splits, the inner splits and every `random_state`.
+    scale : {"standard", "minmax", "l2", "none"}
+        Scaler of the instances, fitted on the training fold.
+    grid : dict or list of dict
+        Parameters to tune; empty for none.
+    tuning : dict or None
+        ``{"n_splits": 3, "scoring": "accuracy"}`` of the inner cross-validation.
+    """
+
+    method: str
+    estimator: Spec
+    data: DataRef
+    protocol: dict[str, Any]
+    repeat: int = 0
+    fold: int = 0
+    seed: int = 0
+    scale: str = "standard"
+    grid: Any = field(default_factory=dict)
+    tuning: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as nested plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Run:
+        """Rebuild a description from `to_dict`."""
+        values = dict(values)
+        values["data"] = DataRef(**values["data"])
+        return cls(**values)
+
+
+def run_key(run: Run, version: str) -> str:
+    """Return the cache key: description, library version and content of the data.
+
+    The path of the data is left out: the same content at another place is the same
+    run. So is its name.
+    """
+    parts = {
+        "method": run.method,
+        "estimator": run.estimator,
+        "data": run.data.hash,
+        "protocol": run.protocol,
+        "repeat": run.repeat,
+        "fold": run.fold,
+        "seed": run.seed,
+        "scale": run.scale,
+        "grid": run.grid,
+        "tuning": run.tuning,
+        "version": version,
+    }
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy scalars and arrays into what JSON knows."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(
+        f"{value!r} of type {type(value).__name__} cannot be part of a run description;"
+        " use numbers, strings, lists, dicts or scikit-learn estimators"
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """Return `value` with estimators described and NumPy values made plain."""
+    if isinstance(value, BaseEstimator):
+        return describe_estimator(value)
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(v) for v in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, type):
+        return {"type": f"{value.__module__}.{value.__qualname__}"}
+    if inspect.isfunction(value) and "<" not in value.__qualname__:
+        return {"type": f"{value.__module__}.{value.__qualname__}"}
+    return _plain(value)
+
+
+def describe_estimator(estimator: BaseEstimator) -> Spec:
+    """Describe an unfitted estimator by its class and its parameters.
+
+    Examples
+    --------
+    >>> from sklearn.svm import LinearSVC
+    >>> describe_estimator(LinearSVC(C=2.0))["class"]
+    'sklearn.svm._classes.LinearSVC'
+    """
+    cls = type(estimator)
+    if "<locals>" in cls.__qualname__:
+        raise ValueError(
+            f"class {cls.__name__} is defined inside a function and cannot be found by"
+            " its name in another process; define it at the top of a module"
+        )
+    params = estimator.get_params(deep=False)
+    return {
+        "class": f"{cls.__module__}.{cls.__qualname__}",
+        "params": {name: to_plain(value) for name, value in sorted(params.items())},
+    }
+
+
+@cache
+def import_name(path: str) -> Any:
+    """Import ``package.module.Name``."""
+    module, _, name = path.rpartition(".")
+    if not module:
+        raise ImportError(f"{path!r} is not of the form 'package.Class'")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except AttributeError:
+        raise ImportError(f"module {module!r} has no {name!r}") from None
+
+
+def build_estimator(spec: Mapping[str, Any], random_state: int | None = None) -> Any:
+    """Build the estimator a description names.
+
+    Parameters
+    ----------
+    spec : dict
+        ``{"class": "package.Class", "params": {...}}``.
+    random_state : int, optional
+        Given to every nested estimator that has this parameter and no value for it.
+
+    Examples
+    --------
+    >>> build_estimator({"class": "sklearn.svm.SVC", "params": {"C": 2.0}}, 0)
+    SVC(C=2.0, random_state=0)
+    """
+    cls = import_name(spec["class"])
+    params = {
+        name: build_value(value, random_state)
+        for name, value in spec.get("params", {}).items()
+    }
+    if "steps" in params:  # a Pipeline wants (name, estimator) pairs
+        params["steps"] = [tuple(step) for step in params["steps"]]
+    if random_state is not None and _takes_random_state(cls):
+        if params.get("random_state") is None:
+            params["random_state"] = random_state
+    return cls(**params)
+
+
+def build_value(value: Any, random_state: int | None = None) -> Any:
+    """Build the estimators inside a parameter value."""
+    if isinstance(value, Mapping):
+        if "class" in value:
+            return build_estimator(value, random_state)
+        if set(value) == {"type"}:
+            return import_name(value["type"])
+        return {k: build_value(v, random_state) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [build_value(v, random_state) for v in value]
+    return value
+
+
+@cache
+def _takes_random_state(cls: Any) -> bool:
+    return "random_state" in inspect.signature(cls).parameters

@@ -1,0 +1,72 @@
+"""Grids, base learners and references that entries of the catalogue share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bagwise.comparison._catalogue import Method
+
+
+def times(*factors: float, of: str = "scale") -> list[Any]:
+    """Return widths as multiples of a named one, resolved on the training fold."""
+    return [{"gamma": of, "times": factor} for factor in factors]
+
+
+C_GRID = [1.0, 10.0, 100.0]
+C_LARGE = [0.1, 1.0, 10.0, 100.0, 1000.0]
+WIDTHS = times(0.25, 1.0, 4.0)
+WIDTHS_LARGE = times(0.0625, 0.25, 1.0, 4.0, 16.0)
+SVM_GRID = {"C": [1.0, 10.0], "gamma": WIDTHS}
+SVM_LARGE = {"C": C_LARGE, "gamma": WIDTHS_LARGE}
+# sMIL and stMIL divide C by the number of units of each kind: C is that much larger.
+SHARED_C = {"C": [100.0, 1000.0, 10000.0], "gamma": times(0.25, 1.0)}
+LINEAR_SVC = {"class": "sklearn.svm.LinearSVC", "params": {"C": 1.0}}
+LOGISTIC = {
+    "class": "sklearn.linear_model.LogisticRegression",
+    "params": {"C": 0.1, "max_iter": 1000},
+}
+FOREST = {
+    "class": "sklearn.ensemble.RandomForestClassifier",
+    "params": {"n_estimators": 100, "min_samples_leaf": 2},
+}
+ANDREWS = (
+    "Andrews, Tsochantaridis and Hofmann, Support vector machines for multiple-instance"
+    " learning, NIPS 2002"
+)
+BUNESCU = (
+    "Bunescu and Mooney, Multiple instance learning for sparse positive bags, ICML 2007"
+)
+ZHOU_GRAPH = (
+    "Zhou, Sun and Li, Multi-instance learning by treating instances as non-I.I.D."
+    " samples, ICML 2009"
+)
+FRANK = (
+    "Frank and Xu, Applying propositional learning algorithms to multi-instance data,"
+    " 2003"
+)
+WEI = "Wei, Wu and Zhou, Scalable algorithms for multi-instance learning, TNNLS 2017"
+
+
+def quadratic(name: str, path: str, **more: Any) -> Method:
+    """Return an entry of the kernel methods on instances."""
+    more.setdefault("grid", SVM_GRID)
+    more.setdefault("large_grid", SVM_LARGE)
+    more.setdefault("kind", "svm")
+    return Method(name, path, cost="instances", max_instances=6_000, **more)
+
+
+def bag_kernel_method(name: str, kernel: str, **more: Any) -> Method:
+    """Return an entry of the support vector machines on bag kernels."""
+    more.setdefault("grid", {"C": C_GRID})
+    more.setdefault("large_grid", {"C": C_LARGE})
+    more.setdefault("max_bags", 3_000)
+    more.setdefault("max_instances", 20_000)
+    params = {"kernel": kernel, "C": 10.0, **more.pop("params", {})}
+    return Method(
+        name,
+        "bagwise.svm.BagSVC",
+        params=params,
+        kind="kernel",
+        cost=more.pop("cost", "instances"),
+        **more,
+    )

@@ -1,0 +1,231 @@
+"""`run_one`: carry out one description."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.comparison import _protocols as protocols
+from bagwise.comparison._description import Run
+from bagwise.comparison._evaluate import (
+    bag_metrics,
+    key_success,
+    predictions,
+    score_instances,
+)
+from bagwise.comparison._limits import PeakMemory
+from bagwise.comparison._problem import Problem, load_problem
+from bagwise.comparison._tuning import fit_method
+
+__all__ = ["Outcome", "run_one", "versions"]
+
+MAX_STORED_INSTANCES = 200_000
+_warm: set[str] = set()
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    Parameters
+    ----------
+    status : {"ok", "failed"}
+        Whether there is a result.
+    metrics : dict
+        Figures on the test bags, see `bagwise.comparison.METRICS`; None = undefined.
+    times : dict
+        ``fit``, ``tune`` and ``predict`` in seconds of wall time on one core.
+    peak_memory : int
+        Bytes above the level before the run.
+    params : dict
+        Parameters chosen by the inner cross-validation.
+    arrays : dict of ndarray
+        Test bags, their scores, predicted labels, probabilities, instance scores.
+    notes : list of str
+        Warnings raised while fitting, each once.
+    error, traceback : str
+        Last line and full text of what went wrong.
+    """
+
+    status: str
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    params: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    error: str = ""
+    traceback: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def failure(cls, error: str, trace: str = "") -> Outcome:
+        """Make the record of a run that gave no result."""
+        return cls("failed", error=error, traceback=trace, versions=versions())
+
+
+def run_one(description: Run | Mapping[str, Any]) -> Outcome:
+    """Fit and measure one method on one fold.
+
+    A pure function of its argument: it reads the data, writes nothing, and gives the
+    same result wherever it runs. What a method raises becomes a failed outcome with
+    its traceback.
+
+    Parameters
+    ----------
+    description : Run or dict
+        The run.
+
+    Returns
+    -------
+    Outcome
+        Metrics, times, chosen parameters and the scores of the test bags.
+    """
+    run = description if isinstance(description, Run) else Run.from_dict(description)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            outcome = _measure(run, load_problem(run.data.path))
+        except Exception as error:
+            outcome = Outcome.failure(one_line(error), traceback.format_exc())
+    notes = dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
+    outcome.notes = [note.splitlines()[0][:300] for note in notes][:5]
+    return outcome
+
+
+def one_line(error: BaseException) -> str:
+    """Return the kind and the first line of an error."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def _measure(run: Run, problem: Problem) -> Outcome:
+    X, y, classes = problem.X, problem.y, problem.classes
+    train, test = protocols.split(run.protocol, y, run.repeat, run.fold, run.seed)
+    seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
+    _warm_up(run, X, y)
+    cpu = time.process_time()
+    with PeakMemory() as peak:
+        fitted = fit_method(
+            run.estimator,
+            X[train],
+            y[train],
+            scale=run.scale,
+            grid=run.grid,
+            tuning=run.tuning,
+            seed=seed % 2**31,
+        )
+        held_out = X[test]
+        started = time.perf_counter()
+        found = predictions(fitted.model, held_out, classes)
+        predict_time = time.perf_counter() - started
+        instances = score_instances(fitted.model, held_out)
+    for what in ("score", "probability"):
+        if what in found and not np.isfinite(found[what]).all():
+            raise FloatingPointError(f"the {what} of a test bag is NaN or infinite")
+    truth = np.searchsorted(classes, y[test])
+    label, probability = found["label"].astype(np.int64), found.get("probability")
+    metrics = bag_metrics(truth, label, found["score"], probability, len(classes))
+    metrics["key_success"] = None
+    if instances is not None and problem.instance_labels is not None:
+        rows = np.concatenate([np.arange(X.offsets[i], X.offsets[i + 1]) for i in test])
+        known = problem.instance_labels[rows]
+        metrics["key_success"] = key_success(held_out, truth, instances, known)
+    arrays: dict[str, NDArray[Any]] = {
+        "test": test.astype(np.int32),
+        "label": label.astype(np.int16),
+        "cpu_seconds": np.array([time.process_time() - cpu]),
+    }
+    arrays["score"] = found["score"]
+    if probability is not None:
+        arrays["probability"] = probability
+    # Out-of-fold instance scores of one repeat are what the report shows.
+    if instances is not None and run.repeat == 0:
+        if X.n_instances <= MAX_STORED_INSTANCES:
+            arrays["instances"] = instances.astype(np.float32)
+    arrays.update(_stack(fitted.model[-1]))
+    times = {"fit": fitted.fit_time, "tune": fitted.tune_time, "predict": predict_time}
+    return Outcome(
+        "ok",
+        metrics,
+        times,
+        peak.bytes,
+        fitted.params,
+        arrays,
+        versions=versions(),
+    )
+
+
+def _stack(model: Any) -> dict[str, NDArray[Any]]:
+    """Return what a stack trusts: members, their weights and out-of-fold ROC areas.
+
+    Means over the classes where each class has a stack of its own.
+    """
+    parts = getattr(model, "estimators_", [model])
+    if not all(hasattr(part, "member_weights_") for part in parts):
+        return {}
+    names = list(parts[0].member_weights_)
+    weights = [[part.member_weights_[name] for name in names] for part in parts]
+    areas = [[part.member_scores_[name] for name in names] for part in parts]
+    return {
+        "member_names": np.array(names),
+        "member_weights": np.mean(weights, axis=0),
+        "member_scores": np.mean(areas, axis=0),
+    }
+
+
+def _warm_up(run: Run, X: Any, y: NDArray[Any]) -> None:
+    """Fit once on a few bags so that compilation is not timed.
+
+    Compiled loops are loaded or built at their first call in a process, which would be
+    charged to whichever fold happens to run first. Once per class and process.
+    """
+    name = run.estimator["class"] + str(sorted(run.estimator.get("params", {})))
+    if name in _warm:
+        return
+    _warm.add(name)
+    groups = [np.flatnonzero(y == label)[:6] for label in np.unique(y)]
+    few = np.sort(np.concatenate(groups))
+    if X.sizes[few].sum() > 2_000:
+        few = np.sort(np.concatenate([group[:2] for group in groups]))
+    # Whatever is wrong with the method, the run itself will say.
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        fitted = fit_method(run.estimator, X[few], y[few], scale=run.scale)
+        predictions(fitted.model, X[few], np.unique(y))
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    names = ("bagwise", "numpy", "scipy", "scikit-learn", "numba", "joblib")
+    found = [("python", platform.python_version())]
+    for name in names:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            found.append((name, library_version() if name == "bagwise" else "absent"))
+    found.append(("platform", platform.platform()))
+    return tuple(found)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions a result depends on."""
+    return dict(_versions())
+
+
+def library_version() -> str:
+    """Return the version of this library."""
+    import bagwise
+
+    return str(getattr(bagwise, "__version__", "0"))

@@ -1,0 +1,159 @@
+"""One model on one's own files: fit, save, predict."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.comparison._as_problem import as_problem, as_unlabelled
+from bagwise.comparison._catalogue import find_method
+from bagwise.comparison._limits import single_thread
+from bagwise.comparison._problem import Problem
+from bagwise.comparison._protocols import check_size, repeated_kfold
+from bagwise.comparison._tuning import Fitted, fit_method
+from bagwise.inspection import Explanation, explain
+
+__all__ = ["explain_file", "fit_file", "predict_file"]
+
+
+def fit_file(
+    data: Any,
+    method: Any = "BagClassifier",
+    *,
+    out: str | os.PathLike[str] | None = None,
+    grid: str = "default",
+    scoring: str = "accuracy",
+    inner_splits: int = 3,
+    seed: int = 0,
+    bag: str | None = None,
+    label: str | None = None,
+) -> Fitted:
+    """Tune and fit one method on all bags of a file, and save the model.
+
+    Parameters
+    ----------
+    data : str, path or Problem
+        A file, or the name of a known data set.
+    method : str or estimator, default="BagClassifier"
+        Name of the catalogue, or an estimator.
+    out : path, optional
+        Where the model is written.
+    grid : {"default", "large", "none"}
+        Candidates for tuning.
+    scoring : str, default="accuracy"
+        What tuning maximises.
+    inner_splits : int, default=3
+        Folds of the tuning.
+    seed : int, default=0
+        Fixes splits and method.
+    bag, label : str, optional
+        Columns of the file.
+
+    Returns
+    -------
+    Fitted
+        The pipeline and the chosen parameters.
+    """
+    from bagwise.io._models import save
+
+    entry = find_method(method)
+    problem = as_problem(data, bag=bag, label=label)
+    tuning = None
+    if grid != "none" and entry.grid_of(grid):
+        check_size(repeated_kfold(inner_splits), problem.y, 0)
+        tuning = {"n_splits": inner_splits, "scoring": scoring}
+    with single_thread():
+        fitted = fit_method(
+            entry.spec(),
+            problem.X,
+            problem.y,
+            scale=entry.scale,
+            grid=entry.grid_of(grid),
+            tuning=tuning,
+            seed=seed,
+        )
+    if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        save(fitted.model, out)
+    return fitted
+
+
+def predict_file(
+    model: Any,
+    data: Any,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+) -> list[dict[str, Any]]:
+    """Predict the bags of a file with a saved model.
+
+    Parameters
+    ----------
+    model : path or fitted estimator
+        What `fit_file` or `compare` wrote.
+    data : str, path, Problem or Bags
+        Bags; labels are not needed and not used.
+    bag, label : str, optional
+        Columns of the file.
+
+    Returns
+    -------
+    list of dict
+        One entry a bag: `bag`, `label`, `score` and, where the model has them,
+        `probability`.
+    """
+    from bagwise.io._models import load
+
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    X = as_unlabelled(data, bag=bag, label=label)
+    labels = np.asarray(model.predict(X))
+    columns: dict[str, Any] = {"bag": X.ids, "label": labels}
+    if hasattr(model, "decision_function"):
+        columns["score"] = model.decision_function(X)
+    if hasattr(model, "predict_proba"):
+        probability = model.predict_proba(X)
+        two = probability.shape[1] == 2
+        columns["probability"] = probability[:, 1] if two else probability
+    return [
+        {name: np.asarray(values[i]).tolist() for name, values in columns.items()}
+        for i in range(len(X))
+    ]
+
+
+def explain_file(
+    model: Any,
+    data: Any,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+) -> Explanation:
+    """Score the instances of a file with a saved model.
+
+    Parameters
+    ----------
+    model : path or fitted estimator
+        What `fit_file` or `compare` wrote; it must score instances.
+    data : str, path, Problem or Bags
+        Bags; labels are not needed and not used.
+    bag, label : str, optional
+        Columns of the file.
+
+    Returns
+    -------
+    Explanation
+        Scores, key instances, pictures.
+    """
+    from bagwise.io._models import load
+
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    images = None
+    if isinstance(data, Problem) or not isinstance(data, str | os.PathLike):
+        images = getattr(data, "images", None)
+    elif str(data) == "digits":
+        images = as_problem(data).images
+    return explain(model, as_unlabelled(data, bag=bag, label=label), images=images)

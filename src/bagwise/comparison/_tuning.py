@@ -1,0 +1,196 @@
+"""Fit one method of a run: scale, tune, refit.
+
+Scaler and tuning see the training bags alone. Within them, work that does not depend
+on the candidate is done once: the scaler is fitted once for all inner folds, and a
+bag kernel is evaluated once for all inner folds and all values of ``C``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    StandardScaler,
+)
+
+from bagwise.comparison._description import build_estimator, build_value, to_plain
+from bagwise.comparison._evaluate import auroc, predictions
+from bagwise.comparison._shared_search import (
+    gram_search,
+    path_search,
+    shares_gram,
+    shares_path,
+)
+from bagwise.compose import OnInstances
+from bagwise.kernels import resolve_gamma
+
+__all__ = ["Fitted", "fit_method"]
+
+SCALES = ("standard", "minmax", "l2", "none")
+
+
+@dataclass
+class Fitted:
+    """A fitted pipeline, the parameters chosen for it, and what it cost."""
+
+    model: Pipeline
+    params: dict[str, Any] = field(default_factory=dict)
+    tune_score: float | None = None
+    tune_time: float = 0.0
+    fit_time: float = 0.0
+
+
+def make_scaler(scale: str, *, sparse: bool) -> Any:
+    """Return the transformer of instances that `scale` names.
+
+    Sparse instances are never centred: "standard" leaves them as they are (they are
+    counts or tf-idf weights as a rule), and "minmax" divides by the largest value.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"unknown scale {scale!r}; known: {', '.join(SCALES)}")
+    if scale == "none" or (sparse and scale == "standard"):
+        return "passthrough"
+    if scale == "l2":
+        return OnInstances(Normalizer())
+    if scale == "standard":
+        return OnInstances(StandardScaler())
+    return OnInstances(MaxAbsScaler() if sparse else MinMaxScaler())
+
+
+def fit_method(
+    estimator: Mapping[str, Any],
+    X: Any,
+    y: NDArray[Any],
+    *,
+    scale: str = "standard",
+    grid: Any = None,
+    tuning: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Fitted:
+    """Scale, tune by inner cross-validation, and fit on all given bags.
+
+    Parameters
+    ----------
+    estimator : dict
+        Description of the estimator, see `describe_estimator`.
+    X : Bags
+        Training bags.
+    y : ndarray of shape (n_bags,)
+        Training labels.
+    scale : {"standard", "minmax", "l2", "none"}
+        Scaler of the instances.
+    grid : dict or list of dict, optional
+        Candidates, as for :class:`~sklearn.model_selection.GridSearchCV`.
+    tuning : dict, optional
+        ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None.
+    seed : int
+        Fixes the inner splits and the estimator.
+
+    Returns
+    -------
+    Fitted
+        The pipeline (`scale`, `model`) and the chosen parameters.
+    """
+    started = time.perf_counter()
+    scaler = make_scaler(scale, sparse=X.is_sparse)
+    scaled = X if isinstance(scaler, str) else scaler.fit_transform(X)
+    scale_time = time.perf_counter() - started
+    candidates = _candidates(grid, scaled, seed)
+    if tuning is None or len(ParameterGrid(candidates)) < 2:
+        started = time.perf_counter()
+        model = build_estimator(estimator, seed)
+        chosen = next(iter(ParameterGrid(candidates)))
+        model = model.set_params(**chosen).fit(scaled, y)
+        fit_time = time.perf_counter() - started + scale_time
+        result = Fitted(model, to_plain(chosen), None, 0.0, fit_time)
+    else:
+        result = _search(estimator, candidates, scaled, y, tuning, seed)
+        result.fit_time += scale_time
+    steps = [("scale", scaler), ("model", result.model)]
+    result.model = Pipeline(steps)
+    return result
+
+
+def _candidates(grid: Any, X: Any, seed: int) -> list[dict[str, list[Any]]]:
+    grids = [grid] if isinstance(grid, Mapping) else list(grid or [{}])
+    return [
+        {
+            name: [build_value(_width(value, X), seed) for value in values]
+            for name, values in each.items()
+        }
+        for each in grids
+    ]
+
+
+def _width(value: Any, X: Any) -> Any:
+    """Resolve ``{"gamma": "scale", "times": 4}`` on the (scaled) training bags."""
+    if isinstance(value, Mapping) and set(value) == {"gamma", "times"}:
+        return float(value["times"] * resolve_gamma(value["gamma"], X.data))
+    return value
+
+
+def _search(
+    estimator: Mapping[str, Any],
+    candidates: list[dict[str, list[Any]]],
+    X: Any,
+    y: NDArray[Any],
+    tuning: Mapping[str, Any],
+    seed: int,
+) -> Fitted:
+    splitter = StratifiedKFold(tuning["n_splits"], shuffle=True, random_state=seed)
+    model = build_estimator(estimator, seed)
+    scoring = scorer(tuning["scoring"])
+    started = time.perf_counter()
+    shared = None
+    if shares_gram(model):
+        shared = gram_search
+    elif shares_path(model, candidates):
+        shared = path_search
+    if shared is not None:
+        splits = list(splitter.split(np.zeros(len(y)), y))
+        chosen, score = shared(model, candidates, X, y, splits, scoring)
+        tuned = time.perf_counter()
+        model = model.set_params(**chosen).fit(X, y)
+        fit_time = time.perf_counter() - tuned
+        return Fitted(model, to_plain(chosen), score, tuned - started, fit_time)
+    search = GridSearchCV(model, candidates, scoring=scoring, cv=splitter)
+    try:
+        search.fit(X, y)
+    except ValueError as error:
+        text = str(error).strip()
+        if "fits failed" not in text:
+            raise
+        last = text.splitlines()[-1]
+        raise ValueError(f"every candidate of the grid failed, with {last}") from error
+    elapsed = time.perf_counter() - started
+    fit_time = float(search.refit_time_)
+    return Fitted(
+        search.best_estimator_,
+        to_plain(search.best_params_),
+        float(search.best_score_),
+        max(0.0, elapsed - fit_time),
+        fit_time,
+    )
+
+
+def scorer(name: str) -> Any:
+    """Return the inner scorer; "roc_auc" works from decision values of any kind."""
+    return roc_auc if name == "roc_auc" else name
+
+
+def roc_auc(model: Any, X: Any, y: NDArray[Any]) -> float:
+    """Score a fitted model by AUROC, macro-averaged over more than two classes."""
+    classes = np.asarray(model.classes_)
+    found = predictions(model, X, classes)
+    truth = np.searchsorted(classes, y)
+    return auroc(truth, found["score"])

@@ -1,0 +1,1 @@
+"""MIDR: a sparse projection learned from bags."""

@@ -1,0 +1,1 @@
+"""The box-counting kernel."""

@@ -1,0 +1,1 @@
+"""SAFE: least squares on sums over bags."""

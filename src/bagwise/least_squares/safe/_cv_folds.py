@@ -1,0 +1,276 @@
+r"""Decision values of left-out bags for whole grids, shared between folds.
+
+Everything is computed from one kernel matrix of all bags. The training rows of a fold
+are those with a positive entry of V, so that no sub-matrix is ever copied: the Lanczos
+vectors of all folds and values of rho are columns of one product with the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bagwise.bags.segments import repeat, segment_sum
+from bagwise.least_squares._system import Bordered
+from bagwise.least_squares.safe._moments import MomentSystem, spread_unit
+from bagwise.solvers.lanczos import largest_eigenvalues, resolvent_path
+
+# Bytes of Lanczos vectors that one batch of columns may take.
+_BATCH_BYTES = 2**28
+_EXPECTED_STEPS = 64
+
+
+@dataclass
+class Fold:
+    """One split: bag numbers, residual weights of the training bags, targets."""
+
+    number: int
+    train: np.ndarray
+    test: np.ndarray
+    count: np.ndarray  # multiplicities of the training bags
+    loss_weight: np.ndarray
+    Y: np.ndarray  # targets of the training bags
+
+
+@dataclass
+class Column:
+    """One operator of a batch: a fold at one value of rho."""
+
+    fold: Fold
+    place: tuple  # (position of the fold, position of rho)
+    bordered: Bordered
+    root: np.ndarray  # square root of V, zero on rows outside the training bags
+
+
+class KernelFolds:
+    """Folds of one kernel matrix and one aggregation.
+
+    Parameters
+    ----------
+    omega : ndarray of shape (n_instances, n_instances)
+        The kernel.
+    offsets, weight : ndarray
+        Bags and aggregation weights.
+    folds : list of Fold
+        The splits.
+    rhos : sequence of float
+        Values of rho.
+    relative : bool
+        Whether rho is divided by the unit of each training set.
+    """
+
+    def __init__(self, omega, offsets, weight, folds, rhos, *, relative):
+        self.omega = omega
+        self.offsets = offsets
+        self.weight = weight
+        self.folds = folds
+        self.rhos = np.asarray(rhos, dtype=np.float64)
+        self.n = segment_sum(weight, offsets)
+        self.omega_j = segment_sum(weight[:, None] * omega, offsets).T
+        self.gram = self._to_bags(self.omega_j)
+        self._set_scales(relative)
+
+    def _to_bags(self, values):
+        return segment_sum(self.weight[:, None] * values, self.offsets)
+
+    def _set_scales(self, relative):
+        rows = np.zeros((len(self.weight), len(self.folds)))
+        for j, fold in enumerate(self.folds):
+            per_bag = np.zeros(len(self.n))
+            per_bag[fold.train] = fold.count
+            rows[:, j] = repeat(per_bag, self.offsets)
+        self.rows = rows
+        self.degrees = self.omega @ rows
+        diagonal = np.diag(self.omega)
+        self.rho = np.tile(self.rhos, (len(self.folds), 1))
+        if not relative:
+            return
+        for j, fold in enumerate(self.folds):
+            total = rows[:, j].sum()
+            unit = spread_unit(
+                float(fold.count @ self.n[fold.train] ** 2) / fold.count.sum(),
+                float(rows[:, j] @ diagonal) / total,
+                float(rows[:, j] @ self.degrees[:, j]) / total**2,
+            )
+            self.rho[j] = self.rhos / unit
+
+    @cached_property
+    def bordered(self):
+        """Factorisations, one for every fold and rho."""
+        out = []
+        for j, fold in enumerate(self.folds):
+            block = self.gram[np.ix_(fold.train, fold.train)]
+            row = []
+            for rho in self.rho[j]:
+                Q = block.copy()
+                Q[np.diag_indices_from(Q)] += 1.0 / (rho * fold.loss_weight)
+                try:
+                    row.append(Bordered(Q, self.n[fold.train]))
+                except ValueError as error:
+                    raise ValueError(
+                        f"Fold {fold.number} with rho={rho:.3g}: {error}"
+                    ) from None
+            out.append(row)
+        return out
+
+    def _predict(self, fold, a, b):
+        cross = self.gram[np.ix_(fold.test, fold.train)]
+        return cross @ a + np.multiply.outer(self.n[fold.test], b)
+
+    def closed_form(self):
+        """Left-out scores without variance weight: [fold][rho] -> (bags, outputs)."""
+        out = []
+        for fold, row in zip(self.folds, self.bordered, strict=True):
+            zero = np.zeros(fold.Y.shape[1])
+            out.append([self._predict(fold, *one.solve(fold.Y, zero)) for one in row])
+        return out
+
+    def leave_one_out(self, Y, loss_weight):
+        """Same as `closed_form` for folds of one bag each, from one eigenproblem.
+
+        On the complement of n the bag kernel is ``W diag(l) W'``, so that both the
+        solution and the diagonal of the inverse are sums over l for any rho.
+        """
+        s = np.sqrt(loss_weight)
+        scaled = (s[:, None] * self.gram) * s
+        full, _ = np.linalg.qr((s * self.n)[:, None], mode="complete")
+        basis = full[:, 1:]
+        values, vectors = np.linalg.eigh(basis.T @ scaled @ basis)
+        W = basis @ vectors
+        target = W.T @ (s[:, None] * Y)
+        out = []
+        for j, fold in enumerate(self.folds):
+            k, row = fold.test[0], []
+            for rho in self.rho[j]:
+                inverse = 1.0 / (np.maximum(values, 0.0) + 1.0 / rho)
+                a = s[k] * ((W[k] * inverse) @ target)
+                diagonal = loss_weight[k] * ((W[k] ** 2) @ inverse)
+                row.append((Y[k] - a / diagonal)[None])
+            out.append(row)
+        return out
+
+    def with_variance(self, variance, shares, *, tol, max_iter):
+        """Left-out scores for shares of gamma_max: [share][fold][rho].
+
+        Parameters
+        ----------
+        variance : ndarray of shape (n_instances, n_folds)
+            V of every fold, zero outside its training rows.
+        shares : sequence of float
+            Positive values of the relative variance weight.
+        tol, max_iter : float, int
+            Of Lanczos.
+        """
+        columns = [
+            Column(fold, (j, r), one, np.sqrt(variance[:, j]))
+            for j, fold in enumerate(self.folds)
+            for r, one in enumerate(self.bordered[j])
+        ]
+        n_outputs = self.folds[0].Y.shape[1]
+        width = 8 * (_EXPECTED_STEPS * len(self.weight) * n_outputs + len(self.n) ** 2)
+        step = max(1, _BATCH_BYTES // width)
+        out = [[[None] * len(self.rhos) for _ in self.folds] for _ in shares]
+        for first in range(0, len(columns), step):
+            self._solve_batch(columns[first : first + step], shares, out, tol, max_iter)
+        return out
+
+    def _inverses(self, columns):
+        """Inverses of the bordered matrices of a batch, zero outside training bags.
+
+        As stacked matrices they serve a Lanczos step by one batched product, where
+        thousands of small triangular solves would cost several times as much.
+        """
+        n_bags = len(self.n)
+        P = np.zeros((len(columns), n_bags, n_bags))
+        q = np.zeros((len(columns), n_bags))
+        s = np.empty(len(columns))
+        for i, column in enumerate(columns):
+            bags = column.fold.train
+            P[np.ix_([i], bags, bags)], q[i, bags], s[i] = column.bordered.inverse()
+        return P, q, s
+
+    def _operator(self, columns, inverses, repeats):
+        """Product with V^1/2 K V^1/2 of each column, every column `repeats` times."""
+        roots = np.repeat(np.array([c.root for c in columns]).T, repeats, axis=1)
+
+        def apply(vectors):
+            inner = roots * vectors
+            product = self.omega @ inner
+            a, b = _solve_columns(
+                inverses, repeats, self._to_bags(product), inner.sum(axis=0)
+            )
+            return roots * (product - self.omega_j @ a - b)
+
+        return apply, roots
+
+    def _solve_batch(self, columns, shares, out, tol, max_iter):
+        n_rows, n_bags = self.omega_j.shape
+        n_outputs = columns[0].fold.Y.shape[1]
+        inverses = self._inverses(columns)
+        single, roots = self._operator(columns, inverses, 1)
+        top = largest_eigenvalues(single, n_rows, len(columns))
+        bound = (roots**2 * np.diag(self.omega)[:, None]).max(axis=0)
+        zero = top <= np.finfo(np.float64).eps * n_rows * bound
+        gamma = np.divide(1.0, top, out=np.zeros_like(top), where=~zero)
+        gammas = np.multiply.outer(np.repeat(gamma, n_outputs), np.asarray(shares))
+        apply, roots = self._operator(columns, inverses, n_outputs)
+        Y = np.zeros((n_bags, len(columns) * n_outputs))
+        for i, column in enumerate(columns):
+            mine = slice(i * n_outputs, (i + 1) * n_outputs)
+            Y[column.fold.train, mine] = column.fold.Y
+        a, b = _solve_columns(inverses, n_outputs, Y, np.zeros(Y.shape[1]))
+        start = roots * (self.omega_j @ a + b)
+        z, _ = resolvent_path(apply, start, gammas, tol=tol, max_iter=max_iter)
+        for g in range(len(shares)):
+            pull = gammas[:, g] * (roots * z[g])
+            bags = self._to_bags(self.omega @ pull)
+            a, b = _solve_columns(inverses, n_outputs, Y - bags, -pull.sum(axis=0))
+            for i, column in enumerate(columns):
+                mine = slice(i * n_outputs, (i + 1) * n_outputs)
+                fold, (j, r) = column.fold, column.place
+                scores = self._predict(fold, a[fold.train, mine], b[mine])
+                out[g][j][r] = bags[fold.test, mine] + scores
+
+
+def _solve_columns(inverses, repeats, top, bottom):
+    """Bordered solves, every inverse for `repeats` columns side by side."""
+    P, q, s = inverses
+    top = top.reshape(top.shape[0], -1, repeats).transpose(1, 0, 2)
+    bottom = bottom.reshape(-1, repeats) / s[:, None]
+    a = P @ top + q[:, :, None] * bottom[:, None, :]
+    b = (q[:, None, :] @ top)[:, 0] / s[:, None] - bottom
+    return a.transpose(1, 0, 2).reshape(a.shape[1], -1), b.ravel()
+
+
+def moment_folds(moments, sums, folds, rhos, shares, *, relative, two_classes):
+    """Left-out scores from the moments of training sets: [share][fold][rho].
+
+    Parameters
+    ----------
+    moments : list of Moments
+        Of the training bags of each fold.
+    sums : ndarray of shape (n_bags, m + 1)
+        Bag features.
+    folds : list of Fold
+        The splits.
+    rhos, shares : sequences of float
+        The grid.
+    relative : bool
+        Whether rho is divided by the unit of each training set.
+    two_classes : bool
+        Whether one output is enough.
+    """
+    out = [[[None] * len(rhos) for _ in folds] for _ in shares]
+    for j, (fold, mine) in enumerate(zip(folds, moments, strict=True)):
+        right = mine.signed_targets()[:, 1 if two_classes else 0 :]
+        unit = mine.relative_scale() if relative else 1.0
+        for r, rho in enumerate(rhos):
+            system = MomentSystem(mine.bag, mine.instance, rho / unit)
+            bound = system.gamma_max() if any(share > 0 for share in shares) else 0.0
+            bound = bound if np.isfinite(bound) else 0.0
+            for g, share in enumerate(shares):
+                theta = system.solve(right, share * bound)
+                out[g][j][r] = sums[fold.test] @ theta
+    return out

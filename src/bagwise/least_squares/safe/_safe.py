@@ -1,0 +1,324 @@
+"""SAFE: supervised aggregated feature learning."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._base import BagClassifierMixin, BaseBagEstimator
+from bagwise._compat import Interval, StrOptions, _fit_context
+from bagwise.bags import Ragged
+from bagwise.bags.segments import segment_max, segment_sum
+from bagwise.least_squares.safe._design import aggregation_weights
+from bagwise.least_squares.safe._features import IdentityFeatures, project
+from bagwise.least_squares.safe._fit import SAFEFitMixin
+from bagwise.least_squares.safe._stream import SAFEStreamMixin
+
+
+class SAFE(SAFEStreamMixin, SAFEFitMixin, BagClassifierMixin, BaseBagEstimator):
+    r"""Classify bags by sums of instance scores with large variance.
+
+    Instance scores :math:`e_i = w'\phi(x_i) + b` minimise ([1]_, Eq. (1))
+
+    .. math::
+        \frac12 \|w\|^2 - \frac{\gamma}{2} \sum_i v_i e_i^2
+        + \frac{\rho}{2} \sum_k \Big(\sum_{i \in k} a_i e_i - y_k\Big)^2
+
+    where :math:`y_k` is -1 or +1 (one column per class when there are more than two),
+    :math:`\rho` comes from `rho`, :math:`\gamma` from `variance_weight`, the weights
+    :math:`a_i` from `aggregation` and :math:`v_i` from `core`: one, or the reciprocal
+    of the instance's degree :math:`\sum_j k(x_i, x_j)`. A bag's decision value is
+    :math:`\sum_{i \in k} a_i e_i`. The problem is convex exactly for
+    :math:`\gamma < \gamma_{max}(\rho)`, the reciprocal of the largest eigenvalue of
+    the scores' covariance that bag sums leave undetermined.
+
+    Parameters
+    ----------
+    rho : float, default=30.0
+        Weight of the bag residuals.
+    variance_weight : float, default=0.0
+        Share of :math:`\gamma_{max}` of the training bags that is given to the
+        variance of instance scores, in [0, 1). Above 0.99 noise is amplified.
+    variance_weight_abs : float, default=None
+        The paper's :math:`\gamma` itself, instead of `variance_weight`. Refused, with
+        the value of :math:`\gamma_{max}`, where the problem is not convex.
+    rho_scale : {"relative", "absolute"}, default="relative"
+        "relative" divides `rho` by the mean of :math:`(\sum_i a_i)^2` over bags and by
+        the spread of the kernel (mean diagonal minus mean), so that good values do
+        not depend on the kernel or on the sizes of bags; "absolute" takes it as it is.
+    core : {"auto", "ksc", "kpca"}, default="auto"
+        Kernel spectral clustering or kernel PCA weights :math:`v_i`. It matters only
+        with variance weight. "auto" is "ksc" for the exact RBF kernel, else "kpca".
+    aggregation : {"sum", "mean", "sqrt", "max"}, default="sum"
+        Bag score from instance scores: :math:`a_i` of one, :math:`1/N_k`,
+        :math:`1/\sqrt{N_k}`, or the largest score of the bag (not convex: found by
+        alternating between witnesses and least squares, the best is kept).
+    loss : {"squared", "huber"}, default="squared"
+        Loss of the bag residuals; "huber" by reweighted least squares.
+    delta : float, default=1.0
+        Residual at which the Huber loss becomes linear.
+    kernel : {"rbf", "linear", "poly"}, default="rbf"
+        Kernel of instances.
+    gamma : {"scale", "auto", "median"} or float, default="scale"
+        Width of the kernel; not the paper's :math:`\gamma`.
+    degree, coef0 : float, default=3 and 1.0
+        Of the polynomial kernel.
+    n_components : int, default=None
+        Number of explicit features that replace the exact kernel.
+    approximation : {"nystroem", "rff"}, default="nystroem"
+        Landmarks drawn from the training instances, or random Fourier features.
+    landmarks : array-like of shape (n_landmarks, n_features), default=None
+        Landmarks to be used instead of drawing them.
+    solver : {"auto", "lanczos", "ldl"}, default="auto"
+        For the exact kernel with variance weight: Lanczos, or one dense symmetric
+        factorisation.
+    class_weight : dict or "balanced", default=None
+        Weights of the bag residuals by class.
+    max_iter : int, default=500
+        Most Lanczos steps, or most systems for Huber and max.
+    tol : float, default=1e-10
+        Relative residual of Lanczos; relative decrease of the objective.
+    random_state : int, RandomState or None, default=None
+        Draws landmarks and Fourier features.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    intercept_ : ndarray of shape (n_outputs,)
+        Intercepts; one output for two classes, else one per class.
+    dual_coef_ : ndarray of shape (n_outputs, n_instances)
+        Coefficients of training instances; exact kernels only.
+    coef_ : ndarray of shape (n_outputs, n_components)
+        Weights of explicit features or, for the linear kernel, of the columns.
+    rho_ : float
+        The :math:`\rho` of the equation.
+    gamma_max_ : float
+        Border of convexity, by ARPACK. Computed when asked for, if the fit did not
+        need it.
+    variance_weight_abs_ : float
+        The :math:`\gamma` of the equation.
+    kernel_gamma_ : float
+        Width of the kernel.
+    core_ : str
+        The core used.
+    n_iter_ : int
+        Lanczos steps, or systems solved in an alternation.
+    objective_, objective_path_ : ndarray, list of list
+        Best objective and its path per output; "huber" and "max" only.
+    moments_ : Moments
+        Additive moments, after a fit on explicit features.
+
+    See Also
+    --------
+    SAFECV : Chooses `gamma`, `rho` and `variance_weight`.
+    bagwise.distributed.fit : The same fit from partitions on a cluster.
+
+    Notes
+    -----
+    Differs from [1]_: the printed dual system, Eq. (5), lacks an identity matrix and
+    solves another problem; here the optimality conditions themselves are solved. The
+    paper's condition for convexity can never hold for a bag of two or more; the exact
+    one is used, :math:`\gamma` is relative to it, and a saddle point is never returned.
+    Weights of bags, several classes, mean and maximum aggregation, the Huber loss and
+    explicit features are additions. With the Huber loss and variance weight the
+    objective has no global minimum (the loss grows linearly only); the local one next
+    to the least-squares solution is found. `sample_weight` counts a bag as
+    if it were repeated (in both sums); `class_weight` weighs the residuals only.
+
+    Cost with n instances, K bags and m explicit features: the exact kernel takes
+    n**2 memory and time (times Lanczos steps with variance weight) plus K**3; explicit
+    features n m**2 time and m**2 memory; a wide linear kernel never forms more than
+    K x K, plus products with the data.
+
+    References
+    ----------
+    .. [1] Langone, R. and Suykens, J. A. K., "Supervised aggregated feature learning
+       for multiple instance classification", Information Sciences, 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.least_squares import SAFE
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(40) % 2
+    >>> X = [rng.normal(2 * label, 0.5, (3, 2)) for label in y]
+    >>> float(SAFE(variance_weight=0.5).fit(X, y).score(X, y))
+    1.0
+    """
+
+    _parameter_constraints: dict = {
+        "rho": [Interval(Real, 0, None, closed="neither")],
+        "variance_weight": [Interval(Real, 0, 1, closed="left")],
+        "variance_weight_abs": [Interval(Real, 0, None, closed="left"), None],
+        "rho_scale": [StrOptions({"relative", "absolute"})],
+        "core": [StrOptions({"auto", "ksc", "kpca"})],
+        "aggregation": [StrOptions({"sum", "mean", "sqrt", "max"})],
+        "loss": [StrOptions({"squared", "huber"})],
+        "delta": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"rbf", "linear", "poly"})],
+        "gamma": [
+            StrOptions({"scale", "auto", "median"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "degree": [Interval(Real, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "approximation": [StrOptions({"nystroem", "rff"})],
+        "landmarks": ["array-like", "sparse matrix", None],
+        "solver": [StrOptions({"auto", "lanczos", "ldl"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        rho=30.0,
+        *,
+        variance_weight=0.0,
+        variance_weight_abs=None,
+        rho_scale="relative",
+        core="auto",
+        aggregation="sum",
+        loss="squared",
+        delta=1.0,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1.0,
+        n_components=None,
+        approximation="nystroem",
+        landmarks=None,
+        solver="auto",
+        class_weight=None,
+        max_iter=500,
+        tol=1e-10,
+        random_state=None,
+    ):
+        self.rho = rho
+        self.variance_weight = variance_weight
+        self.variance_weight_abs = variance_weight_abs
+        self.rho_scale = rho_scale
+        self.core = core
+        self.aggregation = aggregation
+        self.loss = loss
+        self.delta = delta
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.approximation = approximation
+        self.landmarks = landmarks
+        self.solver = solver
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Relative rho undoes the growth of sums in training; drawn landmarks differ.
+        tags.input_tags.duplicate_invariant = (
+            True
+            if self.aggregation in ("mean", "max")
+            and self.rho_scale == "relative"
+            and self.n_components is None
+            else None
+        )
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit on bags.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : array-like of shape (n_bags,)
+            One label per bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            How often each bag counts; zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._check_bags(X, y, reset=True)
+        self._check_options()
+        self._forget()
+        codes = self._encode_labels(y)
+        X, codes, count, loss_weight = self._weigh(X, codes, sample_weight)
+        self._choose_kernel(X, count)
+        if self._uses_features(X):
+            self._fit_features(X, codes, count, loss_weight)
+        else:
+            self._fit_kernel(X, codes, count, loss_weight)
+        return self
+
+    @property
+    def gamma_max_(self):
+        """Border of convexity for the training bags."""
+        check_is_fitted(self, "intercept_")
+        if self._gamma_max is None:
+            if not hasattr(self, "X_fit_") and not hasattr(self, "moments_"):
+                raise AttributeError(
+                    "gamma_max_ of core='ksc' is not defined: degrees of instances "
+                    "are not positive. Use core='kpca'."
+                )
+            self._gamma_max = self._compute_gamma_max()
+        return self._gamma_max
+
+    def _instance_matrix(self, X):
+        """Scores of all instances, one column per output."""
+        if hasattr(self, "X_fit_"):
+            return self._kernel_scores(X)
+        if isinstance(self.features_, IdentityFeatures):
+            return np.asarray(X.data @ self.coef_.T) + self.intercept_
+        return project(self.features_, X, np.vstack([self.coef_.T, self.intercept_]))
+
+    def _bag_matrix(self, e, offsets):
+        if self.aggregation == "max":
+            return segment_max(e, offsets)
+        weight = aggregation_weights(self.aggregation, offsets)
+        return segment_sum(weight[:, None] * e, offsets)
+
+    def decision_function(self, X):
+        """Return the score of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            Positive for `classes_[1]` with two classes, else one column per class.
+        """
+        self._check_solved()
+        X = self._check_bags(X, reset=False)
+        scores = self._bag_matrix(self._instance_matrix(X), X.offsets)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def instance_scores(self, X):
+        """Return the score of each instance; higher is more positive.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One score per instance, or one row with a column per class.
+        """
+        self._check_solved()
+        X = self._check_bags(X, reset=False)
+        e = self._instance_matrix(X)
+        return Ragged(e[:, 0] if e.shape[1] == 1 else e, X.offsets)

@@ -1,0 +1,167 @@
+"""The bags a reader can look into: a sample that keeps the page small."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from bagwise.comparison._comparison import Comparison
+from bagwise.comparison._curves import instance_table
+from bagwise.inspection._explain import moments, top_features
+
+__all__ = ["browser_context"]
+
+MAX_BAGS = 150
+MAX_INSTANCES = 2_500
+MAX_PER_BAG = 24
+MAX_METHODS = 8
+MAX_PIXELS = 900_000
+N_FEATURES = 8
+
+
+def browser_context(comparison: Comparison, finished: list[str]) -> dict[str, Any]:
+    """Return bags, their instances and what each method says about them.
+
+    Scores are out of fold. Large data are cut down: bags that the best method gets
+    wrong are kept first, then an even sample; of a large bag, the instances the best
+    scoring method puts on top.
+    """
+    problem = comparison.problem
+    X = problem.X
+    tables = {}
+    for name in finished:
+        table = instance_table(comparison, name)
+        if table is not None and len(tables) < MAX_METHODS:
+            tables[name] = table
+    bag_scores = {name: _bag_results(comparison, name) for name in finished}
+    bags = _choose_bags(comparison, finished, bag_scores)
+    lead = next(iter(tables.values()), None)
+    heat = {name: _heat(comparison, table) for name, table in tables.items()}
+    about = None if problem.images is not None else moments(X)
+    shown: list[int] = []
+    entries = []
+    for i in bags:
+        start, stop = int(X.offsets[i]), int(X.offsets[i + 1])
+        rows = np.arange(start, stop)
+        if lead is not None:
+            rows = rows[np.argsort(-np.nan_to_num(lead[rows]), kind="stable")]
+        rows = rows[:MAX_PER_BAG]
+        entries.append(
+            {
+                "id": str(X.ids[i]),
+                "label": str(problem.y[i]),
+                "positive": bool(problem.y[i] == problem.classes[-1]),
+                "size": stop - start,
+                "results": {
+                    name: bag_scores[name][i]
+                    for name in finished
+                    if i in bag_scores[name]
+                },
+                "first": len(shown),
+                "count": len(rows),
+                "positions": [int(row - start) for row in rows],
+            }
+        )
+        shown.extend(int(row) for row in rows)
+    index = np.array(shown, dtype=np.int64)
+    labels = problem.instance_labels
+    return {
+        "bags": entries,
+        "n_bags": int(X.n_bags),
+        "methods": list(tables),
+        "scores": {n: [_short(v) for v in t[index]] for n, t in tables.items()},
+        "heat": {name: [int(v) for v in h[index]] for name, h in heat.items()},
+        "truth": None if labels is None else [int(bool(v)) for v in labels[index]],
+        "images": _images(problem.images, index),
+        "features": None
+        if about is None
+        else [_features(X, int(row), about) for row in index],
+    }
+
+
+def _bag_results(comparison: Comparison, method: str) -> dict[int, dict[str, Any]]:
+    """Return score and predicted label of every test bag of the first repeat."""
+    classes, found = comparison.problem.classes, {}
+    for row in comparison.runs(method):
+        if row["repeat"] != 0:
+            continue
+        arrays = comparison.arrays[row["key"]]
+        for place, i in enumerate(arrays["test"]):
+            score = arrays["score"][place] if len(arrays["score"]) else 0.0
+            label = classes[int(arrays["label"][place])]
+            right = bool(label == comparison.problem.y[i])
+            value = float(np.max(score))
+            found[int(i)] = {"s": _short(value), "l": str(label), "ok": right}
+    return found
+
+
+def _choose_bags(
+    comparison: Comparison,
+    finished: list[str],
+    results: dict[str, dict[int, dict[str, Any]]],
+) -> list[int]:
+    X = comparison.problem.X
+    everyone = list(range(X.n_bags))
+    limit = MAX_BAGS
+    if finished:
+        # Bags nobody tested (a train/test split) come last.
+        best = results[finished[0]]
+        wrong = [i for i in everyone if i in best and not best[i]["ok"]]
+        right = [i for i in everyone if i in best and best[i]["ok"]]
+    else:
+        wrong, right = [], everyone
+    room = max(0, limit - len(wrong[: limit // 2]))
+    picks = np.unique(np.linspace(0, len(right) - 1, min(room, len(right))).astype(int))
+    chosen = sorted({*wrong[: limit // 2], *(right[k] for k in picks)})
+    total, kept = 0, []
+    for i in chosen:
+        total += min(int(X.sizes[i]), MAX_PER_BAG)
+        if total > MAX_INSTANCES and kept:
+            break
+        kept.append(i)
+    return kept
+
+
+def _heat(comparison: Comparison, table: Any) -> Any:
+    """Return percentiles 0 to 100 of instance scores, as one scale for all folds."""
+    heat = np.zeros(len(table))
+    known = ~np.isnan(table)
+    if known.any():
+        heat[known] = 100 * (rankdata(table[known]) - 0.5) / known.sum()
+    return np.round(heat)
+
+
+def _short(value: float) -> float | None:
+    number = float(value)
+    return float(f"{number:.4g}") if np.isfinite(number) else None
+
+
+def _features(X: Any, row: int, about: Any) -> list[list[Any]]:
+    found = top_features(X, row, N_FEATURES, *about)
+    return [[name[:60], _short(value), round(z, 2)] for name, value, z in found]
+
+
+def _images(images: Any, index: Any) -> dict[str, Any] | None:
+    """Return the pictures as 8-bit pixels, thinned when they are large."""
+    if images is None:
+        return None
+    height, width = images.shape[1:3]
+    step = 1
+    channels = images.shape[3] if images.ndim == 4 else 1
+    while len(index) * (height // step) * (width // step) * channels > MAX_PIXELS:
+        step += 1
+    chosen = np.asarray(images[index][:, ::step, ::step], dtype=np.float64)
+    low, high = float(np.min(chosen)), float(np.max(chosen))
+    span = high - low if high > low else 1.0
+    if images.dtype == np.uint8:
+        low, span = 0.0, 255.0
+    pixels = np.round(255 * (chosen - low) / span).astype(np.uint8)
+    return {
+        "height": int(pixels.shape[1]),
+        "width": int(pixels.shape[2]),
+        "channels": int(channels),
+        "pixels": base64.b64encode(pixels.tobytes()).decode("ascii"),
+    }

@@ -1,0 +1,397 @@
+"""What a reproduced table looks like on disk: CSV, Markdown, and the page over all."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bagwise.comparison import _protocols as protocols
+from bagwise.reproduction._tables import Cell, list_tables, load_table
+from bagwise.reproduction._verdicts import RULE, Measured
+
+if TYPE_CHECKING:
+    from bagwise.reproduction._reproduce import Reproduction
+
+__all__ = ["csv_rows", "table_page", "write_results_page", "write_table"]
+
+Row = Mapping[str, Any]
+VERSIONS = ("python", "bagwise", "numpy", "scipy", "scikit-learn", "numba")
+MARKS = {
+    "reached": "reached",
+    "not reached": "**not reached**",
+    "not comparable": "not comparable",
+    "not run": "not run",
+}
+
+
+def csv_rows(result: Reproduction) -> list[dict[str, Any]]:
+    """Return one row a cell, with everything needed to make it again."""
+    table = result.table
+    return [
+        {
+            "table": table.name,
+            "paper": table.paper,
+            "where": table.where,
+            "title": table.title,
+            "row": item.cell.row,
+            "column": item.cell.column,
+            **_figures(item),
+            **_settings(item.cell),
+            **_provenance(item),
+            "command": result.command(item.repeats),
+            "note": item.cell.note,
+            "table_note": table.notes,
+        }
+        for item in result.cells
+    ]
+
+
+def _figures(item: Measured) -> dict[str, Any]:
+    cell = item.cell
+    return {
+        "published": _number(cell.published),
+        "published_std": _number(cell.std),
+        "measured": _number(item.mean),
+        "std_error": _number(item.std_error),
+        "low": _number(item.low),
+        "high": _number(item.high),
+        "difference": _number(item.difference),
+        "best_cut": _number(item.best_cut),
+        "behind": str(item.behind).lower(),
+        "verdict": item.verdict,
+        "reason": item.reason,
+        "metric": cell.metric,
+        "unit": cell.unit,
+        "lower_is_better": str(cell.lower).lower(),
+    }
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    method = cell.method
+    tuning = "none"
+    if cell.tuning is not None:
+        tuning = f"{cell.tuning['n_splits']}-fold on {cell.tuning['scoring']}"
+    return {
+        "method": "" if method is None else method.name,
+        "estimator": "" if method is None else method.path,
+        "params": "" if method is None else str(method.params),
+        "grid": "" if method is None else str(method.grid),
+        "scale": "" if method is None else method.scale,
+        "dataset": cell.dataset,
+        "protocol": describe_protocol(cell),
+        "tuning": tuning,
+        "paper_repeats": cell.repeats,
+        "skipped": cell.skip,
+    }
+
+
+def describe_protocol(cell: Cell) -> str:
+    """Say in words how one repeat of a cell is measured."""
+    kind = cell.protocol["kind"]
+    if kind == "train_test":
+        return f"{cell.n_runs} draws of the data, one training and one test set each"
+    if kind == "half":
+        return protocols.describe(protocols.half_splits(cell.n_runs))
+    if kind == "kfold":
+        folds = protocols.repeated_kfold(cell.protocol["n_splits"])
+        again = ", data drawn anew each time" if cell.redraw else ""
+        return protocols.describe(folds) + again
+    return protocols.describe(cell.protocol)
+
+
+def _provenance(item: Measured) -> dict[str, Any]:
+    done = not math.isnan(item.finished)
+    day = (
+        time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(item.finished)) if done else ""
+    )
+    return {
+        "repeats": item.repeats,
+        "runs": item.n_folds,
+        "failed": item.n_failed,
+        "cpu_seconds": f"{item.cpu_seconds:.1f}",
+        "cpu_seconds_per_repeat": _number(item.cpu_per_repeat),
+        "seed": item.seed if done else "",
+        "data_hash": item.data_hash,
+        "finished": day,
+        **{name: item.versions.get(name, "") for name in VERSIONS},
+    }
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6g}"
+
+
+def write_table(result: Reproduction, folder: Path) -> dict[str, Path]:
+    """Write the CSV file and the Markdown page of a table."""
+    rows = csv_rows(result)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{result.table.name}.csv"
+    scratch = target.with_name(target.name + ".part")
+    with scratch.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    scratch.replace(target)
+    page = folder / f"{result.table.name}.md"
+    page.write_text(table_page(rows), encoding="utf-8")
+    return {"csv": target, "markdown": page}
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Read the CSV file of a table."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# Markdown ----------------------------------------------------------------------
+
+
+def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str:
+    """Return a table as Markdown: measured next to published, then the reasons.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Rows of the CSV file of one table.
+    level : int
+        Depth of its heading.
+    rule : bool
+        Whether the rule of the verdicts is repeated.
+    """
+    first = rows[0]
+    lines = [
+        f"{'#' * level} {first['table']}: {first['title']}",
+        "",
+        f"{first['paper']}, {first['where']}.",
+        "",
+        _protocol_line(rows),
+        "",
+    ]
+    if rule:
+        lines += [RULE, ""]
+    lines += _grid(rows)
+    lines += ["", *_behind(rows), *_reasons(rows), *_cuts(rows)]
+    if first["table_note"]:
+        lines += ["", str(first["table_note"])]
+    most = max(rows, key=lambda row: int(row["repeats"]))
+    lines += ["", f"Made by `{most['command']}`. {_cost_line(rows)}", ""]
+    return "\n".join(lines)
+
+
+def _protocol_line(rows: Sequence[Row]) -> str:
+    ran = [row for row in rows if row["dataset"]]
+    kinds = list(dict.fromkeys(str(row["protocol"]) for row in ran))
+    done = [int(row["repeats"]) for row in ran if row["measured"] != ""]
+    paper = sorted({int(row["paper_repeats"]) for row in ran})
+    times = _span(done) if done else "0"
+    extra = "; ".join(dict.fromkeys(_figure_name(row) for row in rows))
+    return (
+        f"Protocol: {'; '.join(kinds)}. Repeats: {times} (paper: {_span(paper)})."
+        f" Figures: {extra}. Each cell: measured ± standard error / published, verdict."
+    )
+
+
+def _figure_name(row: Row) -> str:
+    name = str(row["metric"]).replace("_", " ")
+    name = {"ari": "adjusted Rand index", "auroc": "AUROC"}.get(name, name)
+    lower = row["lower_is_better"] == "true"
+    if name == "seconds":
+        return "seconds, smaller is better"
+    if lower:
+        name = f"error, 1 - {name}, smaller is better"
+    return f"{name} in percent" if row["unit"] == "percent" else name
+
+
+def _span(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _grid(rows: Sequence[Row]) -> list[str]:
+    columns = list(dict.fromkeys(str(row["column"]) for row in rows))
+    labels = list(dict.fromkeys(str(row["row"]) for row in rows))
+    cells = {(row["row"], row["column"]): row for row in rows}
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for label in labels:
+        shown = [_entry(cells[label, column]) for column in columns]
+        lines.append(f"| {label} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def _entry(row: Row) -> str:
+    digits = {"percent": 1, "seconds": 3}.get(str(row["unit"]), 3)
+    measured = "-"
+    if row["measured"] != "":
+        measured = f"{float(row['measured']):.{digits}f}"
+        if row["std_error"] != "":
+            measured += f" ± {float(row['std_error']):.{digits}f}"
+    published = "-" if row["published"] == "" else f"{float(row['published']):g}"
+    verdict = MARKS[str(row["verdict"])]
+    if row["behind"] == "true" and row["verdict"] in ("reached", "not reached"):
+        verdict += f" ({float(row['difference']):+.{digits}f})"
+    return f"{measured} / {published}<br>{verdict}"
+
+
+def _behind(rows: Sequence[Row]) -> list[str]:
+    """Name the rows that are behind everywhere, which no single verdict shows."""
+    found = []
+    for label in dict.fromkeys(str(row["row"]) for row in rows):
+        judged = [
+            row
+            for row in rows
+            if row["row"] == label and row["verdict"] in ("reached", "not reached")
+        ]
+        if len(judged) > 2 and all(row["behind"] == "true" for row in judged):
+            mean = sum(float(row["difference"]) for row in judged) / len(judged)
+            found.append(f"{label} ({mean:+.3g} on average, {len(judged)} columns)")
+    if not found:
+        return []
+    return [
+        "- Behind in every column, whatever the verdicts: " + "; ".join(found) + "."
+    ]
+
+
+def _reasons(rows: Sequence[Row]) -> list[str]:
+    """Return a list of why cells were not reached, compared or run."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        where = f"{row['row']} on {row['column']}"
+        verdict = str(row["verdict"])
+        if verdict == "not reached":
+            gap = float(row["difference"])
+            text = str(row["note"]) or "no reason is known"
+            grouped.setdefault(f"not reached: {text}", []).append(
+                f"{where} ({gap:+.3g})"
+            )
+        elif verdict != "reached" and row["reason"]:
+            grouped.setdefault(f"{verdict}: {row['reason']}", []).append(where)
+    return [
+        f"- {reason[0].upper()}{reason[1:].rstrip('.')} — {_some(where)}."
+        for reason, where in grouped.items()
+    ]
+
+
+def _cuts(rows: Sequence[Row]) -> list[str]:
+    """Say of which gaps a threshold can be the reason."""
+    level: list[str] = []
+    behind: list[str] = []
+    for row in rows:
+        # Files of an older version next to this one do not have the column.
+        if row["verdict"] != "not reached" or not row.get("best_cut"):
+            continue
+        best, published = float(row["best_cut"]), float(row["published"])
+        gap = best - published if row["lower_is_better"] == "true" else published - best
+        text = f"{row['row']} on {row['column']} ({best:.3g} / {published:g})"
+        (level if gap <= 0 else behind).append(text)
+    parts = {
+        "- Level at the best cut of the test scores: the threshold may be the"
+        " reason": level,
+        "- Behind at the best cut of the test scores, too: no threshold closes the"
+        " gap": behind,
+    }
+    return [f"{text} — {_some(names, 20)}." for text, names in parts.items() if names]
+
+
+def _some(names: Sequence[str], limit: int = 6) -> str:
+    more = len(names) - limit
+    return "; ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+def _cost(rows: Sequence[Row]) -> tuple[float, int]:
+    """Return processor minutes of one repeat, and how many cells are unknown."""
+    costs = [row["cpu_seconds_per_repeat"] for row in rows if _can_run(row)]
+    known = [float(cost) for cost in costs if cost != ""]
+    return sum(known) / 60.0, len(costs) - len(known)
+
+
+def _can_run(row: Row) -> bool:
+    return bool(row["method"] and row["dataset"]) and row["skipped"] == ""
+
+
+def _cost_line(rows: Sequence[Row]) -> str:
+    minutes, unknown = _cost(rows)
+    spent = sum(float(row["cpu_seconds"]) for row in rows) / 60.0
+    rest = f" ({unknown} cells have not been timed)" if unknown else ""
+    return (
+        f"One repeat costs about {minutes:.1f} processor minutes{rest};"
+        f" {spent:.1f} were spent on what is shown."
+    )
+
+
+# The page over all tables --------------------------------------------------------
+
+
+def write_results_page(folder: str | os.PathLike[str] = "results") -> Path:
+    """Write ``README.md`` over the CSV files of a folder.
+
+    Parameters
+    ----------
+    folder : path, default="results"
+        Where `reproduce` wrote its tables.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    folder = Path(folder)
+    tables = {path.stem: read_rows(path) for path in sorted(folder.glob("*.csv"))}
+    if not tables:
+        raise FileNotFoundError(f"no CSV files of tables in {folder}")
+    page = folder / "README.md"
+    page.write_text(results_page(tables), encoding="utf-8")
+    return page
+
+
+def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
+    """Return the page over all tables."""
+    lines = [
+        "# The papers' tables, measured again",
+        "",
+        "This page is made from the CSV files next to it by"
+        " `bagwise.comparison.write_results_page`; nothing is edited by hand. Every"
+        " table is made by `bagwise reproduce`, which continues where it was stopped.",
+        "",
+        RULE,
+        "",
+        "| table | of | reached | (level or ahead) | not reached | not comparable |"
+        " not run | repeats | minutes a repeat |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    order = [name for name in list_tables() if name in tables]
+    order += [name for name in tables if name not in order]
+    lines += [_summary(name, tables[name]) for name in order]
+    for name in list_tables():
+        if name not in tables:
+            table = load_table(name)
+            lines.append(f"| {name} | {table.where} | | | | | all | 0 | |")
+    total = sum(_cost(tables[name])[0] for name in order)
+    unknown = sum(_cost(tables[name])[1] for name in order)
+    lines += [
+        "",
+        "Minutes are of one processor core, for one repeat of all cells, from the runs"
+        f" in the store; tables share runs. Sum: {total:.0f} minutes"
+        + (f", and {unknown} cells not timed yet." if unknown else "."),
+        "",
+    ]
+    for name in order:
+        lines += [table_page(tables[name], level=2, rule=False)]
+    return "\n".join(lines)
+
+
+def _summary(name: str, rows: Sequence[Row]) -> str:
+    counts = [sum(row["verdict"] == verdict for row in rows) for verdict in MARKS]
+    done = [int(row["repeats"]) for row in rows if row["measured"] != ""]
+    minutes, unknown = _cost(rows)
+    cost = f"{minutes:.1f}" + (" +" if unknown else "")
+    times = _span(done) if done else "0"
+    ahead = [row["verdict"] == "reached" and row["behind"] == "false" for row in rows]
+    counts.insert(1, sum(ahead))
+    shown = " | ".join(str(count) for count in counts)
+    anchor = f"[{name}]({name}.md)"
+    return f"| {anchor} | {rows[0]['where']} | {shown} | {times} | {cost} |"

@@ -1,0 +1,386 @@
+"""Measure the tables of papers again, and say what was reached."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bagwise.comparison import _protocols as protocols
+from bagwise.comparison._as_problem import as_problem
+from bagwise.comparison._description import DataRef, Run, run_key
+from bagwise.comparison._many_runs import Event, Listener, run_all
+from bagwise.comparison._one_run import library_version
+from bagwise.comparison._problem import Problem, freeze
+from bagwise.comparison._store import Store
+from bagwise.comparison._synthetic import synthetic_problem, training_bags
+from bagwise.reproduction._tables import MAX_REPEATS, Cell, Table, load_table
+from bagwise.reproduction._verdicts import Measured, measure
+
+__all__ = ["Reproduction", "reproduce"]
+
+
+@dataclass
+class Reproduction:
+    """A table measured again.
+
+    Parameters
+    ----------
+    table : Table
+        The published one.
+    cells : list of Measured
+        All of its cells, measured or not.
+    repeats : int
+        Repeats asked for.
+    failures : list of dict
+        Rows of runs that failed.
+    paths : dict of str to Path
+        What was written.
+    """
+
+    table: Table
+    cells: list[Measured]
+    repeats: int
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    paths: dict[str, Path] = field(default_factory=dict)
+
+    def command(self, repeats: int | None = None) -> str:
+        """Return the command that measures the table so many times."""
+        times = self.repeats if repeats is None else max(1, repeats)
+        return f"bagwise reproduce {self.table.name} --repeats {times}"
+
+    def counts(self) -> dict[str, int]:
+        """Return how many cells have each verdict."""
+        verdicts = ("reached", "not reached", "not comparable", "not run")
+        found = [cell.verdict for cell in self.cells]
+        return {verdict: found.count(verdict) for verdict in verdicts}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dict a cell, as in the CSV file."""
+        from bagwise.reproduction._pages import csv_rows
+
+        return csv_rows(self)
+
+    def to_markdown(self) -> str:
+        """Return measured next to published as a page of Markdown."""
+        from bagwise.reproduction._pages import table_page
+
+        return table_page(self.rows())
+
+    def write(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
+        """Write ``<table>.csv`` and ``<table>.md`` into a folder."""
+        from bagwise.reproduction._pages import write_table
+
+        self.paths = write_table(self, Path(folder))
+        return self.paths
+
+
+def reproduce(
+    table: str | Table,
+    *,
+    repeats: int | None = None,
+    datasets: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    folds: int | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    store: str | os.PathLike[str] = "papers.sqlite",
+    out: str | os.PathLike[str] | None = "results",
+    time_limit: float | None = None,
+    retry_failed: bool = False,
+    run: bool = True,
+    progress: bool | Listener = True,
+) -> Reproduction:
+    """Measure a published table again, under its protocol.
+
+    Parameters
+    ----------
+    table : str or Table
+        A name that `list_tables` gives.
+    repeats : int, optional
+        How often the protocol is repeated; once by default, papers often do it ten
+        times. More repeats later add to those already in the store.
+    datasets, methods : sequence of str, optional
+        Columns and rows to run, by their labels, data sets or names of methods; all by
+        default. Cells that are not asked for are shown as the store has them.
+    folds : int, optional
+        Only the first so many runs of every repeat, to see what a table costs.
+    seed : int, default=0
+        Fixes splits, data that are drawn, and methods.
+    n_jobs : int, default=1
+        Worker processes.
+    store : path, default="papers.sqlite"
+        SQLite file of the runs; what is in it is not run again. Tables that measure
+        the same thing share their runs. Data are kept in a folder next to it.
+    out : path or None, default="results"
+        Folder for the CSV file and the page of the table.
+    time_limit : float, optional
+        Seconds a run may take.
+    retry_failed : bool, default=False
+        Whether failed runs are tried again.
+    run : bool, default=True
+        Whether missing runs are carried out; if not, the store is reported as it is.
+    progress : bool or callable, default=True
+        A bar on the terminal (lines in a log), or a function called after each run.
+
+    Returns
+    -------
+    Reproduction
+        All cells, with verdicts; `RULE` says how they are found.
+    """
+    chosen = load_table(table) if isinstance(table, str) else table
+    times = 1 if repeats is None else int(repeats)
+    if not 1 <= times <= MAX_REPEATS:
+        raise ValueError(f"repeats must be between 1 and {MAX_REPEATS}, got {times}")
+    asked = _choose(chosen, datasets, methods)
+    path = Path(store)
+    source = _Data(path.with_suffix(".data"), seed)
+    # What the store has beyond the repeats asked for is reported, too.
+    plans = {id(cell): _Plan(cell, source, seed, times) for cell in chosen.cells}
+    with Store(path) as db:
+        if run:
+            todo = _todo(chosen, asked, plans, times, folds)
+            with _listener(progress, chosen.name) as listener:
+                run_all(
+                    todo,
+                    db,
+                    n_jobs=n_jobs,
+                    time_limit=time_limit,
+                    retry_failed=retry_failed,
+                    on_event=listener,
+                )
+        found, failures = _collect(chosen, plans, db, source)
+    result = Reproduction(chosen, found, times, failures)
+    if out is not None:
+        result.write(out)
+    return result
+
+
+class _Data:
+    """The problems of a table, loaded once and frozen."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+        self.known: dict[tuple[str, int], DataRef | str] = {}
+        self.problems: dict[str, Problem] = {}
+
+    def get(self, cell: Cell, draw: int) -> DataRef | str:
+        """Return the reference, or why there is none."""
+        key = (cell.dataset, draw if cell.redraw else 0)
+        if key not in self.known:
+            try:
+                self.known[key] = self._freeze(*key, redraw=cell.redraw)
+            except (FileNotFoundError, ConnectionError) as error:
+                self.known[key] = " ".join(str(error).split())
+        return self.known[key]
+
+    def _freeze(self, name: str, draw: int, *, redraw: bool) -> DataRef:
+        if redraw:
+            state = MAX_REPEATS * 1000 * self.seed + draw
+            problem = synthetic_problem(name, seed=state)
+        else:
+            problem = as_problem(name)
+        ref = freeze(problem, self.folder)
+        self.problems[ref.hash] = problem
+        return ref
+
+
+@dataclass
+class _Plan:
+    """The runs of one cell: ``runs[repeat]`` is a list."""
+
+    cell: Cell
+    source: _Data
+    seed: int
+    least: int
+    runs: list[list[Run]] = field(init=False)
+    missing: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self.runs = []
+        if not self.cell.runnable:
+            return
+        most = MAX_REPEATS
+        if self.cell.protocol["kind"] == "two_way":
+            most = min(most, self.cell.protocol["n_negative"])
+        if self.cell.protocol["kind"] == "train_test":  # every draw must be loaded
+            most = self.least
+        for repeat in range(most):
+            runs = []
+            for place in range(self.cell.n_runs):
+                run = self._run(repeat, place)
+                if isinstance(run, str):
+                    self.missing = run
+                    return
+                runs.append(run)
+            self.runs.append(runs)
+
+    def _run(self, repeat: int, place: int) -> Run | str:
+        cell, method = self.cell, self.cell.method
+        assert method is not None
+        protocol = dict(cell.protocol)
+        draw, split, fold = repeat, repeat, place
+        if protocol["kind"] == "half":
+            split, fold = repeat * cell.n_runs + place, 0
+        elif protocol["kind"] == "train_test":
+            draw, split, fold = repeat * cell.n_runs + place, 0, 0
+            protocol["n_train"] = training_bags(cell.dataset)
+        elif cell.redraw:
+            split = 0
+        data = self.source.get(cell, draw)
+        if isinstance(data, str):
+            return data
+        return Run(
+            method.name,
+            method.spec(),
+            data,
+            protocol,
+            split,
+            fold,
+            self.seed,
+            method.scale,
+            method.grid,
+            cell.tuning,
+        )
+
+    def test_share(self) -> float:
+        """Return test bags over training bags; 0 for data drawn anew each time."""
+        kind = self.cell.protocol["kind"]
+        if kind == "train_test" or not self.runs:
+            return 0.0
+        first = self.runs[0][0]
+        y = self.source.problems[first.data.hash].y
+        train, test = protocols.split(first.protocol, y, first.repeat, 0, first.seed)
+        return len(test) / len(train)
+
+
+def _todo(
+    table: Table,
+    asked: set[int],
+    plans: dict[int, _Plan],
+    repeats: int,
+    folds: int | None,
+) -> list[Run]:
+    """Return the runs asked for, one repeat after the other, column by column."""
+    order = {label: place for place, label in enumerate(table.columns)}
+    cells = sorted(table.cells, key=lambda cell: order[cell.column])
+    runs: list[Run] = []
+    for repeat in range(repeats):
+        for cell in cells:
+            plan = plans[id(cell)]
+            if id(cell) in asked and repeat < len(plan.runs):
+                runs += plan.runs[repeat][:folds]
+    return runs
+
+
+def _collect(
+    table: Table, plans: dict[int, _Plan], db: Store, source: _Data
+) -> tuple[list[Measured], list[dict[str, Any]]]:
+    version = library_version()
+    found, failures = [], []
+    for cell in table.cells:
+        plan = plans[id(cell)]
+        keys = [[run_key(run, version) for run in runs] for runs in plan.runs]
+        rows = {row["key"]: row for row in db.rows([k for part in keys for k in part])}
+        failures += [row for row in rows.values() if row["status"] == "failed"]
+        arrays = {
+            key: db.arrays(key) for key, row in rows.items() if row["status"] == "ok"
+        }
+        found.append(
+            measure(
+                cell,
+                keys,
+                rows,
+                arrays,
+                source.problems,
+                plan.test_share(),
+                missing=plan.missing,
+            )
+        )
+    unique = {row["key"]: row for row in failures}
+    return found, list(unique.values())
+
+
+def _choose(
+    table: Table, datasets: Sequence[str] | None, methods: Sequence[str] | None
+) -> set[int]:
+    """Return the ids of the cells that are asked for."""
+    columns = {name: {name, name.lower()} for name in table.columns}
+    rows = {name: {name, name.lower()} for name in table.rows}
+    for cell in table.cells:
+        columns[cell.column].add(cell.dataset)
+        if cell.method is not None:
+            rows[cell.row] |= {cell.method.name, cell.method.name.lower()}
+    keep_columns = _named(datasets, columns, "data set", table.name)
+    keep_rows = _named(methods, rows, "method", table.name)
+    return {
+        id(cell)
+        for cell in table.cells
+        if cell.column in keep_columns and cell.row in keep_rows
+    }
+
+
+def _named(
+    asked: Sequence[str] | None, known: dict[str, set[str]], what: str, table: str
+) -> set[str]:
+    if asked is None:
+        return set(known)
+    keep: set[str] = set()
+    for name in [asked] if isinstance(asked, str) else asked:
+        found = {
+            label for label, names in known.items() if {name, name.lower()} & names
+        }
+        if not found:
+            raise ValueError(
+                f"{table} has no {what} {name!r}; it has: {', '.join(known)}"
+            )
+        keep |= found
+    return keep
+
+
+@contextlib.contextmanager
+def _listener(
+    progress: bool | Listener, title: str
+) -> Iterator[Callable[[Event], None] | None]:
+    if callable(progress) or not progress:
+        yield progress if callable(progress) else None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _log
+        return
+    with Progress(console=console) as bar:
+        task = bar.add_task(title, total=None)
+
+        def show(event: Event) -> None:
+            label = f"{title}: {event.run.method} on {event.run.data.name}"
+            bar.update(
+                task,
+                total=event.n_total,
+                completed=event.n_done,
+                description=label,
+            )
+
+        yield show
+
+
+def _log(event: Event) -> None:
+    if event.outcome is None:
+        return
+    run, outcome = event.run, event.outcome
+    seconds = sum(outcome.times.values())
+    value = outcome.metrics.get("accuracy")
+    text = outcome.error if value is None else f"{value:.3f}"
+    print(
+        f"{event.n_done}/{event.n_total} {run.method} on {run.data.name}, repeat"
+        f" {run.repeat + 1}, fold {run.fold + 1}: {text} ({seconds:.1f} s)",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -1,0 +1,1 @@
+"""Numerical problems and their solvers: numbers in, numbers out, no estimator."""

@@ -1,0 +1,1 @@
+"""MI-ODM and KI-SVM: key instances by a convex relaxation."""

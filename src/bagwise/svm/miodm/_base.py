@@ -1,0 +1,262 @@
+"""What MI-ODM and KI-SVM share: fitting the relaxation and scoring instances."""
+
+import warnings
+from functools import partial
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise._base import WeightedBagClassifier
+from bagwise._compat import Interval, StrOptions
+from bagwise.bags import Ragged
+from bagwise.bags.segments import repeat
+from bagwise.kernels._basis import fit_basis
+from bagwise.kernels._instance import (
+    INSTANCE_KERNELS,
+    instance_kernel,
+    resolve_gamma,
+    row_blocks,
+)
+from bagwise.solvers.margin_distribution import OdmLoss
+from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
+from bagwise.svm.miodm._pool import (
+    MAX_EAGER_NEGATIVES,
+    NegativePool,
+    feature_units,
+    kernel_units,
+    mean_units,
+    solve_with_pool,
+)
+from bagwise.svm.miodm._solvers import (
+    integer_bound,
+    newton_mixture,
+    solve_relaxation,
+)
+
+
+class _Rows(NamedTuple):
+    """Units of the solved problem and which negatives they hold."""
+
+    units: object
+    active: np.ndarray
+    pool: NegativePool | None = None
+
+    @property
+    def numbers(self):
+        """Row numbers in the full problem."""
+        p = self.units.n_positive
+        return np.concatenate([np.arange(p), p + self.active])
+
+
+class KeyInstanceMachine(WeightedBagClassifier):
+    """Base of the classifiers that mix choices of key instances.
+
+    A subclass gives `_margin_loss` (the two shape parameters of the loss) and
+    `_bag_cost` (the weight of each bag's rows).
+    """
+
+    _parameter_constraints: dict = {
+        "level": [StrOptions({"instance", "bag"})],
+        "kernel": [StrOptions(set(INSTANCE_KERNELS))],
+        "gamma": [
+            StrOptions({"scale", "auto", "median"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "degree": [Interval(Real, 0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "bias": [Interval(Real, 0, None, closed="left")],
+        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"newton", "mirror_prox"})],
+        "prox_variant": [StrOptions({"accelerated", "adaptive", "stochastic"})],
+        "threshold": [StrOptions({"zero", "train", "cv"})],
+        "polish": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _margin_loss(self):
+        """Return theta and nu."""
+        raise NotImplementedError
+
+    def _bag_cost(self, t, bag_weight):
+        """Return the weight of the rows of each bag."""
+        raise NotImplementedError
+
+    def _fit_binary(self, X, t, bag_weight):
+        if not (t > 0).any() or not (t < 0).any():
+            raise ValueError("there must be a positive and a negative bag.")
+        rng = _generator(self.random_state)
+        plus, minus = X[t > 0], X[t < 0]
+        cost = self._bag_cost(t, bag_weight)
+        negative_cost = cost[t < 0]
+        if self.level == "instance":
+            negative_cost = repeat(negative_cost, minus.offsets)
+        loss = OdmLoss(
+            np.concatenate([cost[t > 0], negative_cost]), *self._margin_loss()
+        )
+        self.gamma_ = resolve_gamma(self.gamma, X.data, repeat(bag_weight, X.offsets))
+        self.basis_ = self._reduced_basis(X, rng)
+        rows, found = self._solve(plus, minus, loss, rng)
+        rounded = integer_bound(
+            rows.units,
+            loss.subset(rows.numbers),
+            found.mixture,
+            rng if self.polish else None,
+        )
+        if rows.pool is not None:  # negatives left out may have loss here
+            missing = rows.pool.missing_loss(rounded, loss)
+            rounded = rounded._replace(objective=rounded.objective + missing)
+        self._keep_certificates(found, rounded)
+        mixture = rounded if self.polish else found.mixture
+        self._keep_assignments(mixture, plus)
+        self._keep_expansion(mixture, rows, plus, minus)
+
+    def _kernel_params(self):
+        return {
+            "kernel": self.kernel,
+            "gamma": self.gamma_,
+            "degree": self.degree,
+            "coef0": self.coef0,
+        }
+
+    def _reduced_basis(self, X, rng):
+        """Return features whose inner products are the kernel, or None."""
+        if self.kernel != "linear" and self.n_components is None:
+            return None
+        basis = fit_basis(
+            X.data,
+            **self._kernel_params(),
+            n_components=self.n_components,
+            random_state=int(rng.integers(2**31 - 1)),
+        )
+        return basis.without_rows()
+
+    def _solve(self, plus, minus, loss, rng):
+        """Choose the representation of the rows, then solve the relaxation."""
+        restricted = newton_mixture
+        if self.solver == "mirror_prox":
+            restricted = partial(
+                mirror_prox_mixture, variant=self.prox_variant, rng=rng
+            )
+        settings = {
+            "restricted": restricted,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "rng": rng,
+        }
+        means = minus.offsets if self.level == "bag" else None
+        positive, negative = _as_float64(plus.data), _as_float64(minus.data)
+        kernel = partial(_biased_kernel, self.bias, self._kernel_params())
+        if self.basis_ is not None:
+            units = feature_units(
+                _as_float64(self.basis_.transform(positive)),
+                _as_float64(self.basis_.transform(negative)),
+                plus.offsets,
+                means,
+                self.bias,
+            )
+        elif means is not None:
+            units = mean_units(positive, negative, plus.offsets, means, kernel)
+        elif negative.shape[0] <= MAX_EAGER_NEGATIVES:
+            units = kernel_units(positive, negative, plus.offsets, kernel)
+        else:
+            pool = NegativePool(positive, negative, plus.offsets, kernel)
+            found = solve_with_pool(pool, loss, **settings)
+            return _Rows(pool.units, pool.active, pool), found
+        found = solve_relaxation(units, loss, **settings)
+        return _Rows(units, np.arange(units.n_negative)), found
+
+    def _keep_certificates(self, found, rounded):
+        objective = found.mixture.objective
+        self.objective_ = objective
+        self.objective_path_ = np.array(found.path)
+        self.n_iter_ = len(found.path)
+        self.duality_gap_ = found.gap
+        self.gap_certified_ = found.certified
+        self.integer_objective_ = rounded.objective
+        # The relaxation is worth at least objective - gap.
+        self.relaxation_ratio_ = max(objective - found.gap, 0.0) / rounded.objective
+        if not found.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {self.n_iter_} rounds with a "
+                f"relative duality gap of {found.gap / max(1.0, objective):.1e} "
+                f"(tol={self.tol:g}). Increase max_iter"
+                + ("." if self.solver == "newton" else ', or use solver="newton".'),
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _keep_assignments(self, mixture, plus):
+        carried = mixture.weight > 0
+        order = np.argsort(-mixture.weight[carried], kind="stable")
+        choices = mixture.choices[carried][order]
+        self.assignments_ = choices - plus.offsets[:-1]
+        self.assignment_weight_ = mixture.weight[carried][order]
+        shares = np.zeros(plus.n_instances)
+        for choice, share in zip(choices, self.assignment_weight_, strict=True):
+            shares[choice] += share
+        self.key_weight_ = Ragged(shares, plus.offsets)
+
+    def _keep_expansion(self, mixture, rows, plus, minus):
+        """Store f(x) = sum_t coef_t k(x_t, x), or its weight vector."""
+        on_plus, on_active = rows.units.split(mixture.delta)
+        on_minus = np.zeros(len(minus) if self.level == "bag" else minus.n_instances)
+        on_minus[rows.active] = -on_active
+        if self.level == "bag":
+            on_minus = repeat(on_minus / minus.sizes, minus.offsets)
+        held = self.key_weight_.values * repeat(on_plus, plus.offsets)
+        self.intercept_ = self.bias * (held.sum() + on_minus.sum())
+        if self.basis_ is not None:
+            self.coef_ = self._direction(plus, held) + self._direction(minus, on_minus)
+            return
+        used_plus, used_minus = np.flatnonzero(held), np.flatnonzero(on_minus)
+        self.dual_coef_ = np.concatenate([held[used_plus], on_minus[used_minus]])
+        parts = [plus.data[used_plus], minus.data[used_minus]]
+        stack = partial(sparse.vstack, format="csr") if plus.is_sparse else np.vstack
+        self.support_instances_ = stack(parts)
+
+    def _direction(self, X, coef):
+        """Weight vector of an expansion in the reduced basis."""
+        total = np.zeros(self.basis_.rank)
+        for rows in row_blocks(X.n_instances, 16.0 * self.basis_.rank):
+            total += self.basis_.transform(X.data[rows]).T @ coef[rows]
+        return total
+
+    def _score_instances(self, X):
+        if self.basis_ is not None:
+            scores = np.empty(X.n_instances)
+            for rows in row_blocks(X.n_instances, 16.0 * self.basis_.rank):
+                scores[rows] = self.basis_.transform(X.data[rows]) @ self.coef_
+            return scores + self.intercept_
+        support, scores = self.support_instances_, np.empty(X.n_instances)
+        for rows in row_blocks(X.n_instances, 16.0 * support.shape[0]):
+            block = instance_kernel(X.data[rows], support, **self._kernel_params())
+            scores[rows] = block @ self.dual_coef_
+        return scores + self.intercept_
+
+
+def _biased_kernel(bias, params, a, b):
+    block = instance_kernel(a, b, **params)
+    block += bias
+    return block
+
+
+def _generator(random_state):
+    """Return a generator from scikit-learn's kinds of random state."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    return np.random.default_rng(random_state)
+
+
+def _as_float64(data):
+    return data.astype(np.float64, copy=False)

@@ -1,0 +1,344 @@
+"""Minimax relaxation over key-instance choices: active set, Newton, certificates.
+
+The problem is (with the notation of `MIODM`)
+
+    min over mixtures v of choices   max over delta   conj(delta) - sum_k v_k q_k / 2
+
+where ``q_k`` is the squared norm of the weight vector of choice k. Only a few choices
+carry weight: a search adds the most violated ones, a restricted solver finds the best
+mixture of those at hand.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bagwise.bags.segments import segment_argmax
+from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
+from bagwise.svm.miodm._oracle import simplex_quadratic
+
+_HEAVY_STARTS = 5
+_ROUNDED_STARTS = 2
+_RANDOM_STARTS = 4
+# Random starts of the descent on the integer problem when labels depend on its end,
+# and steps after which only the two best starts go on.
+_RANDOM_ROUNDINGS = 3
+_TRIAL_STEPS = 5
+_MAX_ADDED = 6
+_ADD_SHARE = 0.3
+_STALE_ROUNDS = 5
+
+
+class Mixture(NamedTuple):
+    """A point of the relaxation: mixture, dual vector and what they are worth."""
+
+    choices: np.ndarray
+    weight: np.ndarray
+    delta: np.ndarray
+    margins: np.ndarray
+    norms: np.ndarray
+    objective: float
+    n_iter: int
+
+
+class Relaxation(NamedTuple):
+    """Result of the active-set method."""
+
+    mixture: Mixture
+    gap: float
+    certified: bool
+    converged: bool
+    path: list
+
+
+def saddle_gap(loss, delta, margins, largest_norm):
+    r"""Bound the distance of any point of the relaxation to its optimum.
+
+    .. math::
+        \tfrac12\delta'm + \sum_s C_s\ell(m_s) - \mathrm{conj}(\delta)
+        + \tfrac12\max_k q_k
+
+    is never below the distance, and needs no solve.
+    """
+    primal = 0.5 * (delta @ margins) + loss.value(margins)
+    return primal - (loss.conjugate(delta) - 0.5 * largest_norm)
+
+
+def scaled_bound(loss, delta, largest_norm):
+    r"""Best lower bound of the relaxation along a dual vector.
+
+    .. math::
+        \max_{t \ge 0}\; \mathrm{conj}(t\delta) - \tfrac{t^2}{2}\max_k q_k
+
+    Squared norms of all choices grow with :math:`t^2`: the most violated choice is
+    the same for every :math:`t`, so that the scale is free. Never negative.
+    """
+    up, down = np.maximum(delta, 0.0), np.maximum(-delta, 0.0)
+    linear = loss.low * up.sum() - loss.high * down.sum()
+    if linear <= 0:
+        return 0.0
+    curvature = 2.0 * (linear - loss.conjugate(delta)) + largest_norm
+    return 0.5 * linear * linear / curvature
+
+
+def _evaluate(units, loss, choices, weight, delta):
+    """Solve for a fixed mixture; also its gradient and curvature in the weights."""
+    result = solve_odm(units.mixture(choices, weight), loss, delta)
+    products = units.products(choices, result.delta)
+    return result, products, result.delta @ products
+
+
+def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
+    """Best mixture of the given choices by Newton's method on the simplex.
+
+    The objective of a mixture is convex and smooth with gradient ``-q / 2`` and
+    Hessian ``G'(K + R)^{-1} G`` on the selected rows, where the columns of ``G`` are
+    the margins of the choices alone; the factor of the inner solve is reused.
+    """
+    result, products, norms = _evaluate(units, loss, choices, weight, delta)
+    n_iter = 0
+    while n_iter < max_iter and len(choices) > 1:
+        gap = 0.5 * (norms.max() - weight @ norms)
+        if gap <= tol * max(1.0, abs(result.objective)):
+            break
+        n_iter += 1
+        block = products[result.rows]
+        hessian = block.T @ result.factor.solve(block)
+        hessian = 0.5 * (hessian + hessian.T)
+        gradient = -0.5 * norms
+        goal = simplex_quadratic(
+            hessian, gradient - hessian @ weight, weight, 2000 * len(choices)
+        )
+        direction = goal - weight
+        slope = gradient @ direction
+        step = 1.0
+        while True:
+            # Exact zeros of the goal must stay zeros, not become rounding errors.
+            trial = goal if step == 1.0 else weight + step * direction
+            outcome = _evaluate(units, loss, choices, trial, result.delta)
+            fallen = outcome[0].objective - result.objective
+            # Near the optimum the gap is visible long after the fall has drowned in
+            # rounding errors.
+            noise = 1e-14 * max(1.0, abs(result.objective))
+            if fallen <= 1e-4 * step * slope + noise or step < 1e-8:
+                break
+            step *= 0.5
+        left = 0.5 * (outcome[2].max() - trial @ outcome[2])
+        if fallen > noise or (fallen > -noise and left >= gap):
+            break  # no further progress is possible
+        weight = trial
+        result, products, norms = outcome
+    return Mixture(
+        choices, weight, result.delta, result.margins, norms, result.objective, n_iter
+    )
+
+
+def violated_choices(units, mixture, rng):
+    """Search for choices with a large squared norm.
+
+    Returns
+    -------
+    choices, norms : ndarray
+        Candidates sorted by falling norm.
+    exact : bool
+        Whether the first is a global maximiser.
+    """
+    delta = mixture.delta
+    if units.enumerable:
+        choice, norm = units.enumerate_all(delta)
+        return choice[None], np.array([norm]), True
+    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
+    linear, norms = units.uncoupled(delta)
+    plus = delta[: units.n_positive]
+    spread = np.repeat(plus, np.diff(units.offsets))
+    uncoupled = segment_argmax(
+        2.0 * spread * linear + spread * spread * norms, units.offsets
+    )
+    starts = [*mixture.choices[heavy], uncoupled]
+    first, size = units.offsets[:-1], np.diff(units.offsets)
+    for _ in range(_RANDOM_STARTS):
+        starts.append(first + rng.integers(size))
+    choices, values = units.ascend(delta, np.array(starts))
+    _, kept = np.unique(choices, axis=0, return_index=True)
+    kept.sort()
+    # Bags without dual weight may choose anything, so that distinct choices are worth
+    # the same up to rounding: ties go to the earlier start.
+    rank = np.round(values[kept] / max(values.max(), 1e-300), 9)
+    kept = kept[np.argsort(-rank, kind="stable")]
+    return choices[kept], values[kept], False
+
+
+def search_between(units, mixture, centre, found, norms, rng):
+    """Search also at a dual vector between the present one and the ones before.
+
+    The dual vectors of successive rounds swing widely, and cuts at their average are
+    deeper (stabilised cutting planes).
+
+    Returns
+    -------
+    choices, norms : ndarray
+        All candidates with their squared norms at the present vector, falling.
+    largest : float
+        Largest squared norm found at `centre`.
+    """
+    more, there, _ = violated_choices(units, mixture._replace(delta=centre), rng)
+    here = units.mixed(more, np.zeros(len(more)), mixture.delta)[1]
+    choices, first = np.unique(np.concatenate([found, more]), axis=0, return_index=True)
+    norms = np.concatenate([norms, here])[first]
+    order = np.argsort(-norms, kind="stable")
+    return choices[order], norms[order], there[0]
+
+
+def initial_mixture(units, loss, rng):
+    """A choice found from a rough guess of the dual vector, and spanning ones."""
+    delta = np.ones(units.n_rows)
+    delta[units.n_positive :] = units.n_positive / units.n_negative
+    guess = Mixture(
+        units.offsets[:-1][None].copy(), np.ones(1), delta, None, None, np.inf, 0
+    )
+    choices, _, _ = violated_choices(units, guess, rng)
+    choices = np.unique(
+        np.concatenate([choices[:1], units.spanning_choices(rng)]), axis=0
+    )
+    weight = np.full(len(choices), 1.0 / len(choices))
+    return choices, weight, np.zeros(units.n_rows)
+
+
+def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None):
+    """Active-set method: add violated choices until the gap is small.
+
+    Parameters
+    ----------
+    units : KernelUnits or FeatureUnits
+        The rows.
+    loss : OdmLoss
+        Weighted loss of the rows.
+    restricted : callable
+        ``restricted(units, loss, choices, weight, delta, tol=)`` -> Mixture.
+    tol : float
+        Accepted gap relative to ``max(1, objective)``.
+    max_iter : int
+        Cap on rounds.
+    rng : numpy.random.Generator
+        Draws starts of the search.
+    start : tuple of (choices, weight, delta), optional
+        Warm start.
+
+    Returns
+    -------
+    Relaxation
+    """
+    choices, weight, delta = start or initial_mixture(units, loss, rng)
+    idle = np.zeros(len(choices), dtype=int)
+    path, converged, relative = [], False, np.inf
+    bound, centre = 0.0, delta
+    for _ in range(max_iter):
+        # No use in a mixture much better than the choices it is made of.
+        inner = min(max(0.1 * relative, 0.1 * tol), 0.1)
+        mixture = restricted(units, loss, choices, weight, delta, tol=inner)
+        path.append(mixture.objective)
+        found, norms, exact = violated_choices(units, mixture, rng)
+        largest = max(norms[0], mixture.norms.max())
+        gap = saddle_gap(loss, mixture.delta, mixture.margins, largest)
+        if units.stabilised:
+            primal = gap + loss.conjugate(mixture.delta) - 0.5 * largest
+            bound = max(bound, scaled_bound(loss, mixture.delta, largest))
+            centre = 0.5 * (centre + mixture.delta) if path[1:] else mixture.delta
+            found, norms, there = search_between(
+                units, mixture, centre, found, norms, rng
+            )
+            bound = max(bound, scaled_bound(loss, centre, there))
+            gap = primal - bound
+        gap = max(gap, 0.0)
+        relative = gap / max(1.0, abs(mixture.objective))
+        if relative <= tol:
+            converged = True
+            break
+        violation = norms - mixture.weight @ mixture.norms
+        new = found[(violation >= _ADD_SHARE * violation[0]) & (violation > 0)]
+        known = (new[:, None, :] == mixture.choices[None]).all(axis=2).any(axis=1)
+        new = new[~known][:_MAX_ADDED]
+        if len(new) == 0:  # the search finds nothing: the restricted gap is all
+            if inner <= 0.1 * tol:
+                break
+            relative = 0.0
+        idle = np.where(mixture.weight > 0, 0, idle + 1)
+        kept = idle < _STALE_ROUNDS
+        choices = np.concatenate([mixture.choices[kept], new])
+        weight = np.concatenate([mixture.weight[kept], np.zeros(len(new))])
+        idle = np.concatenate([idle[kept], np.zeros(len(new), dtype=int)])
+        delta = mixture.delta
+    return Relaxation(mixture, gap, exact, converged, path)
+
+
+def polish_choice(units, loss, choice, delta=None, *, max_iter=50):
+    """Descend on the integer problem from one choice.
+
+    Alternates between solving for the weight vector and giving every positive bag
+    the instance with the least loss. The objective falls strictly, hence no choice
+    recurs and the method stops.
+
+    Returns
+    -------
+    Mixture
+        A mixture of one choice; its objective bounds the relaxation from above.
+    """
+    rows = loss.subset(np.arange(units.n_positive))
+    one = np.ones(1)
+    n_iter = 0
+    while n_iter < max_iter:
+        n_iter += 1
+        choices = choice[None]
+        result = solve_odm(units.mixture(choices, one), loss, delta)
+        delta = result.delta
+        score = units.candidate_scores(choices, one, delta)
+        penalty = rows.rowwise(score)
+        better = segment_argmax(-penalty, units.offsets)
+        change = penalty[better] < penalty[choice] - 1e-12
+        if not change.any():
+            break
+        choice = np.where(change, better, choice)
+    norm = result.delta @ result.margins
+    return Mixture(
+        choices, one, delta, result.margins, np.array([norm]), result.objective, n_iter
+    )
+
+
+def integer_bound(units, loss, mixture, rng=None):
+    """Descend from roundings of a mixture; the best end.
+
+    The roundings are the highest-scoring instance of each bag and the heaviest
+    choices of the mixture. Where the relaxation is slack they know little: with
+    `rng`, the highest scores of a machine that takes every instance of a positive bag
+    for positive, and random choices, are tried as well.
+    """
+    score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
+    heavy = np.argsort(-mixture.weight, kind="stable")[:_ROUNDED_STARTS]
+    starts = [segment_argmax(score, units.offsets)]
+    starts += list(mixture.choices[heavy[mixture.weight[heavy] > 0]])
+    if rng is None:
+        ends = [polish_choice(units, loss, s, mixture.delta) for s in starts]
+        return min(ends, key=lambda end: end.objective)
+    starts += every_instance_choice(units, loss)
+    first, size = units.offsets[:-1], np.diff(units.offsets)
+    starts += [first + rng.integers(size) for _ in range(_RANDOM_ROUNDINGS)]
+    ends = [polish_choice(units, loss, s, max_iter=_TRIAL_STEPS) for s in starts]
+    ends.sort(key=lambda end: end.objective)
+    ends = [polish_choice(units, loss, e.choices[0], e.delta) for e in ends[:2]]
+    return min(ends, key=lambda end: end.objective)
+
+
+def every_instance_choice(units, loss):
+    """Best instances of a machine trained on all instances; a list of one choice.
+
+    Every instance of a positive bag is a positive row with its share of the weight of
+    the bag. Empty where the units cannot afford so many rows.
+    """
+    rows = units.every_instance()
+    if rows is None:
+        return []
+    size = np.diff(units.offsets)
+    plus, minus = units.split(loss.weight)
+    weight = np.concatenate([np.repeat(plus / size, size), minus])
+    result = solve_odm(rows, OdmLoss(weight, loss.theta, loss.nu))
+    return [segment_argmax(result.margins[: units.n_candidates], units.offsets)]

@@ -1,0 +1,262 @@
+"""Rows of the key-instance problem: positive instances and negative units.
+
+`KernelUnits` holds kernel values, `FeatureUnits` (its own file) features; both answer
+the same questions, so that the solvers do not know which one they are given:
+
+``mixture(choices, weight)``
+    operator over the rows of a weighted mixture of choices (see `solve_odm`),
+``products(choices, delta)``
+    the margins of every choice alone, one column each,
+``mixed(choices, weight, delta)``
+    the margins of the mixture and the squared norm of every choice,
+``ascend(delta, starts)`` and ``enumerate_all(delta)``
+    the search for the most violated choice.
+
+Rows are ordered positive bags first, then negative units; a *choice* is an array with
+the index of one positive instance for each positive bag.
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg.lapack import dtrtrs
+
+from bagwise.solvers.margin_distribution import CholeskyFactor, KernelRows
+from bagwise.svm.miodm._oracle import ascend_kernel, enumerate_choices
+
+# Enumerating every choice is exact; beyond these sizes the ascent takes over.
+MAX_CHOICES = 4096
+MAX_ENUMERATED_INSTANCES = 512
+# Blocks of all choices at hand are kept up to this size.
+MAX_STACK_BYTES = 256e6
+# Systems over all instances at once are solved up to this size.
+MAX_EVERY_INSTANCE = 5000
+# Keeping the factor of the negative block pays above this ratio to positive rows.
+_PREVAIL = 5
+
+
+class Units:
+    """What both kinds of units share: the geometry of the positive bags."""
+
+    # Whether rounds are expensive enough for two searches in each of them.
+    stabilised = False
+
+    def __init__(self, offsets, n_negative):
+        self.offsets = np.asarray(offsets, dtype=np.int64)
+        self.n_positive = len(self.offsets) - 1
+        self.n_candidates = int(self.offsets[-1])
+        self.n_negative = n_negative
+
+    @property
+    def n_rows(self):
+        """Number of rows: positive bags and negative units."""
+        return self.n_positive + self.n_negative
+
+    @property
+    def enumerable(self):
+        """Whether trying every choice is affordable."""
+        sizes = np.diff(self.offsets).astype(np.float64)
+        return (
+            self.n_candidates <= MAX_ENUMERATED_INSTANCES
+            and np.log(sizes).sum() <= np.log(MAX_CHOICES) + 1e-9
+        )
+
+    def spanning_choices(self, rng):
+        """Choices worth having from the start; none when rounds are cheap."""
+        return np.empty((0, self.n_positive), dtype=np.int64)
+
+    def split(self, delta):
+        """Positive and negative part of a vector over the rows."""
+        return delta[: self.n_positive], delta[self.n_positive :]
+
+    def spread(self, choices, weight):
+        """Matrix (positive bags x candidates) of the weight on each instance."""
+        k, p = choices.shape
+        values = np.tile(np.asarray(weight, dtype=np.float64), p)
+        parts = (values, choices.T.ravel(), np.arange(0, k * p + 1, k))
+        return sparse.csr_matrix(parts, shape=(p, self.n_candidates))
+
+
+class KernelUnits(Units):
+    """Units given by kernel blocks.
+
+    Parameters
+    ----------
+    kpp : ndarray of shape (n_candidates, n_candidates)
+        Kernel between positive instances.
+    kpn : ndarray of shape (n_candidates, n_negative)
+        Kernel between positive instances and negative units.
+    knn : ndarray of shape (n_negative, n_negative)
+        Kernel between negative units.
+    offsets : ndarray of shape (n_positive + 1,)
+        Where each positive bag starts among the candidates.
+    """
+
+    def __init__(self, kpp, kpn, knn, offsets):
+        super().__init__(offsets, knn.shape[0])
+        self.kpp, self.kpn, self.knn = kpp, kpn, knn
+        self.release()
+
+    def _blocks(self, choices):
+        """Kernel between the chosen instances, one block for each choice."""
+        n, p = choices.shape
+        if 8 * n * p * p > MAX_STACK_BYTES:
+            return (self.kpp[np.ix_(choice, choice)] for choice in choices)
+        key = choices.tobytes()
+        if self._stack[0] != key:
+            stack = self.kpp[choices[:, :, None], choices[:, None, :]]
+            self._stack = (key, stack)
+        return self._stack[1]
+
+    def mixture(self, choices, weight):
+        """Operator over the rows of the weighted mixture."""
+        blocks = self._blocks(choices)
+        if isinstance(blocks, np.ndarray):
+            kpp = np.tensordot(weight, blocks, 1)
+        else:
+            kpp = sum(w * block for w, block in zip(weight, blocks, strict=True))
+        kept = np.flatnonzero(weight)
+        kpn = np.asarray(self.spread(choices[kept], weight[kept]) @ self.kpn)
+        return _KernelMixture(self, kpp, kpn)
+
+    def release(self):
+        """Forget the cached factor and blocks."""
+        self._negative = self._stack = (None, None)
+
+    def negative_factor(self, rows, ridge):
+        """Cholesky factor of the negative block, which no mixture changes."""
+        key = (rows.tobytes(), ridge.tobytes())
+        if self._negative[0] != key:
+            self._negative = (None, None)  # free the old factor first
+            block = self.knn[np.ix_(rows, rows)]
+            block.flat[:: len(rows) + 1] += ridge
+            self._negative = (key, CholeskyFactor(block).lower)
+        return self._negative[1]
+
+    def _tops(self, choices, plus, cross):
+        """Margins of the positive bags under every choice, one row each."""
+        blocks = self._blocks(choices)
+        if isinstance(blocks, np.ndarray):
+            return blocks @ plus - cross[choices]
+        return np.stack([block @ plus for block in blocks]) - cross[choices]
+
+    def products(self, choices, delta):
+        """Margins of every choice alone, shape (n_rows, n_choices)."""
+        plus, minus = self.split(delta)
+        k, p = choices.shape
+        chosen = sparse.csr_matrix(
+            (np.tile(plus, k), choices.ravel(), np.arange(0, k * p + 1, p)),
+            shape=(k, self.n_candidates),
+        )
+        bottom = (self.knn @ minus) - chosen @ self.kpn
+        return np.vstack([self._tops(choices, plus, self.kpn @ minus).T, bottom.T])
+
+    def mixed(self, choices, weight, delta):
+        """Margins of the mixture and squared norm of every choice."""
+        plus, minus = self.split(delta)
+        cross = self.kpn @ minus
+        repulsion = self.knn @ minus
+        tops = self._tops(choices, plus, cross)
+        norms = tops @ plus - cross[choices] @ plus + minus @ repulsion
+        held = self.spread(choices, weight).T @ plus
+        margins = np.concatenate([weight @ tops, repulsion - held @ self.kpn])
+        return margins, norms
+
+    def ascend(self, delta, starts):
+        """Improve each start by coordinate ascent: choices and squared norms."""
+        plus, minus = self.split(delta)
+        cross = self.kpn @ minus
+        constant = minus @ (self.knn @ minus)
+        choices = np.array(starts, dtype=np.int64)
+        values = np.array(
+            [ascend_kernel(self.kpp, cross, plus, self.offsets, c) for c in choices]
+        )
+        return choices, values + constant
+
+    def enumerate_all(self, delta):
+        """Return the best of all choices and its squared norm."""
+        plus, minus = self.split(delta)
+        cross = self.kpn @ minus
+        choice, value = enumerate_choices(self.kpp, cross, plus, self.offsets)
+        return choice, value + minus @ (self.knn @ minus)
+
+    def candidate_scores(self, choices, weight, delta):
+        """Score of every positive instance under the mixture."""
+        plus, minus = self.split(delta)
+        held = self.spread(choices, weight).T @ plus
+        return self.kpp @ held - self.kpn @ minus
+
+    def uncoupled(self, delta):
+        """Linear gain and squared norm of every candidate, without coupling."""
+        return -(self.kpn @ delta[self.n_positive :]), self.kpp.diagonal()
+
+    def every_instance(self):
+        """Operator over all candidates and negatives, or None if too large."""
+        n = self.n_candidates
+        if n + self.n_negative > MAX_EVERY_INSTANCE:
+            return None
+        kernel = np.block([[self.kpp, self.kpn], [self.kpn.T, self.knn]])
+        return KernelRows(kernel, np.where(np.arange(len(kernel)) < n, 1.0, -1.0))
+
+
+class _KernelMixture:
+    """Rows of a mixture of choices, by kernel blocks."""
+
+    def __init__(self, units, kpp, kpn):
+        self.units, self.kpp, self.kpn = units, kpp, kpn
+
+    def matvec(self, delta):
+        """Margins of the dual vector."""
+        plus, minus = self.units.split(delta)
+        return np.concatenate(
+            [
+                self.kpp @ plus - self.kpn @ minus,
+                self.units.knn @ minus - plus @ self.kpn,
+            ]
+        )
+
+    def factor(self, rows, ridge):
+        """Solver for the block of `rows`, by elimination when negatives prevail."""
+        p = self.units.n_positive
+        cut = np.searchsorted(rows, p)
+        plus, minus = rows[:cut], rows[cut:] - p
+        if len(minus) > _PREVAIL * cut:
+            return _BlockFactor(self, plus, minus, ridge, cut)
+        block = np.empty((len(rows), len(rows)))
+        block[:cut, :cut] = self.kpp[np.ix_(plus, plus)]
+        block[cut:, :cut] = -self.kpn[np.ix_(plus, minus)].T
+        block[:cut, cut:] = block[cut:, :cut].T
+        block[cut:, cut:] = self.units.knn[np.ix_(minus, minus)]
+        block.flat[:: len(rows) + 1] += ridge
+        return CholeskyFactor(block)
+
+
+class _BlockFactor:
+    """Cholesky factorisation with the negative units first.
+
+    The negative block depends on the selected rows only, not on the mixture: its
+    factor is kept between mixtures and the remaining Schur complement is as small as
+    the number of positive bags.
+    """
+
+    def __init__(self, mixture, plus, minus, ridge, cut):
+        self.cut = cut
+        self.lower = mixture.units.negative_factor(minus, ridge[cut:])
+        cross = -mixture.kpn[np.ix_(plus, minus)].T
+        self.coupling = self._forward(cross)
+        schur = mixture.kpp[np.ix_(plus, plus)] - self.coupling.T @ self.coupling
+        schur.flat[:: cut + 1] += ridge[:cut]
+        self.schur = CholeskyFactor(schur) if cut else None
+
+    def _forward(self, rhs, trans=0):
+        if self.lower.size == 0:
+            return rhs
+        return dtrtrs(self.lower, rhs, lower=1, trans=trans)[0]
+
+    def solve(self, rhs):
+        """Solve for one or several right-hand sides."""
+        inner = self._forward(rhs[self.cut :])
+        if self.schur is None:
+            return self._forward(inner, 1)
+        plus = self.schur.solve(rhs[: self.cut] - self.coupling.T @ inner)
+        minus = self._forward(inner - self.coupling @ plus, 1)
+        return np.concatenate([plus, minus])

@@ -1,0 +1,1 @@
+"""PC-SVM: MI-SVM with projection constraints."""

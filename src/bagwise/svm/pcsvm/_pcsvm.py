@@ -1,0 +1,338 @@
+"""PC-SVM: MI-SVM whose positive bags must spread along the normal."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_memory as check_cache
+
+from bagwise._compat import HasMethods, Interval, StrOptions
+from bagwise.bags.segments import repeat, segment_mean
+from bagwise.kernels._basis import fit_basis
+from bagwise.kernels._instance import instance_kernel, resolve_gamma
+from bagwise.solvers.hinge import BasisSpace
+from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
+from bagwise.svm.pcsvm._projection import Spread, delta_range
+from bagwise.svm.pcsvm._steps import ROUNDING, Alternation, Constraints
+
+_EIGH_LIMIT = 3000
+
+
+def _make_basis(data, options):
+    """Coordinates of the instances; sparse or wide linear ones by their Gram matrix."""
+    n, d = data.shape
+    method = "auto"
+    if options["kernel"] == "linear" and (sp.issparse(data) or d > n):
+        method = "eigh" if n <= _EIGH_LIMIT else "cholesky"
+    basis = fit_basis(data, method=method, **options)
+    basis.Z = np.ascontiguousarray(basis.Z, dtype=np.float64)
+    return basis
+
+
+def _find_range(Z, positive, offsets):
+    """Range of delta on the positive bags; None where no bag spreads at all."""
+    spread = Spread.of(Z[positive], offsets)
+    # Equal instances differ by rounding only.
+    size = np.einsum("ij,ij->i", Z[positive], Z[positive]).max()
+    return delta_range(spread) if spread.delta_max > 1e-14 * size else None
+
+
+class PCSVM(KernelBagSVM):
+    r"""MI-SVM with projection constraints on the positive bags.
+
+    The instances of a positive bag should differ *along the normal* of the hyperplane,
+    where the witness is told from the rest. With :math:`J_i` the summed squared
+    distances of the :math:`n_i` instances of bag i to their projections on the line
+    along :math:`f` through their mean ([1]_, Eqs. (8), (12), (13)):
+
+    .. math::
+        \min_{f, b} \; \tfrac12 \|f\|^2 + \frac{b^2}{2 B}
+          + C \sum_{i \in I^+} w_i \big(1 - \max_j f(x_{ij}) - b\big)_+
+          + C \sum_{i \in I^-} w_i \sum_j \big(1 + f(x_{ij}) + b\big)_+
+        \quad \text{s.t.} \quad J_i(f) / n_i \le \delta \;\; (i \in I^+)
+
+    where :math:`C` is `C`, :math:`B` is `intercept` and :math:`\delta` is placed by
+    `rho` or given as `delta`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss.
+    rho : float, default=0.1
+        Where :math:`\delta` lies: ``delta_max_ - rho * (delta_max_ - delta_min_)``.
+        With 0 no constraint binds and the result is MI-SVM; the closer to 1 (not
+        itself allowed), the further the bags must spread.
+    delta : float, default=None
+        An absolute :math:`\delta` in place of `rho`.
+    kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
+        Instance kernel.
+    gamma : {"scale", "auto", "median"} or float, default="scale"
+        Kernel width.
+    degree, coef0 : float, default=3 and 1.0
+        Of the polynomial kernel.
+    intercept : float, default=1.0
+        :math:`B`. 0 leaves the bias out; infinity leaves it free, which needs
+        ``solver="clarabel"``.
+    n_components : int, default=None
+        Size of a Nystroem basis. None takes the exact kernel: eigenvectors up to 3,000
+        instances, pivoted Cholesky above. A linear kernel does not use it.
+    solver : {"dual", "clarabel"}, default="dual"
+        Dual coordinate ascent, or a general conic solver as an independent check.
+    memory : str, joblib.Memory or None, default=None
+        Caches the basis and the range of :math:`\delta`, which do not depend on `C`,
+        `rho` or `delta`: a grid over those computes them once per training set.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    max_iter : int, default=50
+        Cap on the convex steps.
+    tol : float, default=1e-3
+        Tolerance of a convex step, tightened where a step is not a descent. The
+        alternation ends when the objective falls by less than a tenth of it.
+    random_state : int, RandomState or None, default=None
+        The Nystroem basis.
+
+    Attributes
+    ----------
+    delta_, delta_min_, delta_max_ : float
+        :math:`\delta`; the smallest feasible value that a search found (an upper
+        estimate: the smallest one is a non-convex problem of its own); the value from
+        which no constraint binds.
+    delta_lower_bound_ : float
+        No :math:`\delta` below this is feasible.
+    projection_variance_ : ndarray of shape (n_bags,)
+        Variance of each training bag along the unit normal.
+    active_constraints_ : ndarray of int
+        Training bags whose constraint has a positive multiplier.
+    witnesses_ : ndarray of shape (n_positive_bags,)
+        Row, in the stacked training instances, of each positive bag's witness.
+    intercept_ : float
+        :math:`b`.
+    coef_ : ndarray of shape (n_features,)
+        Weights of the features (linear kernel).
+    support_vectors_, dual_coef_ : ndarray
+        The expansion of :math:`f` (other kernels), over all points of the basis.
+    objective_, objective_path_ : float, ndarray
+        Objective at the end, and after each step; it does not increase.
+    duality_gap_ : float
+        Of the last convex step.
+    n_iter_ : int
+        Convex steps of the last alternation: of the constrained one, where a
+        constraint binds.
+
+    Notes
+    -----
+    Differs from [1]_: the constraint is :math:`a_i \|w\|^2 \le w'C_i w` in a reduced
+    basis, with :math:`C_i` the scatter of bag i, :math:`o_i` its trace and
+    :math:`a_i = o_i - n_i \delta`. It is made convex by linearising its right side
+    alone, which keeps more of the feasible set than Eq. (19) does whenever
+    :math:`n_i \delta \ge \lambda_{\max}(C_i)`; every step is then a hinge problem with
+    balls, solved by coordinate ascent. The bias is an option, and :math:`\delta` is
+    relative, since the useful interval is narrow and depends on the kernel. The fit
+    starts from the MI-SVM solution, moved to the nearest feasible point found, and all
+    later points are feasible. The objective can end below that of MI-SVM: other
+    witnesses.
+
+    With n instances and rank r, the basis costs O(n r^2), a pass of a convex step
+    O(n r), and memory is O(n r).
+
+    References
+    ----------
+    .. [1] Han, Y., Tao, Q., Wang, J., "Avoiding false positive in multi-instance
+       learning", NIPS, 2010.
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_bags
+    >>> from bagwise.svm import PCSVM
+    >>> X, y = make_bags(random_state=0)
+    >>> model = PCSVM(C=10.0).fit(X, y)
+    >>> bool(model.delta_min_ < model.delta_ < model.delta_max_)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **KERNEL_CONSTRAINTS,
+        "rho": [Interval(Real, 0, 1, closed="left")],
+        "delta": [Interval(Real, 0, None, closed="left"), None],
+        "intercept": [Interval(Real, 0, None, closed="both")],
+        "solver": [StrOptions({"dual", "clarabel"})],
+        "memory": [None, str, HasMethods(["cache"])],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        *,
+        rho=0.1,
+        delta=None,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=1.0,
+        intercept=1.0,
+        n_components=None,
+        solver="dual",
+        memory=None,
+        class_weight=None,
+        max_iter=50,
+        tol=1e-3,
+        random_state=None,
+    ):
+        self.C = C
+        self.rho = rho
+        self.delta = delta
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.intercept = intercept
+        self.n_components = n_components
+        self.solver = solver
+        self.memory = memory
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _prepare(self, X):
+        # Label-free, hence once for all classes.
+        data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
+        self.gamma_ = resolve_gamma(self.gamma, data)
+        options = {
+            **self._kernel_options(),
+            "n_components": self.n_components,
+            "random_state": self.random_state,
+        }
+        self._basis = check_cache(self.memory).cache(_make_basis)(data, options)
+
+    def _unfitted_copy(self):
+        one = super()._unfitted_copy()
+        one.gamma_, one._basis = self.gamma_, self._basis
+        return one
+
+    def _fit_classes(self, X, y, sample_weight):
+        if np.isinf(self.intercept) and self.solver == "dual":
+            raise ValueError(
+                "a free bias (intercept=inf) needs solver='clarabel'; coordinate "
+                "ascent takes a penalised one (intercept=100 is nearly free)."
+            )
+        super()._fit_classes(X, y, sample_weight)
+        for one in [self, *vars(self).get("estimators_", ())]:
+            vars(one).pop("_basis", None)  # prediction does not need it
+        return self
+
+    def _fit_binary(self, X, t, bag_weight):
+        layout = Layout.of(X, t, bag_weight)
+        Z = self._basis.Z
+        find = check_cache(self.memory).cache(_find_range)
+        found = find(Z, layout.positive, layout.positive_offsets)
+        alternation = Alternation(
+            Z,
+            layout,
+            C=self.C,
+            intercept=self.intercept,
+            solver=self.solver,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=type(self).__name__,
+        )
+        scores = self._start_scores(BasisSpace(Z), layout, alternation.first_scores())
+        path = alternation.mi_svm(layout.witnesses(scores))
+        active = np.zeros(0, dtype=np.intp)
+        if found is None:
+            self._say_void()
+        else:
+            spread = Spread.of(Z[layout.positive], layout.positive_offsets)
+            w = path.solution.w
+            if self.delta is not None and self.delta < found.delta_min and w.any():
+                # Search once more, from the MI-SVM solution, before giving up.
+                found = delta_range(spread, starts=[w])
+            self.delta_ = self._place(found)
+            constraints, bags = Constraints.of(spread, self.delta_)
+            if len(bags) and not constraints.hold(w):
+                start = constraints.start(w, found.direction)
+                path = alternation.constrained(constraints, start)
+                mu = path.solution.solved.mu
+                active = bags[mu > 1e-6 * mu.max(initial=0.0)]
+        self.active_constraints_ = np.flatnonzero(t > 0)[active]
+        self._keep(X, path)
+
+    def _say_void(self):
+        """Warn that no positive bag spreads, where a constraint was asked for."""
+        if self.rho > 0 or self.delta is not None:
+            warnings.warn(
+                "every positive bag has a single instance, or equal ones: the "
+                "projection constraint is void, and this is MI-SVM.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.delta_ = 0.0 if self.delta is None else float(self.delta)
+        self.delta_min_ = self.delta_max_ = self.delta_lower_bound_ = 0.0
+
+    def _place(self, found):
+        """Return the delta that the parameters ask for, or say why there is none."""
+        self.delta_max_ = found.delta_max
+        self.delta_lower_bound_ = found.lower_bound
+        self.delta_min_ = found.delta_min
+        if self.delta is None:
+            return found.delta_max - self.rho * (found.delta_max - found.delta_min)
+        if self.delta < found.delta_min * (1.0 - ROUNDING):
+            sure = " (none exists)" if self.delta < found.lower_bound else ""
+            raise ValueError(
+                f"delta={self.delta:g} is infeasible: no direction was found{sure} "
+                f"below {found.delta_min:.6g}. The useful range is "
+                f"{found.delta_min:.6g} to {found.delta_max:.6g}; rho places delta "
+                "inside it."
+            )
+        return float(self.delta)
+
+    def _keep(self, X, path):
+        """Set what prediction needs, and what tells about the fit."""
+        step, basis = path.solution, self._basis
+        for name in ("coef_", "support_vectors_", "dual_coef_", "estimators_"):
+            vars(self).pop(name, None)  # left by another fit
+        self.intercept_ = float(step.b)
+        weights = step.w if basis.projection is None else basis.projection @ step.w
+        if self.kernel == "linear":
+            expanded = basis.projection is not None
+            self.coef_ = basis.landmarks.T @ weights if expanded else weights
+        else:
+            self.support_vectors_, self.dual_coef_ = basis.landmarks, weights
+        self.witnesses_ = step.witnesses
+        self.objective_path_ = np.array(path.objectives)
+        self.objective_ = path.objectives[-1]
+        self.n_iter_ = path.n_iter
+        self.duality_gap_ = float(step.solved.primal - step.solved.dual)
+        values = basis.Z @ step.w
+        along = values - repeat(segment_mean(values, X.offsets), X.offsets)
+        squared = max(float(step.w @ step.w), np.finfo(float).tiny)
+        self.projection_variance_ = segment_mean(along**2, X.offsets) / squared
+        self._say_doubts(step, values)
+
+    def _say_doubts(self, step, values):
+        name = type(self).__name__
+        gap = self.duality_gap_ / max(abs(step.solved.primal), 1e-300)
+        if not step.solved.converged and gap > self.tol:
+            warnings.warn(
+                f"{name}: the last convex step stopped at its cap with a relative "
+                f"duality gap of {gap:.1e}. Rescale the features, or lower C or "
+                "intercept.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if np.ptp(values) < 1e-5:
+            warnings.warn(
+                f"the optimum is constant: {name} gives every bag the same answer. "
+                "Raise C, or set class_weight='balanced'.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _function(self, A):
+        if self.kernel == "linear":
+            return np.asarray(A @ self.coef_)
+        K = instance_kernel(A, self.support_vectors_, **self._kernel_options())
+        return K @ self.dual_coef_

@@ -1,0 +1,247 @@
+"""The alternations of PC-SVM on a reduced basis: MI-SVM, then with constraints."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise.bags.segments import segment_mean
+from bagwise.solvers.alternation import cccp
+from bagwise.solvers.conic import conic_step
+from bagwise.solvers.dual_coordinate import DualSolution, dual_coordinate
+from bagwise.svm._base import Layout
+from bagwise.svm.pcsvm._projection import Spread
+
+ROUNDING = 1e-9
+_ATTEMPTS = 4
+
+
+@dataclass
+class Step:
+    """A point of the alternation.
+
+    Attributes
+    ----------
+    w, b : ndarray, float
+        Weights of the basis, and the bias.
+    witnesses : ndarray of int
+        Row of the best instance of each positive bag, at this point.
+    objective : float
+        Value of the problem at this point, with these witnesses.
+    solved : DualSolution
+        The convex step that led here.
+    """
+
+    w: np.ndarray
+    b: float
+    witnesses: np.ndarray
+    objective: float
+    solved: DualSolution
+
+
+@dataclass
+class Constraints:
+    """The bags that can bind: a_i |w|^2 <= w'C_i w with a_i = o_i - n_i delta > 0."""
+
+    spread: Spread
+    a: np.ndarray
+
+    @classmethod
+    def of(cls, spread, delta):
+        """Keep the bags with a_i > 0; return them, and which they are."""
+        a = spread.total - spread.sizes * delta
+        tight = a > 1e-12 * spread.total.max()
+        return cls(spread.subset(tight), a[tight]), np.flatnonzero(tight)
+
+    def balls(self, w):
+        """Linearise the right side at w: the balls of one convex step."""
+        return self.a, *self.spread.tangent(w)
+
+    def hold(self, w, slack=ROUNDING):
+        """Whether all hold at w, up to rounding; none is taken to hold at 0."""
+        left = self.a * (w @ w)
+        right = self.spread.captured(w) + slack * left
+        return bool(w.any() and (left <= right).all())
+
+    def start(self, w, direction):
+        """Move w to where all hold, no further than needed on the way to `direction`.
+
+        The constraints do not see the length or the sign. The sign is the nearer one.
+        The length is that of `w`: balls grow with it, and from a short vector the
+        first steps are short.
+        """
+        length = np.linalg.norm(w)
+        if length == 0:
+            return direction
+        unit = w / length
+        target = direction if unit @ direction >= 0 else -direction
+        share = _bisect(
+            lambda t: self.hold((1.0 - t) * target + t * unit, slack=-ROUNDING)
+        )
+        point = (1.0 - share) * target + share * unit
+        return point * (length / np.linalg.norm(point))
+
+
+def _bisect(holds, n_halvings=40):
+    """Return a share in [0, 1) for which `holds`, as large as halving finds; or 0."""
+    low, high = 0.0, 1.0
+    for _ in range(n_halvings):
+        middle = 0.5 * (low + high)
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+class Alternation:
+    """The hinge rows of MI-SVM with a slack for each negative instance.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_instances, rank)
+        Coordinates of the training instances.
+    layout : Layout
+        Which of them are in positive bags.
+    C, intercept : float
+        Of the estimator.
+    solver : {"dual", "clarabel"}
+        What solves the convex steps.
+    max_iter : int
+        Cap on the convex steps.
+    tol : float
+        Tolerance of a convex step; the alternation ends at a tenth of it.
+    name : str
+        For warnings.
+    """
+
+    def __init__(self, Z, layout: Layout, *, C, intercept, solver, max_iter, tol, name):
+        self.Z = Z
+        self.layout = layout
+        self.intercept = intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.name = name
+        n_negative, n_positive = len(layout.negative), layout.n_positive_bags
+        self.sign = np.r_[-np.ones(n_negative), np.ones(n_positive)]
+        self.cap = C * np.r_[layout.negative_caps(), layout.positive_weight]
+        self._beta = self._mu = None  # warm starts
+
+    def convex_step(self, Z, index, balls=None, tol=None):
+        """Solve one convex step on rows of Z."""
+        options = {
+            "cap": self.cap,
+            "bias_scale": self.intercept,
+            "balls": balls,
+        }
+        if self.solver == "clarabel":
+            return conic_step(Z, index, self.sign, **options)
+        tol = self.tol if tol is None else tol
+        solved = dual_coordinate(
+            Z,
+            index,
+            self.sign,
+            beta=self._beta,
+            mu=None if balls is None else self._mu,
+            tol=tol,
+            max_passes=3_000 if tol >= 1e-3 else 30_000,
+            **options,
+        )
+        self._beta = solved.beta
+        if balls is not None:
+            self._mu = solved.mu
+        return solved
+
+    def at(self, w, b, solved):
+        """Evaluate the problem at a point."""
+        scores = self.Z @ w + b
+        witnesses = self.layout.witnesses(scores)
+        rows = np.r_[self.layout.negative, witnesses]
+        slack = np.maximum(0.0, 1.0 - self.sign * scores[rows])
+        B = self.intercept
+        penalty = 0.0 if B in (0.0, np.inf) else 0.5 * b * b / B
+        value = 0.5 * (w @ w) + penalty + self.cap @ slack
+        return Step(w, b, witnesses, float(value), solved)
+
+    def first_scores(self):
+        """Scores of the machine with the mean of each positive bag in its place."""
+        layout = self.layout
+        means = segment_mean(self.Z[layout.positive], layout.positive_offsets)
+        solved = self.convex_step(np.vstack([self.Z[layout.negative], means]), None)
+        return self.Z @ solved.w + solved.b
+
+    def mi_svm(self, witnesses):
+        """Alternate without constraints."""
+
+        def solve(state):
+            solved = self.convex_step(self.Z, np.r_[self.layout.negative, state[0]])
+            return self.at(solved.w, solved.b, solved)
+
+        return self._alternate(solve, lambda step: (step.witnesses,), (witnesses,))
+
+    def constrained(self, constraints, w):
+        """Alternate witnesses, tangents and convex steps from a feasible w.
+
+        The set of each convex step holds the point before and lies inside the true
+        set: with exact steps all points are feasible and the objective does not rise.
+        """
+        point = self.at(w, 0.0, None)
+
+        def solve(state):
+            nonlocal point
+            point = self._feasible_step(constraints, point)
+            return point
+
+        return self._alternate(
+            solve, lambda step: (step.witnesses, step.w), (point.witnesses, w)
+        )
+
+    def _feasible_step(self, constraints, old):
+        """Take one step, exact enough to be feasible and not to rise."""
+        index = np.r_[self.layout.negative, old.witnesses]
+        balls = constraints.balls(old.w)
+        tol = self.tol
+        for _ in range(_ATTEMPTS):
+            solved = self.convex_step(self.Z, index, balls, tol)
+            new = self.at(*self._pull_back(constraints, old, solved), solved)
+            if new.objective <= old.objective:
+                return new
+            tol *= 0.1  # an inexact step rose: solve it better
+        rise = (new.objective - old.objective) / abs(old.objective)
+        if rise > 1e-6:
+            warnings.warn(
+                f"{self.name}: a convex step raised the objective by {rise:.1e} of its "
+                "value, also with a tighter tolerance; the point before it is kept. "
+                "Rescale the features, or lower C.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return new
+
+    @staticmethod
+    def _pull_back(constraints, old, solved):
+        """Return the last feasible point between the old and the new one.
+
+        An inexact step may leave the true set by its tolerance; the old point is in it.
+        """
+        if constraints.hold(solved.w):
+            return solved.w, solved.b
+        share = _bisect(
+            lambda t: constraints.hold((1.0 - t) * old.w + t * solved.w), 30
+        )
+        return (
+            (1.0 - share) * old.w + share * solved.w,
+            (1.0 - share) * old.b + share * solved.b,
+        )
+
+    def _alternate(self, solve, choose, state):
+        return cccp(
+            solve,
+            choose,
+            state,
+            max_iter=self.max_iter,
+            tol=0.1 * self.tol,
+            name=self.name,
+        )

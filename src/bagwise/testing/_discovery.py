@@ -1,0 +1,40 @@
+"""Find every estimator the package exports."""
+
+import importlib
+import inspect
+import pkgutil
+
+from sklearn.base import BaseEstimator
+
+import bagwise
+
+# Not places where estimators live.
+_LEFT_OUT = {
+    "bags",
+    "cli",
+    "datasets",
+    "comparison",
+    "io",
+    "reproduction",
+    "inspection",
+    "report",
+    "testing",
+}
+
+
+def all_estimators():
+    """Return (name, class) of every exported estimator, sorted by name.
+
+    An estimator is exported when it stands in the `__all__` of a public subpackage.
+    That is all it takes to be tested by the common batteries.
+    """
+    found = {}
+    for module in pkgutil.iter_modules(bagwise.__path__):
+        if module.name.startswith("_") or module.name in _LEFT_OUT:
+            continue
+        package = importlib.import_module(f"bagwise.{module.name}")
+        for name in getattr(package, "__all__", ()):
+            item = getattr(package, name)
+            if inspect.isclass(item) and issubclass(item, BaseEstimator):
+                found[name] = item
+    return sorted(found.items())

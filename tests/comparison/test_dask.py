@@ -1,0 +1,62 @@
+import os
+import signal
+import time
+
+import pytest
+from toy_methods import toy
+
+from bagwise.comparison import Store, run_all
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_loses_a_worker_loses_no_run_and_does_none_twice(
+    tmp_path, toy_runs
+):
+    runs = toy_runs(toy("a", "Sleeps", seconds=0.15), toy("b"), n_splits=8)
+    killed = []
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        Store(tmp_path / "s.sqlite") as store,
+    ):
+        pids = [nanny.pid for nanny in cluster.workers.values()]
+
+        def kill(event):
+            if event.n_done == 4:
+                os.kill(pids[0], signal.SIGKILL)
+                killed.append(time.monotonic())
+
+        seen = []
+        keys = run_all(
+            runs,
+            store,
+            scheduler=cluster.scheduler_address,
+            on_event=lambda event: (seen.append(event.key), kill(event)),
+        )
+        rows = store.rows(keys)
+        n_rows = len(store)
+    assert killed
+    assert sorted(seen) == sorted(keys)
+    assert n_rows == len(rows) == 16
+    assert {row["status"] for row in rows} == {"ok"}
+    with Store(tmp_path / "local.sqlite") as local:
+        run_all(runs, local)
+        expected = {row["key"]: row["accuracy"] for row in local.rows()}
+    assert {row["key"]: row["accuracy"] for row in rows} == expected
+
+
+def test_no_scheduler_is_one_clear_line(tmp_path, toy_runs, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("Timed out trying to connect")
+
+    monkeypatch.setattr(distributed, "Client", refuse)
+    with Store(tmp_path / "s.sqlite") as store:
+        with pytest.raises(ConnectionError, match="no dask scheduler answers at"):
+            run_all(toy_runs(toy("a")), store, scheduler="tcp://127.0.0.1:1")

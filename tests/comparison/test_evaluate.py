@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from bagwise import Bags
+from bagwise.comparison._evaluate import auroc, bag_metrics, key_success
+
+
+def test_metrics_agree_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 60)
+    score = np.round(rng.normal(size=60) + truth, 1)  # with ties
+    probability = 1 / (1 + np.exp(-score))
+    label = (score > 0).astype(int)
+    found = bag_metrics(truth, label, score, probability, 2)
+    assert found["auroc"] == pytest.approx(metrics.roc_auc_score(truth, score))
+    assert found["accuracy"] == metrics.accuracy_score(truth, label)
+    assert found["balanced_accuracy"] == pytest.approx(
+        metrics.balanced_accuracy_score(truth, label)
+    )
+    assert found["log_loss"] == pytest.approx(metrics.log_loss(truth, probability))
+
+
+def test_auroc_of_several_classes_is_the_mean_of_one_against_the_rest():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 3, 50)
+    score = rng.normal(size=(50, 3))
+    expected = np.mean(
+        [metrics.roc_auc_score(truth == k, score[:, k]) for k in range(3)]
+    )
+    assert auroc(truth, score) == pytest.approx(expected)
+
+
+def test_one_bag_has_no_auroc():
+    assert (
+        bag_metrics(np.array([1]), np.array([1]), np.ones(1), None, 2)["auroc"] is None
+    )
+
+
+def test_key_success_counts_ties_as_chance_and_skips_bags_without_witness():
+    X = Bags.from_list([np.zeros((n, 1)) for n in (2, 4, 3, 2)])
+    truth = np.array([1, 1, 0, 1])
+    scores = np.array([1, 0, 5, 5, 0, 0, 9, 9, 9, 1, 2.0])
+    known = np.array([1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0])
+    assert key_success(X, truth, scores, known) == pytest.approx((1 + 0.5) / 2)

@@ -1,0 +1,55 @@
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from bagwise.comparison._limits import (
+    PeakMemory,
+    RunTimeLimit,
+    memory_guard,
+    parse_size,
+    time_guard,
+)
+
+
+def test_time_limit_stops_python_code_and_is_then_over():
+    with pytest.raises(RunTimeLimit, match=r"limit of 0\.05 s"):
+        with time_guard(0.05):
+            time.sleep(5)
+    with time_guard(0.05):
+        pass
+    time.sleep(0.1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of data is Linux's")
+def test_memory_limit_refuses_and_is_then_lifted():
+    with memory_guard(50_000_000):
+        np.ones(1_000_000)
+        with pytest.raises(MemoryError):
+            np.ones(40_000_000)
+    assert np.ones(40_000_000).sum() == 40_000_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the mark can be reset on Linux")
+def test_peak_memory_sees_what_was_freed_again():
+    with PeakMemory() as peak:
+        block = np.ones(10_000_000)
+        del block
+    assert 70_000_000 < peak.bytes < 120_000_000
+    with PeakMemory() as peak:
+        pass
+    assert peak.bytes < 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4GB", 4 * 10**9), ("1.5 mb", 1_500_000), ("700", 700)]
+)
+def test_sizes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["much", "1.2.3GB", "4XB", "-3MB"])
+def test_what_is_no_size(text):
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_size(text)

@@ -1,0 +1,137 @@
+import os
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from toy_methods import toy
+
+from bagwise.comparison import Outcome, Store, StoreError, run_key
+
+
+def outcome(value=0.5):
+    return Outcome(
+        "ok",
+        {"accuracy": value, "auroc": None},
+        {"fit": 0.1, "tune": 0.2, "predict": 0.3},
+        1234,
+        {"C": 1.0},
+        {"test": np.arange(3), "score": np.array([0.1, -0.2, 0.3])},
+        ["Warning: once"],
+    )
+
+
+@pytest.fixture
+def runs(toy_runs):
+    return {run_key(run, "0"): run for run in toy_runs(toy("a"), toy("b"))}
+
+
+def test_a_row_comes_back_as_it_went_in(tmp_path, runs):
+    key, run = next(iter(runs.items()))
+    with Store(tmp_path / "s.sqlite") as store:
+        assert store.put(key, run, outcome())
+    with Store(tmp_path / "s.sqlite") as store:
+        (row,) = store.rows()
+        arrays = store.arrays(key)
+    assert row["accuracy"] == 0.5
+    assert row["auroc"] is None
+    assert row["params"] == {"C": 1.0}
+    assert row["description"]["fold"] == run.fold
+    assert row["data_hash"] == run.data.hash
+    np.testing.assert_array_equal(arrays["score"], [0.1, -0.2, 0.3])
+
+
+def test_a_result_stays_and_a_failure_gives_way(tmp_path, runs):
+    (first, run), (second, other) = list(runs.items())[:2]
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put(first, run, outcome(0.5))
+        assert not store.put(first, run, outcome(0.9))
+        store.put(second, other, Outcome.failure("Oops: x", "trace"))
+        assert store.status() == {first: "ok", second: "failed"}
+        assert store.put(second, other, outcome(0.7))
+        rows = store.rows([second, first])
+    assert [row["accuracy"] for row in rows] == [0.7, 0.5]
+
+
+def test_a_claim_is_exclusive_until_released(tmp_path):
+    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as two:
+        assert one.claim("k") == "mine"
+        assert one.claim("k") == "mine"
+        assert two.claim("k") == "taken"
+        one.release()
+        assert two.claim("k") == "mine"
+
+
+def test_a_finished_run_cannot_be_claimed(tmp_path, runs):
+    (first, run), (second, other) = list(runs.items())[:2]
+    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as two:
+        one.put(first, run, outcome())
+        one.put(second, other, Outcome.failure("Oops: x"))
+        assert two.claim(first, retry_failed=True) == "done"
+        assert two.claim(second) == "done"
+        assert two.claim(second, retry_failed=True) == "mine"
+
+
+def test_a_claim_of_a_dead_process_is_free(tmp_path):
+    path = tmp_path / "s.sqlite"
+    gone = subprocess.Popen([sys.executable, "-c", "pass"])
+    gone.wait()
+    with Store(path) as store:
+        assert store.claim("k") == "mine"
+        store._db.execute("UPDATE claims SET owner = 'x', pid = ?", (gone.pid,))
+    with Store(path) as store:
+        assert store.claim("k") == "mine"
+
+
+def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, runs):
+    (first, run), (second, other) = list(runs.items())[:2]
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put(first, run, outcome())
+        (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+        store._db.execute(f"PRAGMA max_page_count={pages}")
+        large = outcome()
+        large.arrays["instances"] = np.ones(200_000)
+        with pytest.raises(StoreError, match="no space left.*finished before is kept"):
+            store.put(second, other, large)
+        assert store.status() == {first: "ok"}
+        store._db.execute("PRAGMA max_page_count=1000000")
+        assert store.put(second, other, large)
+
+
+def test_a_locked_store_is_one_clear_line(tmp_path, runs):
+    key, run = next(iter(runs.items()))
+    path = tmp_path / "s.sqlite"
+    with Store(path, timeout=0.1) as store:
+        holder = sqlite3.connect(path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked by another program"):
+            store.put(key, run, outcome())
+        holder.execute("COMMIT")
+        holder.close()
+        assert store.put(key, run, outcome())
+
+
+def test_another_kind_of_file_is_refused(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database at all, but long enough to be looked at\n" * 20)
+    with pytest.raises(StoreError, match="not a store"):
+        Store(path)
+    assert "not a database at all" in path.read_text()
+
+
+def test_a_store_of_a_later_format_is_refused(tmp_path):
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(StoreError, match="format 99"):
+        Store(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="cannot open"):
+        Store(tmp_path / "s.sqlite")

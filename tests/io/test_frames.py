@@ -1,0 +1,61 @@
+"""Tables in and out, for three libraries."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from bagwise import from_frame, to_frame
+
+TABLE = {
+    "molecule": ["b", "a", "b", "a", "c"],
+    "u": [1.0, 2.0, 3.0, 4.0, 5.0],
+    "v": [10, 20, 30, 40, 50],
+    "active": ["yes", "no", "yes", "no", "no"],
+}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_from_frame(make):
+    X, y = from_frame(make(TABLE), bag="molecule", label="active")
+    assert list(X.ids) == ["b", "a", "c"]
+    assert list(y) == ["yes", "no", "no"]
+    assert list(X.feature_names) == ["u", "v"]
+    np.testing.assert_array_equal(X[1], [[2.0, 20.0], [4.0, 40.0]])
+    only = from_frame(make(TABLE), bag="molecule", features=["v"])
+    assert only.n_features == 1
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_round_trip(backend):
+    X, y = from_frame(pd.DataFrame(TABLE), bag="molecule", label="active")
+    frame = to_frame(X, y, bag="molecule", label="active", backend=backend)
+    again, labels = from_frame(frame, bag="molecule", label="active")
+    np.testing.assert_array_equal(again.data, X.data)
+    np.testing.assert_array_equal(again.offsets, X.offsets)
+    assert list(again.ids) == list(X.ids)
+    assert list(labels) == list(y)
+
+
+def test_a_label_that_changes_inside_a_bag_names_the_bag():
+    table = pd.DataFrame(TABLE)
+    table.loc[3, "active"] = "yes"
+    with pytest.raises(ValueError, match=r"inside bag 'a'.*no, yes"):
+        from_frame(table, bag="molecule", label="active")
+
+
+def test_other_bad_tables():
+    table = pd.DataFrame(TABLE)
+    with pytest.raises(ValueError, match="'mol'"):
+        from_frame(table, bag="mol")
+    with pytest.raises(TypeError, match="'active' is not numeric"):
+        from_frame(table, bag="molecule")
+    table.loc[2, "molecule"] = None
+    with pytest.raises(ValueError, match="row 2"):
+        from_frame(table, bag="molecule", label="active")
+    with pytest.raises(ValueError, match="no feature column"):
+        from_frame(table[["molecule"]], bag="molecule")
+    X = from_frame(pd.DataFrame({"bag": [1], "x": [2.0]}), bag="bag")
+    with pytest.raises(ValueError, match="'x'"):
+        to_frame(X, bag="x")

@@ -1,0 +1,112 @@
+"""The 1-norm machine against other solvers and its optimality conditions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.svm import LinearSVC
+
+from bagwise.solvers.l1 import L1SVC, l1_squared_hinge
+
+clarabel = pytest.importorskip("clarabel")
+
+
+def problem(n_rows, n_columns, seed=0, alike=False):
+    rng = np.random.default_rng(seed)
+    M = rng.random((n_rows, n_columns))
+    if alike:  # similarities of neighbours: nearly the same column
+        M = np.exp(-M[:, :1] * np.linspace(0.5, 1.5, n_columns)) + 1e-3 * M
+    t = np.where(M[:, 0] - M[:, -1] + 0.2 * rng.standard_normal(n_rows) > 0, 1.0, -1.0)
+    t[:2] = 1.0, -1.0
+    return M, t, rng.uniform(0.5, 2.0, n_rows)
+
+
+def by_cones(M, t, cost):
+    """The minimum from a general conic solver: x = (w, b, |w|, slack)."""
+    n, k = M.shape
+    P = sp.diags(np.r_[np.zeros(2 * k + 1), 2.0 * cost], format="csc")
+    linear = np.r_[np.zeros(k + 1), np.ones(k), np.zeros(n)]
+    eye, signed = sp.identity(k), t[:, None] * M
+    A = sp.bmat(
+        [
+            [eye, None, -eye, None],
+            [-eye, None, -eye, None],
+            [sp.csc_matrix(-signed), sp.csc_matrix(-t[:, None]), None, -sp.eye(n)],
+            [None, None, None, -sp.eye(n)],
+        ],
+        format="csc",
+    )
+    bounds = np.r_[np.zeros(2 * k), -np.ones(n), np.zeros(n)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-11
+    cones = [clarabel.NonnegativeConeT(2 * k + 2 * n)]
+    return clarabel.DefaultSolver(P, linear, A, bounds, cones, settings).solve()
+
+
+@pytest.mark.parametrize("shape", [(60, 20), (30, 90), (40, 40)])
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
+@pytest.mark.parametrize("alike", [False, True])
+def test_equals_a_conic_solver(shape, C, alike):
+    M, t, weight = problem(*shape, alike=alike)
+    solved = by_cones(M, t, C * weight)
+    w, b, value, _ = l1_squared_hinge(M, t, C * weight, tol=1e-9)
+    assert value == pytest.approx(solved.obj_val, rel=2e-7)
+    loss = np.maximum(1.0 - t * (M @ w + b), 0.0)
+    assert value == pytest.approx(np.abs(w).sum() + C * weight @ loss**2, rel=1e-12)
+
+
+def test_meets_the_optimality_conditions():
+    M, t, weight = problem(50, 120, seed=1)
+    w, b, _, _ = l1_squared_hinge(M, t, weight, tol=1e-10)
+    pull = 2.0 * weight * t * np.maximum(1.0 - t * (M @ w + b), 0.0)
+    slope = M.T @ pull
+    assert 0 < (w != 0).sum() <= 50  # a vertex of the optimal face has no more
+    np.testing.assert_allclose(slope[w != 0], np.sign(w[w != 0]), atol=1e-5)
+    assert np.abs(slope).max() <= 1.0 + 1e-5
+    assert pull.sum() == pytest.approx(0.0, abs=1e-5)
+
+
+def test_equals_liblinear_with_a_nearly_free_intercept():
+    M, t, _ = problem(60, 15, seed=2)
+    ours = L1SVC(5.0, tol=1e-10).fit(M, t)
+    theirs = LinearSVC(
+        penalty="l1",
+        dual=False,
+        C=5.0,
+        tol=1e-8,
+        max_iter=100_000,
+        intercept_scaling=1e3,
+        random_state=0,
+    ).fit(M, t)
+    np.testing.assert_allclose(
+        ours.decision_function(M), theirs.decision_function(M), atol=5e-3
+    )
+    np.testing.assert_array_equal(ours.predict(M), theirs.predict(M))
+
+
+def test_weights_count_like_repeated_rows():
+    M, t, _ = problem(30, 10, seed=3)
+    times = np.arange(30) % 3
+    times[:2] = 1
+    again = np.repeat(np.arange(30), times)
+    one = L1SVC(tol=1e-9).fit(M, t, sample_weight=times.astype(float))
+    two = L1SVC(tol=1e-9).fit(M[again], t[again])
+    assert one.objective_ == pytest.approx(two.objective_, rel=1e-8)
+    np.testing.assert_allclose(
+        one.decision_function(M), two.decision_function(M), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("majority", [1.0, -1.0])
+def test_strong_penalty_leaves_the_mean_of_the_labels(majority):
+    M, _, _ = problem(20, 8)
+    t = np.where(np.arange(20) < 14, majority, -majority)
+    w, b, value, _ = l1_squared_hinge(M, t, np.full(20, 1e-4), tol=1e-9)
+    assert not w.any()
+    assert b == pytest.approx(t.mean(), abs=1e-4)
+    assert value == pytest.approx(1e-4 * ((1.0 - t * t.mean()) ** 2).sum(), rel=1e-6)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="two classes"):
+        L1SVC().fit(np.ones((3, 2)), np.ones(3))
