@@ -1,10 +1,11 @@
 """Reductions over segments of a 1-D array; no segment is empty."""
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 
-@njit(cache=True)
+@njit()
 def sum_1d(values, offsets):
     """Sum of each segment."""
     out = np.empty(offsets.shape[0] - 1, values.dtype)
@@ -16,7 +17,7 @@ def sum_1d(values, offsets):
     return out
 
 
-@njit(cache=True)
+@njit()
 def max_1d(values, offsets):
     """Largest value of each segment; NaN where there is one, as numpy has it."""
     out = np.empty(offsets.shape[0] - 1, values.dtype)
@@ -29,7 +30,7 @@ def max_1d(values, offsets):
     return out
 
 
-@njit(cache=True)
+@njit()
 def min_1d(values, offsets):
     """Smallest value of each segment; NaN where there is one, as numpy has it."""
     out = np.empty(offsets.shape[0] - 1, values.dtype)

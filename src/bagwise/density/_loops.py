@@ -5,13 +5,14 @@ zero in floating point, while the slope is a softmax of -d and never vanishes.
 """
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 # Beyond this, exp(-d) is below the precision of 1.
 FAR = 30.0
 
 
-@njit(cache=True)
+@njit()
 def log_one_minus_exp(d):
     """Return log(1 - exp(-d)) for d > 0 without cancellation."""
     if d > 0.7:
@@ -19,7 +20,7 @@ def log_one_minus_exp(d):
     return np.log(-np.expm1(-d))
 
 
-@njit(cache=True)
+@njit()
 def noisy_or(d, offsets, positive, weight):
     """Value and slope for P = 1 - prod_j (1 - p_j)."""
     slope = np.empty(d.shape[0])
@@ -57,7 +58,7 @@ def noisy_or(d, offsets, positive, weight):
     return value, slope
 
 
-@njit(cache=True)
+@njit()
 def nearest(d, offsets, positive, weight):
     """Value and slope for P = max_j p_j: the nearest instance speaks for its bag."""
     slope = np.zeros(d.shape[0])

@@ -1,9 +1,9 @@
 """Distance of bags to points, from inner products."""
 
-from numba import njit
+from bagwise._jit import njit
 
 
-@njit(cache=True)
+@njit()
 def nearest_in_bags(products, norms, offsets, out):
     """Fill ``out[i, k] = min_{j in bag i} norms[j] - 2 products[j, k]``.
 

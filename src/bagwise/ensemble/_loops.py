@@ -10,10 +10,10 @@ In `order` a row number r is stored as ``~r`` (negative) where a larger value fo
 the column: only there can one cut.
 """
 
-from numba import njit
+from bagwise._jit import njit
 
 
-@njit(cache=True)
+@njit()
 def total_weight(weight):
     total = 0.0
     for i in range(weight.shape[0]):
@@ -21,7 +21,7 @@ def total_weight(weight):
     return total
 
 
-@njit(cache=True)
+@njit()
 def best_dense_cut(order, weight, over_constant, least_gain):
     """Return (feature, position, signed gain); feature -1: no cut beats a constant.
 
@@ -47,7 +47,7 @@ def best_dense_cut(order, weight, over_constant, least_gain):
     return feature, position, gain
 
 
-@njit(cache=True)
+@njit()
 def best_sparse_cut(order, starts, zeros_at, weight, over_constant, least_gain):
     """As `best_dense_cut`, on columns that list what is not zero.
 

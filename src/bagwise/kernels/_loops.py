@@ -1,10 +1,11 @@
 """Smallest distances from rows to bags, from a matrix of inner products."""
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 
-@njit(cache=True)
+@njit()
 def nearest_of_bags(products, norms_a, norms_b, A, B, offsets, doubt, out):
     """Lower `out` to the squared distance of each row to the nearest row of each bag.
 
@@ -39,7 +40,7 @@ def nearest_of_bags(products, norms_a, norms_b, A, B, offsets, doubt, out):
             out[i, bag] = min(out[i, bag], best)
 
 
-@njit(cache=True)
+@njit()
 def _exact(i, products, norms_a, norms_b, A, B, offsets, bag, doubt):
     best = np.inf
     for j in range(offsets[bag], offsets[bag + 1]):

@@ -8,9 +8,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.optimize import minimize
 
+from bagwise._jit import njit
 from bagwise.bags.segments import repeat
 from bagwise.linear_model._pooling import PoolBuffers, pool_flat
 
@@ -54,7 +54,7 @@ def bag_loss(pooled, target, loss="squared"):
     return -np.log(observed), np.where(target > 0.5, -1.0, 1.0) / observed
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _apply_loss(prob, complement, target, weight, log, slope, offsets):
     """Return the weighted loss and turn slopes into derivatives of it, in place.
 

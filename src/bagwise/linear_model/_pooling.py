@@ -15,7 +15,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 #: Names of all poolings understood by :func:`pool`.
 POOLINGS = ("softmax", "max", "mean", "noisy_or", "lse", "gmean", "power")
@@ -165,13 +166,13 @@ def pool_flat(z, offsets, pooling, alpha, buffers=None):
 # use vector instructions.
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _minus_abs(z, out):
     for j in range(z.shape[0]):
         out[j] = -abs(z[j])
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _sigmoid(z, t):
     """Sigmoid of `z` and of `-z`, given ``t = exp(-|z|)``: no digit is lost."""
     s = 1.0 / (1.0 + t)
@@ -179,7 +180,7 @@ def _sigmoid(z, t):
     return (s, c) if z >= 0.0 else (c, s)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _sigmoid_exponents(z, slope, p, q, alpha):
     """Fill `p`, `q`, and put ``alpha * (p - 1)`` in place of `slope`."""
     for j in range(z.shape[0]):
@@ -187,7 +188,7 @@ def _sigmoid_exponents(z, slope, p, q, alpha):
         slope[j] = -alpha * q[j]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _sigmoid_gaps(z, slope, p, q, offsets, alpha):
     """Fill `p`, `q`, and put ``alpha * (p - max p of the bag)`` in place of `slope`."""
     for j in range(z.shape[0]):
@@ -207,7 +208,7 @@ def _sigmoid_gaps(z, slope, p, q, offsets, alpha):
                 gap[j] = alpha * (p_i[j] - most)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _argmax(values):
     top, largest = 0, values[0]
     for j in range(1, values.shape[0]):
@@ -216,7 +217,7 @@ def _argmax(values):
     return top
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _softmax(p, q, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -236,7 +237,7 @@ def _softmax(p, q, slope, offsets, alpha, prob, complement):
         complement[i] = neg / mass
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _lse(p, q, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -256,7 +257,7 @@ def _lse(p, q, slope, offsets, alpha, prob, complement):
         complement[i] = q_i[top] - shift
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _max(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -268,7 +269,7 @@ def _max(z, slope, offsets, alpha, prob, complement):
         slope_i[top] = prob[i] * complement[i]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _mean(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -285,7 +286,7 @@ def _mean(z, slope, offsets, alpha, prob, complement):
         complement[i] = neg / n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _noisy_or(z, slope, log1p, offsets, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -301,7 +302,7 @@ def _noisy_or(z, slope, log1p, offsets, prob, complement):
         complement[i] = none
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _gmean(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         z_i = z[offsets[i] : offsets[i + 1]]
@@ -314,7 +315,7 @@ def _gmean(z, slope, offsets, alpha, prob, complement):
         slope[offsets[i] : offsets[i + 1]] = prob[i] * complement[i] / n
 
 
-@njit(cache=True, error_model="numpy")
+@njit(error_model="numpy")
 def _power(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         n = offsets[i + 1] - offsets[i]

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
+
+from bagwise._jit import njit
 
 _RECHECK = 10  # passes between two passes over all coordinates
 
@@ -167,7 +168,7 @@ def _check_balls(balls, rank):
     return a, G, q
 
 
-@njit(cache=True)
+@njit()
 def _shuffle(active, n_active, state):
     """Fisher-Yates with a private xorshift state (no global random state)."""
     for i in range(n_active - 1, 0, -1):
@@ -179,7 +180,7 @@ def _shuffle(active, n_active, state):
     return state
 
 
-@njit(cache=True)
+@njit()
 def _clipped_step(beta, gradient, curvature, cap):
     """Newton step on one dual variable, clipped to [0, cap]."""
     if curvature <= 0.0:
@@ -187,7 +188,7 @@ def _clipped_step(beta, gradient, curvature, cap):
     return min(max(beta + gradient / curvature, 0.0), cap)
 
 
-@njit(cache=True)
+@njit()
 def _projected(gradient, beta, cap):
     if beta <= 0.0:
         return max(gradient, 0.0)
@@ -196,7 +197,7 @@ def _projected(gradient, beta, cap):
     return gradient
 
 
-@njit(cache=True)
+@njit()
 def _ascend_dense(
     Z, index, sign, margin, cap, order, beta, a, G, q, mu, bias, tol, max_passes, seed
 ):
@@ -289,7 +290,7 @@ def _ascend_dense(
     return v, kappa, n_pass, worst
 
 
-@njit(cache=True)
+@njit()
 def _ascend_csr(
     data,
     indices,

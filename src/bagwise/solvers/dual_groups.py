@@ -16,15 +16,15 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from sklearn.exceptions import ConvergenceWarning
 
+from bagwise._jit import njit
 from bagwise.solvers.dual_coordinate import _RECHECK, _shuffle
 
 _MOVES = 3  # moves made in one visit to a group
 
 
-@njit(cache=True)
+@njit()
 def _row_dot(data, indices, indptr, row, v):
     value = 0.0
     for k in range(indptr[row], indptr[row + 1]):
@@ -32,7 +32,7 @@ def _row_dot(data, indices, indptr, row, v):
     return value
 
 
-@njit(cache=True)
+@njit()
 def _pair_dot(data, indices, indptr, one, two):
     """Inner product of two CSR rows with sorted columns."""
     p, q = indptr[one], indptr[two]
@@ -49,13 +49,13 @@ def _pair_dot(data, indices, indptr, one, two):
     return value
 
 
-@njit(cache=True)
+@njit()
 def _add(data, indices, indptr, row, step, v):
     for k in range(indptr[row], indptr[row + 1]):
         v[indices[k]] += step * data[k]
 
 
-@njit(cache=True)
+@njit()
 def _visit(
     g, csr, rows, sign, c, margin, start, cap, norms, beta, mass, v, state, moves
 ):
@@ -118,7 +118,7 @@ def _visit(
     return first_violation, lowest
 
 
-@njit(cache=True)
+@njit()
 def _ascend(
     csr, rows, sign, c, margin, start, cap, norms, beta, mass, v, state, passes, tol
 ):

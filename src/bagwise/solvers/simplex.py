@@ -1,10 +1,11 @@
 """A linear minimum over a ball, through its dual on the simplex."""
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 
-@njit(cache=True)
+@njit()
 def max_min_ball(B, c, p, tol, max_iter):
     """Maximise ``min_i (B_i'u - c_i)`` over the unit ball.
 
@@ -78,7 +79,7 @@ def max_min_ball(B, c, p, tol, max_iter):
     return gap
 
 
-@njit(cache=True)
+@njit()
 def _line_search(a, b, e, linear, limit):
     """Minimise sqrt(a + 2 b t + e t^2) - linear t over 0 <= t <= limit.
 

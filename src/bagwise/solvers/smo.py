@@ -25,12 +25,13 @@ References
 """
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 _TINY = 1e-12  # curvature of two rows that coincide
 
 
-@njit(cache=True)
+@njit()
 def _within_groups(gradient, beta, total, cap, start, diagonal, K):
     """Best transfer inside a full group: (violation, gain, up, down)."""
     worst, best_gain, best_up, best_down = 0.0, 0.0, -1, -1
@@ -58,7 +59,7 @@ def _within_groups(gradient, beta, total, cap, start, diagonal, K):
     return worst, best_gain, best_up, best_down
 
 
-@njit(cache=True)
+@njit()
 def _single(gradient, beta, total, cap, group, c, diagonal):
     """Best move of one row without bias: (violation, gain, row, step)."""
     worst, best_gain, best_row, best_step = 0.0, 0.0, -1, 0.0
@@ -83,7 +84,7 @@ def _single(gradient, beta, total, cap, group, c, diagonal):
     return worst, best_gain, best_row, best_step
 
 
-@njit(cache=True)
+@njit()
 def _cross_pair(gradient, beta, total, cap, group, c, diagonal, K):
     """Second-order pair for c'beta = 0: (violation, i, j, bounds for the bias)."""
     top, i = -np.inf, -1
@@ -115,7 +116,7 @@ def _cross_pair(gradient, beta, total, cap, group, c, diagonal, K):
     return max(top - low, 0.0), i, j, top, low
 
 
-@njit(cache=True)
+@njit()
 def _pair_step(gradient, beta, total, cap, group, c, diagonal, K, i, j):
     """Step length of the pair (c_i beta_i up, c_j beta_j down), and its gain."""
     slope = c[i] * gradient[i] - c[j] * gradient[j]
@@ -133,7 +134,7 @@ def _pair_step(gradient, beta, total, cap, group, c, diagonal, K, i, j):
     return step, step * slope - 0.5 * step * step * curvature
 
 
-@njit(cache=True)
+@njit()
 def _move(row, change, beta, total, cap, group):
     """Change one dual variable and its group's total, landing on bounds exactly."""
     g = group[row]
@@ -148,7 +149,7 @@ def _move(row, change, beta, total, cap, group):
         total[g] = 0.0
 
 
-@njit(cache=True)
+@njit()
 def _bias(gradient, beta, total, cap, group, c, top, low):
     """Average over the free rows; without one, the middle of the feasible interval."""
     count, total_value = 0, 0.0
@@ -166,7 +167,7 @@ def _bias(gradient, beta, total, cap, group, c, top, low):
     return low if np.isfinite(low) else 0.0
 
 
-@njit(cache=True)
+@njit()
 def _iterate(K, s, c, margin, group, start, cap, beta, score, tol, max_iter):
     n_rows = len(s)
     diagonal = np.empty(n_rows)

@@ -1,10 +1,11 @@
 """Loops of the axis-parallel rectangle methods."""
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _extra(x, low, high):
     """How much the total width of the box grows when it takes in a point."""
     total = 0.0
@@ -16,7 +17,7 @@ def _extra(x, low, high):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _extremes(X, chosen, low, low2, high, high2):
     """Two smallest and two largest values per feature over the chosen instances."""
     low[:] = np.inf
@@ -41,7 +42,7 @@ def _extremes(X, chosen, low, low2, high, high2):
                 high2[f] = v
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _backfit(X, offsets, chosen, ends, tol):
     """Exchange the instance of one bag at a time while the box becomes smaller.
 
@@ -74,7 +75,7 @@ def _backfit(X, offsets, chosen, ends, tol):
                 changed = True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def grow(X, offsets, start, backfit):
     """Greedy smallest box with an instance of every bag, from instance `start` on.
 
@@ -111,7 +112,7 @@ def grow(X, offsets, start, backfit):
     return chosen, low, high
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _best_side(pos, neg, upper):
     """Cheapest cut of one side: (positives lost, negatives gone, new end).
 
@@ -141,7 +142,7 @@ def _best_side(pos, neg, upper):
     return best_cost, best_gone, end
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _inside(X, low, high):
     out = np.ones(X.shape[0], np.bool_)
     for r in range(X.shape[0]):
@@ -152,7 +153,7 @@ def _inside(X, low, high):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def eliminate(pos, neg, low, high):
     """Move sides past negative instances until none is inside (elim-count).
 
@@ -184,7 +185,7 @@ def eliminate(pos, neg, low, high):
         steps += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def cover(distance, margin):
     """Greedy set cover: features that discriminate the rows of `distance`.
 

@@ -1,11 +1,11 @@
 """Winnow on boolean attributes and their complements, many of them alike."""
 
-from numba import njit
+from bagwise._jit import njit
 
 _LARGEST = 1e150  # weights are kept in the range of floats
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def weighted_sum(hit, present, absent):
     """Sum for one bag: `present` where a box is hit, `absent` where it is not."""
     total = 0.0
@@ -14,7 +14,7 @@ def weighted_sum(hit, present, absent):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _update(hit, present, absent, factor, multiplicity):
     for g in range(hit.shape[0]):
         side = present if hit[g] else absent
@@ -23,7 +23,7 @@ def _update(hit, present, absent, factor, multiplicity):
             side[g] = new
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def count_errors(hits, signs, present, absent, theta):
     """Number of bags on the wrong side of the threshold."""
     errors = 0
@@ -33,7 +33,7 @@ def count_errors(hits, signs, present, absent, theta):
     return errors
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def winnow_pass(hits, signs, order, present, absent, multiplicity, theta, alpha):
     """Go through the bags once; the weights carry their multiplicity.
 

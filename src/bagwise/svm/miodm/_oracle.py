@@ -8,14 +8,15 @@ small products of bag sizes.
 """
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 # A change has to gain more than this share of the value: rounding must not cycle.
 _GAIN = 1e-12
 _MAX_SWEEPS = 100
 
 
-@njit(cache=True)
+@njit()
 def ascend_kernel(kernel, cross, delta, offsets, choice):
     """Coordinate ascent on kernel values; `choice` is changed in place.
 
@@ -53,7 +54,7 @@ def ascend_kernel(kernel, cross, delta, offsets, choice):
     return value
 
 
-@njit(cache=True)
+@njit()
 def ascend_dense(rows, norms, delta, offsets, pull, choice):
     """Coordinate ascent on dense features; `pull` is the negative part."""
     n_bags, width = choice.shape[0], rows.shape[1]
@@ -91,7 +92,7 @@ def ascend_dense(rows, norms, delta, offsets, pull, choice):
     return np.dot(held, held)
 
 
-@njit(cache=True)
+@njit()
 def ascend_csr(data, indices, indptr, norms, delta, offsets, pull, choice):
     """Coordinate ascent on CSR features; `pull` is the negative part."""
     n_bags = choice.shape[0]
@@ -129,7 +130,7 @@ def ascend_csr(data, indices, indptr, norms, delta, offsets, pull, choice):
     return np.dot(held, held)
 
 
-@njit(cache=True)
+@njit()
 def enumerate_choices(kernel, cross, delta, offsets):
     """Exact maximiser by trying every choice; value as in `ascend_kernel`."""
     n_bags = offsets.shape[0] - 1
@@ -158,7 +159,7 @@ def enumerate_choices(kernel, cross, delta, offsets):
             return best, best_value
 
 
-@njit(cache=True)
+@njit()
 def simplex_quadratic(hessian, linear, start, max_iter):
     """Minimise ``x'Hx/2 + linear'x`` over the simplex by pairwise exchanges."""
     x = start.copy()

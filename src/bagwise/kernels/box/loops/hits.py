@@ -6,8 +6,8 @@ sets per dimension; a bag is hit iff one of its words is not zero.
 """
 
 import numpy as np
-from numba import njit
 
+from bagwise._jit import njit
 from bagwise.kernels.box.loops.points import next64
 from bagwise.kernels.box.loops.sampler import draw_corners, is_enough, pick
 
@@ -23,7 +23,7 @@ _TWO53 = 9007199254740992.0
 _S1, _S2, _S4, _S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def word_offsets(offsets):
     """First word of every bag: bags begin on a word of their own."""
     words = np.zeros(offsets.shape[0], np.int64)
@@ -32,19 +32,19 @@ def word_offsets(offsets):
     return words
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _intersect(out, other):
     for k in range(out.shape[0]):
         out[k] &= other[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _unite(out, other):
     for k in range(out.shape[0]):
         out[k] |= other[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def pack_levels(rows, offsets, words, n_levels):
     """Bit sets `at_least[i, v]` and `at_most[i, v]` over the instances of all bags.
 
@@ -69,7 +69,7 @@ def pack_levels(rows, offsets, words, n_levels):
     return at_least, at_most
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _inside(at_least, at_most, lo, hi, top, out):
     """Bit set of the instances inside one box; whole sides change nothing.
 
@@ -84,7 +84,7 @@ def _inside(at_least, at_most, lo, hi, top, out):
             _intersect(out, at_most[i, hi[i]])
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _bit_count(words):
     """Number of set bits, by the usual sums of neighbouring fields."""
     total = 0
@@ -97,7 +97,7 @@ def _bit_count(words):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def packed_hits(at_least, at_most, words, low, high, top):
     """Matrix (n_boxes, n_bags) of 0 and 1: which boxes hold a point of which bag."""
     n_boxes = low.shape[0]
@@ -114,7 +114,7 @@ def packed_hits(at_least, at_most, words, low, high, top):
     return hits
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def packed_counts(at_least, at_most, low, high, top):
     """Number of packed instances inside each box."""
     counts = np.empty(low.shape[0], np.int64)
@@ -125,7 +125,7 @@ def packed_counts(at_least, at_most, low, high, top):
     return counts
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def plain_hits(rows, offsets, low, high):
     """`packed_hits` one instance after the other, for grids of very many levels."""
     n_bags = offsets.shape[0] - 1
@@ -144,7 +144,7 @@ def plain_hits(rows, offsets, low, high):
     return hits
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def plain_counts(rows, low, high):
     """`packed_counts` one instance after the other."""
     counts = np.zeros(low.shape[0], np.int64)
@@ -159,7 +159,7 @@ def plain_counts(rows, low, high):
     return counts
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _any_interval(bits, top):
     """Uniform interval of the levels 0 to top: two distinct ones of top + 2 ends."""
     a = np.int64(((bits >> _S32) * (np.uint64(top) + np.uint64(2))) >> _S32)
@@ -168,7 +168,7 @@ def _any_interval(bits, top):
     return np.uint16(min(a, b)), np.uint16(max(a, b) - 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def draw_boxes(points, cumulative, top, share, n_boxes, state):
     """Boxes around points drawn with given weights; corners uniform for the point.
 
@@ -192,7 +192,7 @@ def draw_boxes(points, cumulative, top, share, n_boxes, state):
     return low, high, state
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_common_boxes(left, right, values, totals, squares):
     """Add the values of the boxes that hit both bags, box after box.
 
@@ -213,7 +213,7 @@ def add_common_boxes(left, right, values, totals, squares):
                     row2[j] += value * value * hit[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add_own_boxes(hits, values, totals, squares):
     """The diagonal of `add_common_boxes`, in the one column of the totals."""
     for t in range(values.shape[0]):
@@ -224,7 +224,7 @@ def add_own_boxes(hits, values, totals, squares):
             squares[i, 0] += value * value * hit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def settle(totals, squares, n, check, rule, target, means, errors, draws):
     """Freeze the pairs that satisfy the stopping rule; how many are still open."""
     epsilon, delta, z = target

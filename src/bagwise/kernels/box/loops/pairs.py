@@ -1,8 +1,8 @@
 """Log counts for a list of bag pairs: bounds, exact tree or sampling for each."""
 
 import numpy as np
-from numba import njit
 
+from bagwise._jit import njit
 from bagwise.kernels.box.loops.points import mix64
 from bagwise.kernels.box.loops.sampler import sample_mean, self_adjusting
 from bagwise.kernels.box.loops.screen import (
@@ -17,7 +17,7 @@ HOW_EXACT, HOW_BOUNDS, HOW_SAMPLED, HOW_BOXES, HOW_FAILED = 0, 1, 2, 3, 4
 _SAME = np.uint64(0xD6E8FEB86659FD93)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _equal(P, Q):
     if P.shape[0] != Q.shape[0]:
         return False
@@ -28,7 +28,7 @@ def _equal(P, Q):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _estimate(P, Q, same, sets, top, method, rule, target, limits, seed):
     """Sample the ratio W / U of the sets in play; logs of the bounds come along."""
     first, second, logs, log_max = sets
@@ -67,7 +67,7 @@ def _estimate(P, Q, same, sets, top, method, rule, target, limits, seed):
     return log_count, n, error, capped
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _marked(points, numbers):
     """Rows of `points` whose number occurs."""
     mark = np.zeros(points.shape[0], np.bool_)
@@ -76,7 +76,7 @@ def _marked(points, numbers):
     return points[mark]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _short_tree(P, Q, same, first, second, top, log_max, slack, limits):
     """Count on a tree cut short, or NaN when even that is too large.
 
@@ -94,7 +94,7 @@ def _short_tree(P, Q, same, first, second, top, log_max, slack, limits):
     return tree_count(points_p, points_q, same, top, log_max, nodes, cut)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _one_pair(P, Q, same, blocks, top, coarse, method, rule, target, limits, seed):
     """Log count, how, draws, relative standard error and whether the cap came first.
 
@@ -139,7 +139,7 @@ def _one_pair(P, Q, same, blocks, top, coarse, method, rule, target, limits, see
     return log_count, HOW_SAMPLED, n, error, capped
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def count_pairs(
     coded, left, right, coarse, method, rule, target, limits, seed, log_counts, details
 ):

@@ -5,7 +5,8 @@ that depends on its content alone, hash it, and lay it out for the screening of 
 """
 
 import numpy as np
-from numba import njit
+
+from bagwise._jit import njit
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -18,7 +19,7 @@ UNROLL = 8  # dimensions added in one pass over the points
 _SPAN = 32  # factors of at most 2**30 (16-bit levels) whose product is still a float
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def mix64(z):
     """Scramble 64 bits (the output function of the splitmix64 generator)."""
     z = (z ^ (z >> _S30)) * _MIX1
@@ -26,14 +27,14 @@ def mix64(z):
     return z ^ (z >> _S31)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def next64(state):
     """Step splitmix64: the new state and 64 random bits."""
     state = state + _GOLDEN
     return state, mix64(state)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def hash_rows(rows):
     """Hash every row by content."""
     n, d = rows.shape
@@ -46,7 +47,7 @@ def hash_rows(rows):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def canonical_sets(rows, offsets):
     """Order the distinct rows of every bag by hash.
 
@@ -82,7 +83,7 @@ def canonical_sets(rows, offsets):
     return chosen[:m], sets, keys
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def screening_blocks(rows, offsets, low, high, height):
     """Lay out the coarse logarithms of each bag as a block (height, padded size).
 
@@ -109,7 +110,7 @@ def screening_blocks(rows, offsets, low, high, height):
     return blocks, starts
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def log_common(a, b, top, factors):
     """Logarithm of the number of boxes that hold both points.
 
@@ -120,7 +121,7 @@ def log_common(a, b, top, factors):
     return log_size_between(a, b, a, b, top, factors)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def log_size_between(a, b, c, e, top, factors):
     """Logarithm of the number of boxes that hold [min(a, b), max(c, e)]."""
     d = top.shape[0]
@@ -146,7 +147,7 @@ def log_size_between(a, b, c, e, top, factors):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _add_rows(acc, block, k, own, p):
     r0, r1, r2, r3 = block[k], block[k + 1], block[k + 2], block[k + 3]
     r4, r5, r6, r7 = block[k + 4], block[k + 5], block[k + 6], block[k + 7]
@@ -165,7 +166,7 @@ def _add_rows(acc, block, k, own, p):
         )
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def coarse_row(own, p, block, acc):
     """Coarse log counts of point `p` against every point of a block."""
     acc[:] = 0

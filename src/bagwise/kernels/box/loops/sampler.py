@@ -7,8 +7,8 @@ the indicator that the drawn pair is the first to hold c, with a larger variance
 """
 
 import numpy as np
-from numba import njit
 
+from bagwise._jit import njit
 from bagwise.kernels.box.loops.points import GROUP, next64
 
 COVERAGE, INDICATOR = 0, 1
@@ -20,7 +20,7 @@ _S11 = np.uint64(11)
 _UNIT = 1.0 / 9007199254740992.0  # 2**-53
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def draw_corners(bits, low, high, top):
     """Draw one side of a box: lo uniform on {0..low}, hi uniform on {high..top}.
 
@@ -32,7 +32,7 @@ def draw_corners(bits, low, high, top):
     return np.uint16(lo), np.uint16(hi)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def pick(bits, cumulative):
     """Index drawn with the probabilities whose running sum is given."""
     u = np.float64(bits >> _S11) * _UNIT * cumulative[-1]
@@ -40,7 +40,7 @@ def pick(bits, cumulative):
     return min(k, cumulative.shape[0] - 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _cut(mask, r0, r1, r2, r3, lo, span):
     """Clear the mask of points outside four sides (lo, lo + span) of a box."""
     l0, l1, l2, l3 = lo[0], lo[1], lo[2], lo[3]
@@ -56,7 +56,7 @@ def _cut(mask, r0, r1, r2, r3, lo, span):
         mask[k] = mask[k] if inside else np.uint16(0)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _total(mask):
     count = 0
     for k in range(mask.shape[0]):
@@ -64,7 +64,7 @@ def _total(mask):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _listed(local, i, lo, span, alive, count):
     """Keep the listed points inside four sides of a box, beginning with side i."""
     for g in range(GROUP):
@@ -79,7 +79,7 @@ def _listed(local, i, lo, span, alive, count):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _survivors(local, n_points, a, b, top, state, mask, alive, base, sides):
     """Draw a box around points a and b and list the points it holds, in order.
 
@@ -116,7 +116,7 @@ def _survivors(local, n_points, a, b, top, state, mask, alive, base, sides):
     return state, count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _write_list(mask, alive):
     count = 0
     for k in range(mask.shape[0]):
@@ -124,7 +124,7 @@ def _write_list(mask, alive):
         count += mask[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _value(alive, count, m_p, a, b, same, indicator):
     """One draw of the estimator of W / U from the points inside the box."""
     if same:
@@ -139,7 +139,7 @@ def _value(alive, count, m_p, a, b, same, indicator):
     return 1.0 / (of_p * (count - of_p))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def first_look(epsilon, z):
     """Draws before the first look at the stopping rule.
 
@@ -149,7 +149,7 @@ def first_look(epsilon, z):
     return max(FIRST_CHECK, np.int64(np.ceil(z * z / epsilon)))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def is_enough(total, squares, n, check, rule, epsilon, delta, z):
     """Whether the mean of n draws in [0, 1] is known to a relative error epsilon.
 
@@ -168,7 +168,7 @@ def is_enough(total, squares, n, check, rule, epsilon, delta, z):
     return half * (1.0 + epsilon) <= epsilon * mean
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sample_mean(
     local,
     counts,
@@ -224,7 +224,7 @@ def sample_mean(
     return mean, n, error, not done
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _in_box(local, k, lo, hi):
     for i in range(lo.shape[0]):
         if local[i, k] < lo[i] or local[i, k] > hi[i]:
@@ -232,7 +232,7 @@ def _in_box(local, k, lo, hi):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def self_adjusting(local, a, b, cumulative, top, budget, max_samples, state):
     """Self-adjusting coverage: draw sets until one holds the box, `budget` in all.
 

@@ -7,14 +7,14 @@ the largest pair are left out, and only the others are counted in floats.
 """
 
 import numpy as np
-from numba import njit
 
+from bagwise._jit import njit
 from bagwise.kernels.box.loops.points import GROUP, LANES, coarse_row, log_common
 
 _STORE = 1 << 23  # coarse sums kept between the two passes (16 MB), else recomputed
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _largest(acc):
     top = np.uint16(0)
     for q in range(acc.shape[0]):
@@ -22,7 +22,7 @@ def _largest(acc):
     return top
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _select(own, n_own, block, n_block, margin, flip):
     """Pairs whose coarse sum is within `margin` of the largest, in coarse units."""
     width = block.shape[1]
@@ -59,7 +59,7 @@ def _select(own, n_own, block, n_block, margin, flip):
     return first, second
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _keep(first, second, logs, n_pairs, slack):
     """Drop the pairs that together hold less than `slack` times the largest."""
     cut = logs.max() - np.log(n_pairs / slack)
@@ -73,7 +73,7 @@ def _keep(first, second, logs, n_pairs, slack):
     return first[:m], second[:m], logs[:m]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def pairs_that_matter(P, Q, block_p, block_q, top, error, unit, slack):
     """Pairs of points with their log counts; the rest is below `slack` of the largest.
 
@@ -93,7 +93,7 @@ def pairs_that_matter(P, Q, block_p, block_q, top, error, unit, slack):
     return _keep(first, second, logs, n_pairs, slack)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def points_that_matter(P, top, slack):
     """Like `pairs_that_matter` for a bag with itself: the sets are those of points."""
     n_p = P.shape[0]
@@ -105,7 +105,7 @@ def points_that_matter(P, top, slack):
     return _keep(first, first.copy(), logs, n_p, slack)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def gather_local(P, Q, first, second, same):
     """Coordinates (dimension, point) of the points in play, and pairs in their numbers.
 

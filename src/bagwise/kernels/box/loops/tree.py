@@ -1,14 +1,14 @@
 """Exact numbers of boxes by inclusion and exclusion on a tree of bounding boxes."""
 
 import numpy as np
-from numba import njit
 
+from bagwise._jit import njit
 from bagwise.kernels.box.loops.points import log_size_between
 
 NEGLIGIBLE = -46.0  # log of 1e-20: below the rounding of the sum
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _grow(lo, hi, level, point):
     """Write the bounding box of box `level` and a point at `level + 1`."""
     for i in range(point.shape[0]):
@@ -16,7 +16,7 @@ def _grow(lo, hi, level, point):
         hi[level + 1, i] = max(hi[level, i], point[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _holds_any(lo, hi, points, count):
     for k in range(count):
         inside = True
@@ -29,7 +29,7 @@ def _holds_any(lo, hi, points, count):
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _avoiding(lo, hi, others, count, top, log_scale, budget, cut):
     """N(A, R): boxes that contain box 0 of the stack and none of `others[:count]`.
 
@@ -71,7 +71,7 @@ def _avoiding(lo, hi, others, count, top, log_scale, budget, cut):
     return total, nodes
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def tree_count(P, Q, same, top, log_max, budget, cut):
     """Logarithm of the number of boxes with a point of both sets, or NaN.
 
@@ -105,7 +105,7 @@ def tree_count(P, Q, same, top, log_max, budget, cut):
     return np.log(total) + log_max
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _gaps(mark):
     """Intervals without a marked value: the sum of g (g + 1) / 2 over gaps."""
     total = 0.0
@@ -119,7 +119,7 @@ def _gaps(mark):
     return total + gap * (gap + 1.0) / 2.0
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def line_count(P, Q, top):
     """Logarithm of the number of intervals with a point of both sets (one dimension).
 
