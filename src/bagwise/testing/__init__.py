@@ -1,5 +1,10 @@
 """What every estimator is tested with, for this package and for others."""
 
+from bagwise.testing._assumptions import (
+    AssumptionTest,
+    MILAssumptions,
+    mil_assumptions,
+)
 from bagwise.testing._battery import BATTERY, check_bag_estimator
 from bagwise.testing._discovery import all_estimators
 from bagwise.testing._examples import make_instance
@@ -9,8 +14,11 @@ from bagwise.testing._rows_as_bags import rows_as_bags
 __all__ = [
     "BATTERY",
     "EXPECTED_FAILURES",
+    "AssumptionTest",
+    "MILAssumptions",
     "all_estimators",
     "check_bag_estimator",
     "make_instance",
+    "mil_assumptions",
     "rows_as_bags",
 ]

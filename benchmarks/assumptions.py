@@ -1,0 +1,201 @@
+"""What does each method assume?
+
+Every method of the catalogue, untuned, through `bagwise.testing.mil_assumptions`: areas
+under the ROC curve on test bags in which what is beside the point has shifted. A method
+that respects the standard assumption (a bag is positive if and only if it holds a
+positive instance) is not misled.
+
+Run again, it goes on where it ended: one line of `figures.csv` is one method and one
+draw. `python benchmarks/assumptions.py --out results/assumptions`
+"""
+
+import argparse
+import csv
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+
+from bagwise.comparison import build_estimator, catalogue
+from bagwise.comparison._limits import RunTimeLimit, time_guard
+from bagwise.comparison._tuning import make_scaler
+from bagwise.testing import mil_assumptions
+from bagwise.testing._assumptions import (
+    MONOTONE,
+    TESTS,
+    label_of,
+    monotone_line,
+    respects,
+)
+
+FIELDS = ["method", "seed", *TESTS, "falls", "fall", "seconds", "error"]
+# What the library itself reads, to say one line about a method.
+PACKAGED = Path(__file__).parents[1] / "src/bagwise/inspection/assumptions.csv"
+
+ABOUT = """
+| test | training bags | test bags |
+|---|---|---|
+| presence | positive: 1-2 instances near c | same |
+| poisoned negatives | positive: c; negative: 1-2 near p | positive: c and p |
+| frequency | positive: one near c, 0-1 near q; negative: 4-6 near q | the other way |
+| two concepts | positive: c and d; negative: one of them or none | same |
+| threshold | positive: 4-6 near c; negative: 1-2 near c, and p | positive hold p |
+| monotone | as presence | a background instance is added to positive bags |
+
+16 dimensions, background standard normal, concepts at distance 4, 8-20 instances a bag,
+200 training and 200 test bags. "yes": presence is learned (at least .9) and neither
+poison nor frequency misleads (at least .6). "no": one of the two does. "not shown":
+presence is not learned with these settings, and nothing the wrong way round. The label
+is "generalised" where two concepts and threshold reach .9 as well. The last column: in
+how many positive bags the score falls when an instance of the background joins, and by
+how much of the distance between the mean scores of the two classes.
+"""
+
+
+def entries(wanted):
+    """Yield the name and the unfitted pipeline of every method."""
+    for method in catalogue():
+        if method.kind == "regression" or (wanted and method.name not in wanted):
+            continue
+        scaler = make_scaler(method.scale, sparse=False)
+        yield method.name, make_pipeline(scaler, build_estimator(method.spec()))
+
+
+def measure(name, estimator, seed, limit):
+    """Return one line of the table of figures."""
+    line = dict.fromkeys(FIELDS, "") | {"method": name, "seed": seed}
+    started = time.process_time()
+    try:
+        with time_guard(limit):
+            found = mil_assumptions(estimator, seed, n_repeats=1)
+    except (Exception, RunTimeLimit) as error:
+        line["error"] = f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+    else:
+        line |= {test: f"{found[test].auroc:.4f}" for test in TESTS}
+        line["falls"] = f"{found[MONOTONE].falls:.4f}"
+        line["fall"] = f"{found[MONOTONE].fall:.4g}"
+    line["seconds"] = f"{time.process_time() - started:.1f}"
+    return line
+
+
+def read(path):
+    """Return the lines that are there already."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def add(path, line):
+    """Append a line, after a heading in a new file."""
+    new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if new:
+            table.writeheader()
+        table.writerow(line)
+
+
+def summarise(lines):
+    """Return one entry a method: mean areas, label, verdict."""
+    found = []
+    for name in dict.fromkeys(line["method"] for line in lines):
+        own = [one for one in lines if one["method"] == name]
+        good = [one for one in own if not one["error"]]
+        if not good:
+            found.append({"method": name, "error": own[-1]["error"]})
+            continue
+        areas = {t: float(np.mean([float(one[t]) for one in good])) for t in TESTS}
+        last = monotone_line(
+            [float(one["falls"]) for one in good], [float(one["fall"]) for one in good]
+        )
+        found.append(
+            {
+                "method": name,
+                "draws": len(good),
+                **areas,
+                "falls": last.falls,
+                "fall": last.fall,
+                "label": label_of(areas),
+                "respects": {True: "yes", False: "no", None: "not shown"}[
+                    respects(areas)
+                ],
+                "seconds": float(np.mean([float(one["seconds"]) for one in good])),
+            }
+        )
+    return found
+
+
+def write_page(rows, path):
+    """Write the table of all methods."""
+    good = [row for row in rows if "error" not in row]
+    order = {"yes": 0, "no": 1, "not shown": 2}
+    good.sort(key=lambda row: (order[row["respects"]], -row["presence"]))
+    draws = sorted({row["draws"] for row in good})
+    lines = ["# What does each method assume?", "", __doc__.split("\n\n")[1], ABOUT]
+    heads = ["", "respects the standard assumption", "label", *TESTS, MONOTONE, "draws"]
+    lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for row in good:
+        areas = [f"{row[t]:.2f}".removeprefix("0") for t in TESTS]
+        areas = [f"**{a}**" if float(a) < 0.4 else a for a in areas]
+        falls = f"{row['falls']:.0%}, {row['fall']:.2f}" if row["falls"] else "never"
+        cells = [row["method"], row["respects"], row["label"], *areas, falls]
+        lines.append("| " + " | ".join([*cells, str(row["draws"])]) + " |")
+    lines += ["", f"Mean areas over {' to '.join(map(str, draws))} draws of the data."]
+    lines += ["Below .4 (bold) the method has learned the opposite of what is true."]
+    failed = [row for row in rows if "error" in row]
+    if failed:
+        lines += ["", "Without a result:", ""]
+        lines += [f"- {row['method']}: {row['error']}" for row in failed]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_packaged(rows, path):
+    """Write what the library says about a method."""
+    fields = ["method", "respects", "label", "draws", *TESTS, "falls"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, fields, lineterminator="\n", extrasaction="ignore")
+        table.writeheader()
+        for row in rows:
+            if "error" not in row:
+                values = {t: f"{row[t]:.3f}" for t in (*TESTS, "falls")}
+                table.writerow(row | values)
+
+
+def main():
+    """Measure what is missing, then write figures, page and packaged table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/assumptions"))
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds a draw")
+    parser.add_argument("--methods", nargs="*", help="names; all by default")
+    parser.add_argument("--retry", action="store_true", help="failed ones once more")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    figures = arguments.out / "figures.csv"
+    known = {name: estimator for name, estimator in entries(arguments.methods)}
+    done = {
+        (line["method"], int(line["seed"])): line
+        for line in read(figures)
+        if not (line["error"] and arguments.retry)
+    }
+    failed = {name for (name, _), line in done.items() if line["error"]}
+    for seed in range(arguments.draws):
+        for name, estimator in known.items():
+            if (name, seed) in done or name in failed:
+                continue
+            line = measure(name, estimator, seed, arguments.limit)
+            if line["error"]:  # what failed or took too long is not tried five times
+                failed.add(name)
+            add(figures, line)
+            print(*line.values(), sep="  ", flush=True)
+    rows = summarise(read(figures))
+    write_page(rows, arguments.out / "README.md")
+    write_packaged(rows, PACKAGED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The assumption tests: exact rules get the labels that they must get."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import roc_auc_score
+
+from bagwise.bags.segments import segment_max, segment_sum
+from bagwise.testing import mil_assumptions
+from bagwise.testing._assumptions import (
+    DISTANCE,
+    N_FEATURES,
+    TESTS,
+    draw,
+    label_of,
+    respects,
+)
+
+
+def concepts(seed):
+    """Return the concept points of a draw, from the generator's first numbers."""
+    rng = np.random.RandomState(seed)
+    directions, _ = np.linalg.qr(rng.standard_normal((N_FEATURES, 4)))
+    return dict(zip("cdpq", DISTANCE * directions.T, strict=True))
+
+
+def near(X, point):
+    return (np.linalg.norm(X.data - point, axis=1) < 2.5).astype(float)
+
+
+class Rule(ClassifierMixin, BaseEstimator):
+    """Knows the concepts and scores bags by a fixed rule; nothing is learned."""
+
+    def __init__(self, rule="presence", random_state=None):
+        self.rule = rule
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        points = concepts(self.random_state)
+        count = {k: segment_sum(near(X, v), X.offsets) for k, v in points.items()}
+        if self.rule == "presence":
+            return segment_max(near(X, points["c"]), X.offsets)
+        if self.rule == "unless negative":  # positive unless p or q is seen
+            return count["c"] - 10 * count["p"] - count["q"]
+        if self.rule == "constant":
+            return np.zeros(len(X))
+        if self.rule == "share":  # falls with every instance that joins
+            return count["c"] / X.sizes
+        both = np.minimum(count["c"], 1) + np.minimum(count["d"], 1)  # generalised
+        return both + (count["d"] == 0) * np.maximum(count["c"] - 1, 0)
+
+    def predict(self, X):
+        return self.classes_[(self.decision_function(X) > 0.5).astype(int)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "label", "respected"),
+    [
+        ("presence", "standard", True),
+        ("both", "generalised", True),
+        ("unless negative", "neither", False),
+        ("constant", "cannot learn it", None),
+    ],
+)
+def test_label_of_known_rules(rule, label, respected):
+    found = mil_assumptions(Rule(rule), n_repeats=2, n_bags=80)
+    assert found.label == label
+    assert found.respects_standard_assumption is respected
+
+
+def test_inverted_verdicts_and_areas():
+    found = mil_assumptions(Rule("unless negative"), n_repeats=1, n_bags=80)
+    assert found["presence"].verdict == "passes"
+    assert found["poisoned negatives"].auroc == pytest.approx(0.0, abs=1e-12)
+    assert found["poisoned negatives"].verdict == "inverted"
+    with pytest.raises(KeyError, match="presence"):
+        found["nothing"]
+
+
+def test_monotone_is_exact():
+    rising = mil_assumptions(Rule("presence"), n_repeats=1, n_bags=40)["monotone"]
+    assert (rising.falls, rising.fall, rising.verdict) == (0.0, 0.0, "never falls")
+    falling = mil_assumptions(Rule("share"), n_repeats=1, n_bags=40)["monotone"]
+    assert falling.falls == 1.0
+    assert 0 < falling.fall < 1
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_drawn_bags_hold_what_the_test_says(name):
+    """Count the concepts of drawn bags by distance and compare with the table."""
+    points = concepts(3)
+    for half, (X, y) in enumerate(draw(name, 60, 3)):
+        n = {k: segment_sum(near(X, v), X.offsets) for k, v in points.items()}
+        positive, test = y == 1, half == 1
+        assert X.sizes.min() >= 8
+        assert X.sizes.max() <= 20
+        one_sided = {
+            "presence": "c",
+            "poisoned negatives": "c",
+            "frequency": "c",
+        }
+        if name in one_sided:
+            np.testing.assert_array_equal(n["c"] > 0, positive)
+        if name in ("poisoned negatives", "threshold"):
+            np.testing.assert_array_equal(n["p"] > 0, positive == test)
+        if name == "frequency":
+            np.testing.assert_array_equal(n["q"] >= 4, positive == test)
+            assert (n["c"][positive] == 1).all()
+        if name == "two concepts":
+            np.testing.assert_array_equal((n["c"] > 0) & (n["d"] > 0), positive)
+        if name == "threshold":
+            np.testing.assert_array_equal(n["c"] >= 4, positive)
+            assert (n["c"] > 0).all()
+
+
+def test_same_seed_same_result_and_other_seed_other_data():
+    a, b = draw("presence", 20, 0), draw("presence", 20, 0)
+    np.testing.assert_array_equal(a[0][0].data, b[0][0].data)
+    other = draw("presence", 20, 1)[0][0]
+    assert other.data.shape != a[0][0].data.shape or (other.data != a[0][0].data).any()
+
+
+def test_rules_of_the_label():
+    areas = dict.fromkeys(TESTS, 1.0)
+    assert label_of(areas) == "generalised"
+    assert label_of(areas | {"threshold": 0.89}) == "standard"
+    assert label_of(areas | {"frequency": 0.55}) == "neither"
+    hard = areas | {"presence": 0.8}
+    assert label_of(hard) == "cannot learn it"
+    assert respects(hard) is None
+    assert respects(hard | {"frequency": 0.1}) is False
+
+
+def test_frame_and_text():
+    found = mil_assumptions(Rule(), n_repeats=1, n_bags=20)
+    frame = found.to_frame()
+    assert frame["name"].tolist() == [*TESTS, "monotone"]
+    text = repr(found)
+    assert text.startswith("Rule: standard")
+    assert len(text.splitlines()) == 8
+
+
+def test_area_of_one_draw_is_that_of_scikit_learn():
+    found = mil_assumptions(Rule("share"), 5, n_repeats=1, n_bags=40)
+    seed = int(np.random.RandomState(5).randint(2**31 - 1))
+    X, y = draw("frequency", 40, seed)[1]
+    scores = Rule("share", random_state=seed).fit(X, y).decision_function(X)
+    assert found["frequency"].auroc == roc_auc_score(y, scores)
+
+
+@pytest.mark.parametrize("wrong", [{"n_repeats": 0}, {"n_bags": 4}])
+def test_refuses(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        mil_assumptions(Rule(), **wrong)
