@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.comparison import Method, Problem, compare, repeated_kfold
+from bagwise.comparison import KFold, Method, Problem, compare
 from bagwise.comparison._catalogue import find_method
 from bagwise.comparison._one_run import versions
 from bagwise.datasets import fetch
@@ -83,7 +83,7 @@ def measure(store, n_jobs, time_limit, only):
         result = compare(
             problem,
             methods=methods(problem.X),
-            protocol=repeated_kfold(n_folds),
+            protocol=KFold(n_folds),
             metric="auroc",
             n_jobs=n_jobs,
             time_limit=time_limit,

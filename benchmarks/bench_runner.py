@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from bagwise import Bags
 from bagwise.comparison import (
+    KFold,
     Method,
     Problem,
     Store,
     freeze,
     make_runs,
-    repeated_kfold,
     run_all,
     run_key,
     run_one,
@@ -50,7 +50,7 @@ def make(folder, n_runs):
     problem = Problem("trivial", X, np.arange(40) % 2)
     ref = freeze(problem, folder)
     method = Method("trivial", "bench_runner.Trivial", scale="none")
-    return make_runs([method], ref, repeated_kfold(10, n_runs // 10), 40)
+    return make_runs([method], ref, KFold(10, n_runs // 10), 40)
 
 
 def main():

@@ -6,7 +6,7 @@ Ten folds, two splits; the sets come from the folder named by BAGWISE_DATA.
 import sys
 import warnings
 
-from bagwise.comparison import compare, repeated_kfold
+from bagwise.comparison import KFold, compare
 
 METHODS = [
     "SimpleMI",
@@ -29,7 +29,7 @@ def main():
         result = compare(
             name,
             methods=METHODS,
-            protocol=repeated_kfold(10, 1 if quick else 2),
+            protocol=KFold(10, 1 if quick else 2),
             metric="accuracy",
             grid="none" if quick else "default",
             progress=False,

@@ -3,7 +3,7 @@
 import pytest
 from toy_methods import make_problem
 
-from bagwise.comparison import freeze, make_runs, repeated_kfold
+from bagwise.comparison import KFold, freeze, make_runs
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def toy_runs(tmp_path):
     def make(*methods, n_splits=2, n_repeats=1, n_bags=40):
         problem = make_problem(n_bags)
         ref = freeze(problem, tmp_path / "data")
-        protocol = repeated_kfold(n_splits, n_repeats)
+        protocol = KFold(n_splits, n_repeats)
         return make_runs(list(methods), ref, protocol, n_bags)
 
     return make

@@ -7,14 +7,14 @@ from sklearn.svm import SVC
 from toy_methods import make_problem, toy
 
 from bagwise.comparison import (
+    Halves,
+    LeaveOneBagOut,
     Method,
     Problem,
     as_problem,
     compare,
     describe_estimator,
     fit_method,
-    half_splits,
-    leave_one_bag_out,
 )
 from bagwise.comparison._curves import member_table
 from bagwise.compose import SimpleMI
@@ -102,14 +102,14 @@ def test_scaler_and_tuning_see_training_bags_only(problem):
 
 def test_outcomes_of_a_fold_do_not_depend_on_test_bags(problem):
     data = problem.X.data.copy()
-    one = compare(problem, methods=["SimpleMI"], protocol=half_splits(1), **QUIET)
+    one = compare(problem, methods=["SimpleMI"], protocol=Halves(1), **QUIET)
     (run,) = one.rows
     test = one.arrays[run["key"]]["test"]
     spoiled = test[0]
     rows = slice(problem.X.offsets[spoiled], problem.X.offsets[spoiled + 1])
     data[rows] = 1e6
     other = Problem("toy", problem.X.with_data(data), problem.y)
-    two = compare(other, methods=["SimpleMI"], protocol=half_splits(1), **QUIET)
+    two = compare(other, methods=["SimpleMI"], protocol=Halves(1), **QUIET)
     first = one.arrays[run["key"]]["score"]
     second = two.arrays[two.rows[0]["key"]]["score"]
     np.testing.assert_array_equal(first[1:], second[1:])
@@ -155,7 +155,7 @@ def test_leave_one_out_pools_bags(problem):
     found = compare(
         problem,
         methods=[toy("a"), toy("b")],
-        protocol=leave_one_bag_out(),
+        protocol=LeaveOneBagOut(),
         grid="none",
         **QUIET,
     )

@@ -8,6 +8,7 @@ from sklearn.svm import SVC
 
 from bagwise.comparison import (
     DataRef,
+    KFold,
     Run,
     build_estimator,
     describe_estimator,
@@ -21,7 +22,7 @@ def some_run(**changes):
         "method": "SimpleMI",
         "estimator": describe_estimator(SimpleMI()),
         "data": DataRef("toy", "abc", "/somewhere"),
-        "protocol": {"kind": "kfold", "n_splits": 5, "n_repeats": 1},
+        "protocol": KFold(5),
         "fold": 2,
         "grid": {"pooling": ["mean"]},
     }

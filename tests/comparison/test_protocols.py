@@ -1,25 +1,22 @@
+import json
+
 import numpy as np
 import pytest
+from toy_methods import make_problem, toy
 
-from bagwise.comparison import (
-    compare,
-    half_splits,
-    leave_one_bag_out,
-    repeated_kfold,
-    train_test,
-)
-from bagwise.comparison._protocols import check_size, list_folds, split
+from bagwise.comparison import Halves, KFold, LeaveOneBagOut, TrainTest, TwoWay, compare
+from bagwise.comparison._protocols import protocol_from_dict
 
 Y = np.array([0] * 12 + [1] * 9)
 
 
 @pytest.mark.parametrize(
-    "protocol", [repeated_kfold(4, 3), leave_one_bag_out()], ids=["kfold", "loo"]
+    "protocol", [KFold(4, 3), LeaveOneBagOut()], ids=["kfold", "loo"]
 )
 def test_every_bag_is_tested_once_a_repeat(protocol):
     seen = {}
-    for repeat, fold in list_folds(protocol, len(Y)):
-        train, test = split(protocol, Y, repeat, fold, seed=3)
+    for repeat, fold in protocol.folds(len(Y)):
+        train, test = protocol.split(Y, repeat, fold, seed=3)
         assert not set(train) & set(test)
         assert set(train) | set(test) == set(range(len(Y)))
         seen.setdefault(repeat, []).extend(test)
@@ -28,40 +25,40 @@ def test_every_bag_is_tested_once_a_repeat(protocol):
 
 
 def test_repeats_differ_and_seeds_fix_them():
-    protocol = repeated_kfold(3, 2)
-    first = split(protocol, Y, 0, 0, 0)[1]
-    np.testing.assert_array_equal(first, split(protocol, Y, 0, 0, 0)[1])
-    assert list(first) != list(split(protocol, Y, 1, 0, 0)[1])
-    assert list(first) != list(split(protocol, Y, 0, 0, 1)[1])
+    protocol = KFold(3, 2)
+    first = protocol.split(Y, 0, 0, 0)[1]
+    np.testing.assert_array_equal(first, protocol.split(Y, 0, 0, 0)[1])
+    assert list(first) != list(protocol.split(Y, 1, 0, 0)[1])
+    assert list(first) != list(protocol.split(Y, 0, 0, 1)[1])
 
 
 def test_half_splits_keep_the_share_of_classes():
-    for repeat, fold in list_folds(half_splits(4), len(Y)):
-        train, test = split(half_splits(4), Y, repeat, fold, 0)
+    for repeat, fold in Halves(4).folds(len(Y)):
+        train, test = Halves(4).split(Y, repeat, fold, 0)
         assert abs(len(train) - len(test)) <= 1
         assert abs(Y[test].mean() - Y.mean()) < 0.05
 
 
 def test_train_test_takes_the_files_as_they_are():
-    train, test = split(train_test(15), Y, 0, 0, 0)
+    train, test = TrainTest(15).split(Y, 0, 0, 0)
     assert list(train) == list(range(15))
     assert list(test) == list(range(15, 21))
 
 
 @pytest.mark.parametrize(
     ("protocol", "inner", "need"),
-    [(repeated_kfold(5), 0, 5), (repeated_kfold(5), 5, 7), (half_splits(2), 3, 6)],
+    [(KFold(5), 0, 5), (KFold(5), 5, 7), (Halves(2), 3, 6)],
 )
 def test_the_stated_need_is_the_true_one(protocol, inner, need):
     """With as many bags as stated, every fold has both classes inside and out."""
     y = np.array([0] * need + [1] * (need + 3))
-    check_size(protocol, y, inner)
-    for repeat, fold in list_folds(protocol, len(y)):
-        train, test = split(protocol, y, repeat, fold, 0)
+    protocol.check(y, inner)
+    for repeat, fold in protocol.folds(len(y)):
+        train, test = protocol.split(y, repeat, fold, 0)
         assert np.bincount(y[train], minlength=2).min() >= inner
         assert len(np.unique(y[train])) == 2
     with pytest.raises(ValueError, match=f"needs at least {need}"):
-        check_size(protocol, y[1:], inner)
+        protocol.check(y[1:], inner)
 
 
 def test_three_bags_are_too_few_and_the_message_says_why():
@@ -73,3 +70,54 @@ def test_three_bags_are_too_few_and_the_message_says_why():
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="one class only"):
         compare([np.zeros((2, 2))] * 8, [1] * 8, methods=["SimpleMI"])
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [KFold(4, 2), Halves(3), LeaveOneBagOut(), TrainTest(12), TwoWay(3, 2)],
+    ids=lambda protocol: protocol.kind,
+)
+def test_a_protocol_survives_json(protocol):
+    text = json.dumps(protocol.to_dict())
+    assert protocol_from_dict(json.loads(text)) == protocol
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: KFold(1), "n_splits >= 2, got 1"),
+        (lambda: Halves(0), "n_repeats >= 1"),
+        (lambda: TrainTest(1), "n_train >= 2"),
+        (lambda: TwoWay(1, 3), "n_positive >= 2"),
+        (lambda: protocol_from_dict({"kind": "jackknife"}), "known: half, kfold"),
+    ],
+)
+def test_impossible_protocols_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("protocol", [KFold(3), Halves(2), TwoWay(3, 2)])
+def test_the_share_of_test_bags_is_that_of_the_splits(protocol):
+    y = np.array([0] * 12 + [1] * 12)
+    shares = [len(test) / len(train) for train, test in protocol.splits(y)]
+    assert protocol.test_share(y) == pytest.approx(np.mean(shares), rel=0.05)
+
+
+@pytest.mark.parametrize("protocol", [TwoWay(3, 2), LeaveOneBagOut(), Halves(1)])
+def test_every_protocol_ends_in_a_ranking(protocol):
+    problem = make_problem(24)
+    found = compare(
+        problem,
+        methods=[toy("a"), toy("b")],
+        protocol=protocol,
+        grid="none",
+        n_jobs=1,
+        time_limit=None,
+        progress=False,
+    )
+    first, second = found.ranking
+    assert first.n_folds == len(protocol.folds(24))
+    assert first.low <= first.mean <= first.high
+    assert second.p == 1.0  # the same method twice
+    assert found.to_json()["protocol"]["kind"] == protocol.kind

@@ -3,9 +3,8 @@
 import numpy as np
 
 from bagwise import Bags
-from bagwise.comparison import Comparison, Method, Problem, repeated_kfold
+from bagwise.comparison import Comparison, KFold, Method, Problem
 from bagwise.comparison._choose import Choice
-from bagwise.comparison._protocols import list_folds, split
 
 EVIL = "</script><script>window.hacked=1</script><b>&\"'"
 
@@ -23,12 +22,12 @@ def make_comparison(
     X = Bags(data, offsets, ids=ids, feature_names=columns)
     pictures = rng.random((offsets[-1], 6, 6)) if images else None
     problem = Problem(EVIL, X, y, rng.random(offsets[-1]) < 0.3, pictures)
-    protocol = repeated_kfold(4)
+    protocol = KFold(4)
     rows, arrays = [], {}
     for k, name in enumerate(names):
-        for repeat, fold in list_folds(protocol, n_bags):
+        for repeat, fold in protocol.folds(n_bags):
             key = f"{k}-{fold}"
-            _, test = split(protocol, y, repeat, fold, 0)
+            _, test = protocol.split(y, repeat, fold, 0)
             shape = len(test) if n_classes == 2 else (len(test), n_classes)
             score = rng.normal(size=shape)
             score = score + 2 * (y[test] - 0.5) if n_classes == 2 else score

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from sklearn.model_selection import ParameterGrid
 
-from bagwise.comparison import as_problem, build_estimator
+from bagwise.comparison import TwoWay, as_problem, build_estimator
 from bagwise.comparison._description import build_value
-from bagwise.comparison._protocols import check_size, list_folds, split, two_way
 from bagwise.comparison._synthetic import (
     is_synthetic,
     synthetic_problem,
     training_bags,
 )
 from bagwise.reproduction import list_tables, load_table
+from bagwise.reproduction._schemes import Draws
 from bagwise.reproduction._tables import known_dataset, parse_table
 
 SMALL = """
@@ -79,7 +79,7 @@ def test_every_cell_can_be_run_or_says_why_not(name):
         if math.isnan(cell.published):
             assert cell.not_comparable, where
         assert cell.method is not None or cell.skip, where
-        if cell.redraw:
+        if cell.scheme.redraw:
             assert is_synthetic(cell.dataset), where
 
 
@@ -120,7 +120,7 @@ def test_figures_as_printed(table, row, column, printed):
 def test_figures_on_drawn_data_are_not_held_against_printed_ones(name):
     """No paper printed its generators: one reason for all tables alike."""
     for cell in load_table(name).cells:
-        if cell.redraw or cell.protocol["kind"] == "train_test":
+        if cell.scheme.redraw or isinstance(cell.scheme, Draws):
             assert cell.not_comparable, (cell.row, cell.column)
 
 
@@ -135,11 +135,11 @@ def test_tables_that_measure_the_same_share_their_runs():
     one = load_table("midr-table1").cell("MIDR", "Musk1")
     two = load_table("midr-table2").cell("MIDR", "Musk1")
     assert one.method == two.method
-    assert one.protocol == two.protocol
+    assert one.scheme == two.scheme
     assert one.tuning == two.tuning
     three = load_table("safe-table3").cell("MI-SVM", "Musk1")
     four = load_table("box-table2").cell("MI-SVM", "Musk 1")
-    assert (three.method, three.protocol) == (four.method, four.protocol)
+    assert (three.method, three.scheme) == (four.method, four.scheme)
 
 
 @pytest.mark.parametrize(
@@ -186,13 +186,13 @@ def test_unknown_table():
 
 def test_two_way_folds_cross_the_classes():
     y = np.array([0] * 24 + [1] * 10)
-    protocol = two_way(5, 4)
-    check_size(protocol, y, 3)
-    pairs = list_folds(protocol, len(y))
+    protocol = TwoWay(5, 4)
+    protocol.check(y, 3)
+    pairs = protocol.folds(len(y))
     assert len(pairs) == 20
     held_out, seen = np.zeros(len(y)), np.zeros(len(y))
     for repeat, fold in pairs:
-        train, test = split(protocol, y, repeat, fold, 0)
+        train, test = protocol.split(y, repeat, fold, 0)
         assert not set(train) & set(test)
         assert len(train) + len(test) == len(y)
         assert (y[train] == 1).sum() == 8
@@ -207,7 +207,7 @@ def test_two_way_folds_cross_the_classes():
 
 def test_two_way_refuses_too_few_bags():
     with pytest.raises(ValueError, match="too few bags"):
-        check_size(two_way(5, 4), np.array([0] * 8 + [1] * 10), 3)
+        TwoWay(5, 4).check(np.array([0] * 8 + [1] * 10), 3)
 
 
 def test_synthetic_sets_by_name_and_seed():

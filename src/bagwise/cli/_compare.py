@@ -91,10 +91,10 @@ def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any
     from bagwise import comparison
 
     if leave_one_out:
-        return comparison.leave_one_bag_out()
+        return comparison.LeaveOneBagOut()
     if halves:
-        return comparison.half_splits(halves)
-    return comparison.repeated_kfold(folds, repeats)
+        return comparison.Halves(halves)
+    return comparison.KFold(folds, repeats)
 
 
 def _announce(problem: Any, names: list[str] | None) -> None:

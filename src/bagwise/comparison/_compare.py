@@ -14,7 +14,6 @@ from typing import Any
 import joblib
 import numpy as np
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.comparison._as_problem import as_problem, join_problems
 from bagwise.comparison._catalogue import Method, resolve
 from bagwise.comparison._choose import Choice, choose_methods, choose_metric
@@ -26,6 +25,7 @@ from bagwise.comparison._many_runs import Listener, run_all
 from bagwise.comparison._one_run import versions
 from bagwise.comparison._problem import Problem, freeze
 from bagwise.comparison._progress import LiveProgress
+from bagwise.comparison._protocols import KFold, Protocol, TrainTest
 from bagwise.comparison._store import Store
 
 __all__ = ["compare", "make_runs"]
@@ -36,7 +36,7 @@ def compare(
     y: Any = None,
     *,
     methods: Sequence[Any] | None = None,
-    protocol: dict[str, Any] | None = None,
+    protocol: Protocol | None = None,
     metric: str = "auto",
     grid: str = "default",
     inner_splits: int = 3,
@@ -69,8 +69,8 @@ def compare(
     methods : sequence, optional
         Names of the catalogue, estimators, or pairs ``(name, estimator)``. By default
         those that suit the size and kind of the data; `Comparison.choices` says why.
-    protocol : dict, optional
-        `repeated_kfold`, `half_splits`, `leave_one_bag_out`; 5-fold by default.
+    protocol : Protocol, optional
+        `KFold`, `Halves`, `LeaveOneBagOut` or `TwoWay`; ``KFold(5)`` by default.
     metric : str, default="auto"
         What ranks: accuracy, auroc, balanced_accuracy, log_loss or key_success.
         "auto" takes accuracy, or AUROC when classes are of very different size.
@@ -123,11 +123,11 @@ def compare(
     if test is not None:
         held_out = as_problem(test, bag=bag, label=label)
         problem, n_train = join_problems(problem, held_out)
-        protocol = protocols.train_test(n_train)
+        protocol = TrainTest(n_train)
     if protocol is None:
-        protocol = protocols.repeated_kfold(5)
+        protocol = KFold(5)
     inner = 0 if grid == "none" else inner_splits
-    protocols.check_size(protocol, problem.y, inner)
+    protocol.check(problem.y, inner)
     metric, metric_reason = _metric(metric, problem)
     choices = _choices(methods, problem)
     chosen = [choice.method for choice in choices if choice.chosen]
@@ -138,7 +138,7 @@ def compare(
         runs = make_runs(
             chosen, ref, protocol, len(problem.y), grid=grid, tuning=tuning, seed=seed
         )
-        n_folds = len(protocols.list_folds(protocol, len(problem.y)))
+        n_folds = len(protocol.folds(len(problem.y)))
         names = [method.name for method in chosen]
         listener = _listener(progress, names, n_folds, metric, n_jobs)
         path = folder / "runs.sqlite" if store is None else Path(store)
@@ -160,7 +160,7 @@ def compare(
         "data": problem.name,
         "data_hash": ref.hash,
         "seed": seed,
-        "protocol": protocols.describe(protocol),
+        "protocol": protocol.describe(),
         "tuning": f"{inner}-fold inside each training fold" if inner else "none",
         "grid": grid,
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(started)),
@@ -189,7 +189,7 @@ def compare(
 def make_runs(
     methods: Sequence[Method],
     data: DataRef,
-    protocol: dict[str, Any],
+    protocol: Protocol,
     n_bags: int,
     *,
     grid: str = "default",
@@ -214,7 +214,7 @@ def make_runs(
             method.grid_of(grid),
             tuning if method.grid_of(grid) else None,
         )
-        for repeat, fold in protocols.list_folds(protocol, n_bags)
+        for repeat, fold in protocol.folds(n_bags)
         for method in methods
     ]
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.comparison._catalogue import Method
 from bagwise.comparison._choose import Choice
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._problem import Problem
+from bagwise.comparison._protocols import Protocol
 from bagwise.comparison._ranking import RankRow, rank_methods
 from bagwise.comparison._store import COLUMNS
 from bagwise.comparison._tuning import Fitted, fit_method
@@ -46,7 +46,7 @@ class Comparison:
         One row a run, failed ones included.
     metric : str
         What decides the ranking.
-    protocol : dict
+    protocol : Protocol
         How bags were split.
     choices : list of Choice
         Why each method takes part or not.
@@ -58,7 +58,7 @@ class Comparison:
     methods: list[Method]
     rows: list[dict[str, Any]]
     metric: str
-    protocol: dict[str, Any]
+    protocol: Protocol
     tuning: dict[str, Any] | None
     seed: int
     choices: list[Choice] = field(default_factory=list)
@@ -171,7 +171,7 @@ class Comparison:
         text = f"{first.method} ranks first: {title} {first.mean:.3f}"
         if not np.isnan(first.low):
             text += f" [{first.low:.3f}, {first.high:.3f}]"
-        text += f" by {protocols.describe(self.protocol)}."
+        text += f" by {self.protocol.describe()}."
         others = [row for row in self.ranking[1:] if row.n_folds]
         close = [row for row in others if row.verdict == "not told apart"]
         if len(others) == 1:
@@ -224,7 +224,7 @@ class Comparison:
         return {
             "data": self.problem.name,
             "metric": self.metric,
-            "protocol": self.protocol,
+            "protocol": self.protocol.to_dict(),
             "ranking": [row.to_dict() for row in self.ranking],
             "failures": [
                 {k: row[k] for k in ("method", "repeat", "fold", "error")}

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 from sklearn.metrics import roc_curve
 
-from bagwise.comparison._ranking import is_pooled
-
 if TYPE_CHECKING:
     from bagwise.comparison._comparison import Comparison
 
@@ -61,7 +59,7 @@ def mean_roc(comparison: Comparison, method: str, n_points: int = 101) -> Roc | 
     ]
     if not folds:
         return None
-    if is_pooled(comparison.protocol):
+    if comparison.protocol.pooled:
         truth = np.concatenate([fold[0] for fold in folds])
         folds = [(truth, np.concatenate([fold[1] for fold in folds]))]
     grid = np.linspace(0.0, 1.0, n_points)

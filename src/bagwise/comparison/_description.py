@@ -12,12 +12,14 @@ import importlib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from bagwise.comparison._protocols import Protocol, protocol_from_dict
 
 __all__ = ["DataRef", "Run", "build_estimator", "describe_estimator", "run_key"]
 
@@ -46,8 +48,8 @@ class Run:
         ``{"class": ..., "params": {...}}`` as made by `describe_estimator`.
     data : DataRef
         The data set.
-    protocol : dict
-        How bags are split, see `bagwise.comparison.repeated_kfold` and its siblings.
+    protocol : Protocol
+        How bags are split: `KFold` and its siblings.
     repeat, fold : int
         Which split of the protocol.
     seed : int
@@ -63,7 +65,7 @@ class Run:
     method: str
     estimator: Spec
     data: DataRef
-    protocol: dict[str, Any]
+    protocol: Protocol
     repeat: int = 0
     fold: int = 0
     seed: int = 0
@@ -73,13 +75,16 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as nested plain values."""
-        return asdict(self)
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        data, protocol = asdict(self.data), self.protocol.to_dict()
+        return {**parts, "data": data, "protocol": protocol}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
         """Rebuild a description from `to_dict`."""
         values = dict(values)
         values["data"] = DataRef(**values["data"])
+        values["protocol"] = protocol_from_dict(values["protocol"])
         return cls(**values)
 
 
@@ -93,7 +98,7 @@ def run_key(run: Run, version: str) -> str:
         "method": run.method,
         "estimator": run.estimator,
         "data": run.data.hash,
-        "protocol": run.protocol,
+        "protocol": run.protocol.to_dict(),
         "repeat": run.repeat,
         "fold": run.fold,
         "seed": run.seed,

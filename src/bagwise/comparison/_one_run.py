@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.comparison._description import Run
 from bagwise.comparison._evaluate import (
     bag_metrics,
@@ -112,7 +111,7 @@ def one_line(error: BaseException) -> str:
 
 def _measure(run: Run, problem: Problem) -> Outcome:
     X, y, classes = problem.X, problem.y, problem.classes
-    train, test = protocols.split(run.protocol, y, run.repeat, run.fold, run.seed)
+    train, test = run.protocol.split(y, run.repeat, run.fold, run.seed)
     seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
     _warm_up(run, X, y)
     cpu = time.process_time()

@@ -12,7 +12,7 @@ from bagwise.comparison._as_problem import as_problem, as_unlabelled
 from bagwise.comparison._catalogue import find_method
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._problem import Problem
-from bagwise.comparison._protocols import check_size, repeated_kfold
+from bagwise.comparison._protocols import KFold
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.inspection import Explanation, explain
 
@@ -63,7 +63,7 @@ def fit_file(
     problem = as_problem(data, bag=bag, label=label)
     tuning = None
     if grid != "none" and entry.grid_of(grid):
-        check_size(repeated_kfold(inner_splits), problem.y, 0)
+        KFold(inner_splits).check(problem.y)
         tuning = {"n_splits": inner_splits, "scoring": scoring}
     with single_thread():
         fitted = fit_method(

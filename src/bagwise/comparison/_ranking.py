@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.comparison._evaluate import METRICS, auroc, bag_metrics
 from bagwise.comparison._statistics import (
     Interval,
@@ -68,7 +67,7 @@ class RankRow:
 
 def explain_test(comparison: Comparison) -> str:
     """Say what the intervals and p values are."""
-    if is_pooled(comparison.protocol):
+    if comparison.protocol.pooled:
         return (
             "Intervals: 95% percentile bootstrap over test bags. Tests against the"
             " best: paired permutation of the two methods' results on each bag (for"
@@ -85,13 +84,6 @@ def explain_test(comparison: Comparison) -> str:
     )
 
 
-def is_pooled(protocol: dict[str, Any]) -> bool:
-    """Tell whether results are per bag rather than per fold."""
-    if protocol["kind"] == "half":
-        return bool(protocol["n_repeats"] == 1)
-    return protocol["kind"] in ("loo", "train_test")
-
-
 def rank_methods(comparison: Comparison) -> list[RankRow]:
     """Return the ranking of a comparison.
 
@@ -99,8 +91,8 @@ def rank_methods(comparison: Comparison) -> list[RankRow]:
     over the folds they finished, and they are not tested.
     """
     metric = METRICS[comparison.metric]
-    total = len(protocols.list_folds(comparison.protocol, len(comparison.problem.y)))
-    pooled = is_pooled(comparison.protocol)
+    total = len(comparison.protocol.folds(len(comparison.problem.y)))
+    pooled = comparison.protocol.pooled
     intervals: dict[str, Interval] = {}
     for method in comparison.methods:
         intervals[method.name] = (
@@ -190,14 +182,10 @@ def _values(comparison: Comparison, method: str) -> dict[tuple[int, int], float]
     }
 
 
-def _test_share(comparison: Comparison) -> float:
-    protocol = comparison.protocol
-    return 1.0 if protocol["kind"] == "half" else 1.0 / (protocol["n_splits"] - 1)
-
-
 def _fold_interval(comparison: Comparison, method: str) -> Interval:
     values = list(_values(comparison, method).values())
-    found = corrected_interval(values, _test_share(comparison))
+    share = comparison.protocol.test_share(comparison.problem.y)
+    found = corrected_interval(values, share)
     top = 1.0 if METRICS[comparison.metric].higher else np.inf
     low, high = np.clip([found.low, found.high], 0.0, top).tolist()
     return Interval(found.mean, low, high)
@@ -213,7 +201,7 @@ def _test(comparison: Comparison, best: str, other: str, pooled: bool) -> float:
     return corrected_t_test(
         [first[fold] for fold in shared],
         [second[fold] for fold in shared],
-        _test_share(comparison),
+        comparison.protocol.test_share(comparison.problem.y),
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._curves import (
     calibration,
@@ -102,7 +101,7 @@ def _facts(comparison: Comparison) -> list[dict[str, str]]:
         _fact("Methods", str(len(comparison.methods)), f"{len(ok):,} finished runs"),
         _fact(
             "Protocol",
-            protocols.describe(comparison.protocol).replace(" cross-validation", ""),
+            comparison.protocol.describe().replace(" cross-validation", ""),
             "tuned inside each training fold" if comparison.tuning else "not tuned",
         ),
     ]

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._protocols import protocol_from_dict
 from bagwise.comparison._statistics import holm
 from bagwise.comparison._store import Store
 
@@ -275,7 +276,8 @@ def _gather(
         if methods is not None and row["method"] not in methods:
             continue
         fold = (row["data_hash"], row["seed"], row["repeat"], row["fold"])
-        split = _split_name(row["description"]["protocol"])
+        protocol = protocol_from_dict(row["description"]["protocol"])
+        split = protocol.once().describe()
         raw[base, split][row["method"], _variant(row)][fold] = row
     groups = {key: _one_variant(found) for key, found in raw.items()}
     table: Table = {}
@@ -341,10 +343,3 @@ def _left_out(table: Table, block: list[Column], names: list[str]) -> list[str]:
         missing = min(len(set(names) - found) for found in splits)
         lines.append(f"{base}: without {missing} of {len(names)} methods")
     return lines
-
-
-def _split_name(protocol: Mapping[str, Any]) -> str:
-    """Return the splits without their number of repeats."""
-    kept = {k: v for k, v in sorted(protocol.items()) if k != "n_repeats"}
-    kind = kept.pop("kind")
-    return f"{kind} {json.dumps(kept)}" if kept else str(kind)

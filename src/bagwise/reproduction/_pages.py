@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.reproduction._tables import Cell, list_tables, load_table
 from bagwise.reproduction._verdicts import RULE, Measured
 
@@ -83,25 +82,11 @@ def _settings(cell: Cell) -> dict[str, Any]:
         "grid": "" if method is None else str(method.grid),
         "scale": "" if method is None else method.scale,
         "dataset": cell.dataset,
-        "protocol": describe_protocol(cell),
+        "protocol": cell.scheme.describe(cell.dataset),
         "tuning": tuning,
         "paper_repeats": cell.repeats,
         "skipped": cell.skip,
     }
-
-
-def describe_protocol(cell: Cell) -> str:
-    """Say in words how one repeat of a cell is measured."""
-    kind = cell.protocol["kind"]
-    if kind == "train_test":
-        return f"{cell.n_runs} draws of the data, one training and one test set each"
-    if kind == "half":
-        return protocols.describe(protocols.half_splits(cell.n_runs))
-    if kind == "kfold":
-        folds = protocols.repeated_kfold(cell.protocol["n_splits"])
-        again = ", data drawn anew each time" if cell.redraw else ""
-        return protocols.describe(folds) + again
-    return protocols.describe(cell.protocol)
 
 
 def _provenance(item: Measured) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.comparison._as_problem import as_problem
 from bagwise.comparison._description import DataRef, Run, run_key
 from bagwise.comparison._many_runs import Event, Listener, run_all
 from bagwise.comparison._one_run import library_version
 from bagwise.comparison._problem import Problem, freeze
 from bagwise.comparison._store import Store
-from bagwise.comparison._synthetic import synthetic_problem, training_bags
-from bagwise.reproduction._tables import MAX_REPEATS, Cell, Table, load_table
+from bagwise.comparison._synthetic import synthetic_problem
+from bagwise.reproduction._schemes import MAX_REPEATS
+from bagwise.reproduction._tables import Cell, Table, load_table
 from bagwise.reproduction._verdicts import Measured, measure
 
 __all__ = ["Reproduction", "reproduce"]
@@ -170,10 +170,11 @@ class _Data:
 
     def get(self, cell: Cell, draw: int) -> DataRef | str:
         """Return the reference, or why there is none."""
-        key = (cell.dataset, draw if cell.redraw else 0)
+        redraw = cell.scheme.redraw
+        key = (cell.dataset, draw if redraw else 0)
         if key not in self.known:
             try:
-                self.known[key] = self._freeze(*key, redraw=cell.redraw)
+                self.known[key] = self._freeze(*key, redraw=redraw)
             except (FileNotFoundError, ConnectionError) as error:
                 self.known[key] = " ".join(str(error).split())
         return self.known[key]
@@ -204,43 +205,32 @@ class _Plan:
         self.runs = []
         if not self.cell.runnable:
             return
-        most = MAX_REPEATS
-        if self.cell.protocol["kind"] == "two_way":
-            most = min(most, self.cell.protocol["n_negative"])
-        if self.cell.protocol["kind"] == "train_test":  # every draw must be loaded
-            most = self.least
+        scheme = self.cell.scheme
+        most = self.least if scheme.every_draw_is_loaded else scheme.max_repeats
         for repeat in range(most):
             runs = []
-            for place in range(self.cell.n_runs):
-                run = self._run(repeat, place)
+            for number in range(scheme.n_runs):
+                run = self._run(repeat, number)
                 if isinstance(run, str):
                     self.missing = run
                     return
                 runs.append(run)
             self.runs.append(runs)
 
-    def _run(self, repeat: int, place: int) -> Run | str:
+    def _run(self, repeat: int, number: int) -> Run | str:
         cell, method = self.cell, self.cell.method
         assert method is not None
-        protocol = dict(cell.protocol)
-        draw, split, fold = repeat, repeat, place
-        if protocol["kind"] == "half":
-            split, fold = repeat * cell.n_runs + place, 0
-        elif protocol["kind"] == "train_test":
-            draw, split, fold = repeat * cell.n_runs + place, 0, 0
-            protocol["n_train"] = training_bags(cell.dataset)
-        elif cell.redraw:
-            split = 0
-        data = self.source.get(cell, draw)
+        place = cell.scheme.place(repeat, number)
+        data = self.source.get(cell, place.draw)
         if isinstance(data, str):
             return data
         return Run(
             method.name,
             method.spec(),
             data,
-            protocol,
-            split,
-            fold,
+            cell.scheme.protocol(cell.dataset),
+            place.repeat,
+            place.fold,
             self.seed,
             method.scale,
             method.grid,
@@ -249,13 +239,10 @@ class _Plan:
 
     def test_share(self) -> float:
         """Return test bags over training bags; 0 for data drawn anew each time."""
-        kind = self.cell.protocol["kind"]
-        if kind == "train_test" or not self.runs:
+        if not self.runs:
             return 0.0
-        first = self.runs[0][0]
-        y = self.source.problems[first.data.hash].y
-        train, test = protocols.split(first.protocol, y, first.repeat, 0, first.seed)
-        return len(test) / len(train)
+        problem = self.source.problems[self.runs[0][0].data.hash]
+        return self.cell.scheme.test_share(self.cell.dataset, problem.y)
 
 
 def _todo(

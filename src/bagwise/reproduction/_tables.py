@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from bagwise.comparison import _protocols as protocols
 from bagwise.comparison._catalogue import Method, find_method
 from bagwise.comparison._description import Spec
 from bagwise.comparison._synthetic import is_synthetic
+from bagwise.reproduction._schemes import Scheme, parse_scheme
 
 __all__ = ["Cell", "Table", "list_tables", "load_table", "parse_table"]
 
 METRICS = ("accuracy", "auroc", "key_success", "ari", "seconds")
-MAX_REPEATS = 10
 UNITS = {"fraction": 1.0, "percent": 100.0, "seconds": 1.0}
 _TABLE_KEYS = {
     "name",
@@ -90,14 +89,10 @@ class Cell:
         Whether smaller is better.
     error : bool
         Whether the figure is one minus the metric.
-    protocol : dict
-        Splits.
+    scheme : Scheme
+        Splits, and the runs of one repeat: folds, random halves or draws of the data.
     repeats : int
         Repeats of the paper.
-    n_runs : int
-        Runs in one repeat: folds, random halves or draws of the data.
-    redraw : bool
-        Whether every repeat draws the (artificial) data anew.
     tuning : dict or None
         Inner cross-validation.
     note : str
@@ -118,10 +113,8 @@ class Cell:
     unit: str
     lower: bool
     error: bool
-    protocol: dict[str, Any]
+    scheme: Scheme
     repeats: int
-    n_runs: int
-    redraw: bool
     tuning: dict[str, Any] | None
     note: str = ""
     not_comparable: str = ""
@@ -268,10 +261,8 @@ def _cell(
         unit,
         error or metric == "seconds",
         error,
-        _protocol(split, where),
+        parse_scheme(split, where, redraw=bool(column.get("redraw", False))),
         repeats,
-        _runs_per_repeat(split),
-        bool(column.get("redraw", False)),
         tuning,
         " ".join(note for note in notes if note),
         "; ".join(reason for reason in reasons if reason),
@@ -330,32 +321,6 @@ def reduced(method: Method, size: int | None) -> Method:
         kind=method.kind,
         instances=method.instances,
     )
-
-
-def _protocol(given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the splits of a cell.
-
-    The number of repeats in it is the same for all tables, whatever the paper did:
-    it is part of a run's identity, and tables that measure the same share their runs.
-    """
-    kind = given.get("kind")
-    if kind == "kfold":
-        return protocols.repeated_kfold(given["n_splits"], MAX_REPEATS)
-    if kind == "half":
-        return protocols.half_splits(MAX_REPEATS)
-    if kind == "two_way":
-        return protocols.two_way(given["n_positive"], given["n_negative"])
-    if kind == "train_test":  # how many bags train depends on the (drawn) set
-        return {"kind": "train_test"}
-    raise ValueError(
-        f"{where}: unknown protocol {kind!r}; known: kfold, half, two_way, train_test"
-    )
-
-
-def _runs_per_repeat(given: Mapping[str, Any]) -> int:
-    if given.get("kind") == "two_way":
-        return int(given["n_positive"])
-    return int(given.get("n_splits", 1))
 
 
 def _check_range(value: float, metric: str, unit: str, where: str) -> None:

@@ -149,7 +149,7 @@ def measure(
         cuts.append(_best_cut(cell, arrays[key], problem))
     figures = np.array([value for value in values if not math.isnan(value)])
     cpu = [_cpu(row, arrays[row["key"]]) for row in done]
-    per_repeat = float(np.mean(cpu)) * cell.n_runs if cpu else NAN
+    per_repeat = float(np.mean(cpu)) * cell.scheme.n_runs if cpu else NAN
     mean = std_error = low = high = NAN
     if len(figures):
         interval = corrected_interval(figures, test_share)
@@ -212,7 +212,9 @@ def _why_not(
     if failed:
         return f"{len(failed)} runs failed: {failed[0]['error']}"
     n_done = max((sum(key in rows for key in part) for part in keys), default=0)
-    return f"{n_done} of {cell.n_runs} runs of a repeat are done" if n_done else ""
+    return (
+        f"{n_done} of {cell.scheme.n_runs} runs of a repeat are done" if n_done else ""
+    )
 
 
 def _figure(
