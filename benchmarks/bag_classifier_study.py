@@ -28,7 +28,7 @@ from bagwise.comparison import KFold, Method, Problem, compare
 from bagwise.comparison._catalogue import find_method
 from bagwise.comparison._one_run import versions
 from bagwise.datasets import fetch
-from bagwise.report._leaderboard_page import plot_ranks
+from bagwise.report import plot_ranks
 from bagwise.reproduction import leaderboard
 from bagwise.reproduction._tables import reduced
 

@@ -8,9 +8,8 @@ on your data.
 from importlib import import_module
 from typing import Any
 
+from bagwise._version import __version__ as __version__
 from bagwise.bags import Bags, Ragged, as_bags
-
-__version__ = "0.1.0.dev0"
 
 # Found on first use, so that `import bagwise` stays quick.
 _LAZY = {

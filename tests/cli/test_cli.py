@@ -147,7 +147,6 @@ def test_the_demo(capsys, tmp_path, monkeypatch):
 
     monkeypatch.setattr(_demo, "METHODS", ("SimpleMI", "MILR"))
     words = ["demo", "--out", tmp_path / "demo", "--bags", 40, "--jobs", 1]
-    monkeypatch.setattr(_demo, "OPTIONS", {"time_limit": None})
     status, out, _ = run(capsys, *words)
     assert status == 0
     last = out.strip().splitlines()[-1]

@@ -138,7 +138,7 @@ def test_version_is_recorded_and_compared(path, monkeypatch):
     save(LogisticRegression(), path)
     with zipfile.ZipFile(path) as archive:
         assert bagwise.__version__ in archive.read("schema.json").decode()
-    monkeypatch.setattr(bagwise, "__version__", "99.0")
+    monkeypatch.setattr("bagwise._version.__version__", "99.0")
     with pytest.warns(UserWarning, match=r"written by bagwise .* this is 99\.0"):
         load(path)
 

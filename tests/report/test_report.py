@@ -53,7 +53,7 @@ def test_the_data_of_the_page_are_those_of_the_comparison():
     assert browser["bags"][0]["id"] == EVIL
     bag = browser["bags"][7]
     X, name = comparison.problem.X, "best one"
-    from bagwise.comparison._curves import instance_table
+    from bagwise.report._curves import instance_table
 
     scores = instance_table(comparison, name)
     rows = X.offsets[7] + np.array(bag["positions"])

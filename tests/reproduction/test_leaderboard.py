@@ -7,7 +7,7 @@ from scipy import stats
 
 from bagwise.cli import main
 from bagwise.comparison import DataRef, KFold, Outcome, Run, Store, run_key
-from bagwise.report._leaderboard_page import plot_times
+from bagwise.report import plot_times
 from bagwise.reproduction import leaderboard
 from bagwise.reproduction._leaderboard import (
     critical_difference,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bagwise.bags._segmented import Offsets, Segmented, check_offsets, read_only
+from bagwise.bags._stack import group_rows, stack_list
 
 
 class Bags(Segmented):
@@ -77,8 +78,6 @@ class Bags(Segmented):
         feature_names: npt.ArrayLike | None = None,
     ) -> Self:
         """Stack a list with one 2-D array (or sparse matrix) per bag."""
-        from bagwise.bags._convert import stack_list
-
         data, offsets = stack_list(bags)
         return cls(data, offsets, ids=ids, feature_names=feature_names)
 
@@ -91,8 +90,6 @@ class Bags(Segmented):
         The bags come in the order in which their ids appear first, their instances in
         the order of the rows.
         """
-        from bagwise.bags._convert import group_rows
-
         data, offsets, ids, _ = group_rows(X, bag_ids)
         return cls(data, offsets, ids=ids, feature_names=feature_names)
 

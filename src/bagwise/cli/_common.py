@@ -76,8 +76,11 @@ def print_ranking(result: Any) -> None:
     console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
 
 
-def print_outcome(result: Any, *, as_json: bool) -> int:
-    """Print what a comparison found and where it is; return the exit status."""
+def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:
+    """Write the report of a comparison, say what was found; return the exit status."""
+    from bagwise.report import write_report
+
+    result.paths["report"] = write_report(result, out / "report.html")
     if as_json:
         write_json(result.to_json())
         return 1 if result.failures else 0

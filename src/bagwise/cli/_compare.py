@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bagwise.cli._common import Bag, Jobs, Json, Label, Seed, print_outcome
+from bagwise.cli._common import Bag, Jobs, Json, Label, Seed, write_outcome
 
 
 def compare(
@@ -65,6 +65,7 @@ def compare(
         names = [name.strip() for name in methods.split(",") if name.strip()]
     if not json:
         _announce(problem, names)
+    folder = Path(f"bagwise-{_safe(problem.name)}") if out is None else out
     result = comparison.compare(
         problem,
         methods=names,
@@ -76,7 +77,7 @@ def compare(
         scheduler=scheduler,
         time_limit=time_limit if time_limit > 0 else None,
         memory_limit=memory_limit,
-        out=Path(f"bagwise-{_safe(problem.name)}") if out is None else out,
+        out=folder,
         retry_failed=retry_failed,
         progress=not json,
         bag=bag,
@@ -84,7 +85,7 @@ def compare(
         test=test,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )
-    return print_outcome(result, as_json=json)
+    return write_outcome(result, folder, as_json=json)
 
 
 def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any:

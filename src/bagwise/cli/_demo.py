@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli._common import Jobs, Json, Seed, print_outcome
+from bagwise.cli._common import Jobs, Json, Seed, write_outcome
 
 
 def demo(
@@ -23,4 +23,4 @@ def demo(
     result = comparison.demo(
         out, n_bags=bags, n_jobs=jobs, seed=seed, progress=not json
     )
-    return print_outcome(result, as_json=json)
+    return write_outcome(result, out, as_json=json)

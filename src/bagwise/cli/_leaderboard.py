@@ -32,7 +32,7 @@ def leaderboard(
     json: Json = False,
 ) -> int:
     """Rank all methods over all data sets of a STORE and write one page."""
-    from bagwise import reproduction
+    from bagwise import report, reproduction
 
     board = reproduction.leaderboard(
         store,
@@ -40,8 +40,8 @@ def leaderboard(
         methods=_split(methods),
         datasets=_split(datasets),
         min_methods=min_methods,
-        out=out,
     )
+    report.write_leaderboard(board, out)
     if json:
         write_json(board.rows())
         return 0

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from bagwise._version import __version__
 from bagwise.cli import (
     _compare,
     _datasets,
@@ -48,9 +49,7 @@ app.command("leaderboard")(_leaderboard.leaderboard)
 
 def _show_version(value: bool) -> None:
     if value:
-        import bagwise
-
-        typer.echo(f"bagwise {bagwise.__version__}")
+        typer.echo(f"bagwise {__version__}")
         raise typer.Exit
 
 

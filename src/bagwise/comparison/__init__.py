@@ -1,7 +1,7 @@
 """Compare methods honestly: runs, stores, statistics, results."""
 
 from bagwise.comparison._as_problem import as_problem
-from bagwise.comparison._catalogue import Method, catalogue, find_method
+from bagwise.comparison._catalogue import catalogue, find_method
 from bagwise.comparison._choose import Choice, choose_methods
 from bagwise.comparison._compare import compare, make_runs
 from bagwise.comparison._comparison import Comparison
@@ -15,6 +15,7 @@ from bagwise.comparison._description import (
 )
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._many_runs import Event, run_all
+from bagwise.comparison._method import Method
 from bagwise.comparison._one_run import Outcome, run_one
 from bagwise.comparison._own_files import explain_file, fit_file, predict_file
 from bagwise.comparison._problem import Problem, freeze, load_problem

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bagwise.comparison._catalogue import Method, catalogue
+from bagwise.comparison._catalogue import catalogue
+from bagwise.comparison._method import Method
 from bagwise.comparison._problem import Problem
 
 __all__ = ["Choice", "choose_methods", "choose_metric"]

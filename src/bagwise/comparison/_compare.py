@@ -15,13 +15,14 @@ import joblib
 import numpy as np
 
 from bagwise.comparison._as_problem import as_problem, join_problems
-from bagwise.comparison._catalogue import Method, resolve
+from bagwise.comparison._catalogue import resolve
 from bagwise.comparison._choose import Choice, choose_methods, choose_metric
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._description import DataRef, Run
 from bagwise.comparison._evaluate import METRICS, SCORING
 from bagwise.comparison._limits import parse_size
 from bagwise.comparison._many_runs import Listener, run_all
+from bagwise.comparison._method import Method
 from bagwise.comparison._one_run import versions
 from bagwise.comparison._problem import Problem, freeze
 from bagwise.comparison._progress import LiveProgress
@@ -89,8 +90,8 @@ def compare(
     memory_limit : int, str or None
         Bytes (or "4GB") one run may allocate.
     out : path, optional
-        Folder for `report.html`, `results.csv`, the refitted best model and the
-        store. A second call with the same folder continues where the first ended.
+        Folder for `results.csv`, the refitted best model and the store. A second call
+        with the same folder continues where the first ended.
     store : path, optional
         SQLite file for the runs; in `out` by default.
     retry_failed : bool, default=False
@@ -220,7 +221,7 @@ def make_runs(
 
 
 def write_outputs(result: Comparison, out: Path) -> None:
-    """Write the table, the refitted best model and the report into a folder."""
+    """Write the table and the refitted best model into a folder."""
     out.mkdir(parents=True, exist_ok=True)
     result.paths["results"] = result.write_csv(out / "results.csv")
     if result.ranking and result.ranking[0].n_folds:
@@ -231,7 +232,6 @@ def write_outputs(result: Comparison, out: Path) -> None:
         save(fitted.model, model)
         result.paths["model"] = model
         result.provenance["best_params"] = fitted.params
-    result.paths["report"] = result.write_report(out / "report.html")
 
 
 def _metric(metric: str, problem: Problem) -> tuple[str, str]:

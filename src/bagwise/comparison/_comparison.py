@@ -1,4 +1,4 @@
-"""What `compare` returns: rankings, frames, plots and files."""
+"""What `compare` returns: rankings, frames and files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import html
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.comparison._catalogue import Method
 from bagwise.comparison._choose import Choice
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._limits import single_thread
+from bagwise.comparison._method import Method
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._protocols import Protocol
 from bagwise.comparison._ranking import RankRow, rank_methods
@@ -35,6 +34,7 @@ class Comparison:
     """Results of several methods on one data set.
 
     Made by :func:`bagwise.comparison.compare`; in a notebook it shows its ranking.
+    :mod:`bagwise.report` turns it into a page and into plots.
 
     Attributes
     ----------
@@ -129,37 +129,6 @@ class Comparison:
             for row in self.rows:
                 writer.writerow([_cell(row[name]) for name in CSV_COLUMNS])
         return path
-
-    def write_report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report, one HTML file that opens offline."""
-        from bagwise.report import write_report
-
-        return write_report(self, path)
-
-    # Plots -----------------------------------------------------------------------
-
-    def plot_ranking(self, ax: Any = None) -> Any:
-        """Plot every method's mean and interval; return the axes."""
-        from bagwise.comparison._plots import plot_ranking
-
-        return plot_ranking(self, ax)
-
-    def plot_roc(self, methods: Sequence[str] | None = None, ax: Any = None) -> Any:
-        """Plot ROC curves averaged over folds (the best five by default)."""
-        from bagwise.comparison._plots import plot_roc
-
-        return plot_roc(self, methods, ax)
-
-    def plot_key_instances(
-        self, n_bags: int = 6, *, method: str | None = None, n_instances: int = 8
-    ) -> Any:
-        """Plot the highest instances of some positive bags; return the figure.
-
-        Scores are out of fold: no bag was seen by the model that scores it.
-        """
-        from bagwise.comparison._plots import plot_key_instances
-
-        return plot_key_instances(self, n_bags, method, n_instances)
 
     # Display ---------------------------------------------------------------------
 

@@ -31,9 +31,6 @@ METHODS = (
 )
 """Those of the five papers, and the classics next to them; absent ones are skipped."""
 
-OPTIONS: dict[str, Any] = {}
-"""Further options of `compare`."""
-
 
 def demo(
     out: str | os.PathLike[str] = "bagwise-demo",
@@ -43,7 +40,7 @@ def demo(
     seed: int = 0,
     progress: Any = True,
 ) -> Comparison:
-    """Compare methods on bags of digits and write a report.
+    """Compare methods on bags of digits.
 
     A bag holds 6 to 14 small images of digits and is positive if it holds a nine. No
     method is told which image that is.
@@ -51,7 +48,7 @@ def demo(
     Parameters
     ----------
     out : path, default="bagwise-demo"
-        Folder of the report.
+        Folder of the results.
     n_bags : int, default=120
         Number of bags.
     n_jobs : int, default=-1
@@ -64,7 +61,7 @@ def demo(
     Returns
     -------
     Comparison
-        With the path of the report in ``paths["report"]``.
+        What was measured; ``bagwise.report.write_report`` makes a page of it.
     """
     from bagwise.datasets import load_digit_bags
 
@@ -79,5 +76,4 @@ def demo(
         out=out,
         progress=progress,
         command="bagwise demo",
-        **OPTIONS,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bagwise.comparison._catalogue import Method
+from bagwise.comparison._method import Method
 
 
 def times(*factors: float, of: str = "scale") -> list[Any]:

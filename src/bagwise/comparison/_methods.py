@@ -6,7 +6,6 @@ Default grids are for interactive use, large ones follow the papers. A width suc
 
 from __future__ import annotations
 
-from bagwise.comparison._catalogue import Method
 from bagwise.comparison._grids import (
     FOREST,
     FRANK,
@@ -15,6 +14,7 @@ from bagwise.comparison._grids import (
     WEI,
     times,
 )
+from bagwise.comparison._method import Method
 from bagwise.comparison._methods_margin import KERNELS, PAPERS, SVM
 
 __all__ = ["METHODS"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bagwise.comparison._catalogue import Method
 from bagwise.comparison._grids import (
     ANDREWS,
     BUNESCU,
@@ -17,6 +16,7 @@ from bagwise.comparison._grids import (
     quadratic,
     times,
 )
+from bagwise.comparison._method import Method
 
 PAPERS = [
     quadratic(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise._version import __version__
 from bagwise.comparison._description import Run
 from bagwise.comparison._evaluate import (
     bag_metrics,
@@ -225,6 +226,4 @@ def versions() -> dict[str, str]:
 
 def library_version() -> str:
     """Return the version of this library."""
-    import bagwise
-
-    return str(getattr(bagwise, "__version__", "0"))
+    return __version__

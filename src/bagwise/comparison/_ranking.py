@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
 from bagwise.comparison._evaluate import METRICS, auroc, bag_metrics
+from bagwise.comparison._method import Method
+from bagwise.comparison._problem import Problem
+from bagwise.comparison._protocols import Protocol as SplitProtocol
 from bagwise.comparison._statistics import (
     Interval,
     corrected_interval,
@@ -19,13 +22,27 @@ from bagwise.comparison._statistics import (
     percentile_interval,
 )
 
-if TYPE_CHECKING:
-    from bagwise.comparison._comparison import Comparison
-
 __all__ = ["RankRow", "rank_methods"]
 
 ALPHA = 0.05
 NAN = float("nan")
+
+
+class Results(Protocol):
+    """What a ranking is made from."""
+
+    problem: Problem
+    methods: list[Method]
+    metric: str
+    protocol: SplitProtocol
+    arrays: dict[str, dict[str, NDArray[Any]]]
+
+    def runs(self, method: str) -> list[dict[str, Any]]:
+        """Return the finished rows of a method, in the order of folds."""
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """The rows of failed runs."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,7 @@ class RankRow:
         return values
 
 
-def explain_test(comparison: Comparison) -> str:
+def explain_test(comparison: Results) -> str:
     """Say what the intervals and p values are."""
     if comparison.protocol.pooled:
         return (
@@ -84,7 +101,7 @@ def explain_test(comparison: Comparison) -> str:
     )
 
 
-def rank_methods(comparison: Comparison) -> list[RankRow]:
+def rank_methods(comparison: Results) -> list[RankRow]:
     """Return the ranking of a comparison.
 
     Methods with a failed fold come after all that finished every fold; their mean is
@@ -130,7 +147,7 @@ def rank_methods(comparison: Comparison) -> list[RankRow]:
 
 
 def _line(
-    comparison: Comparison,
+    comparison: Results,
     rank: int,
     name: str,
     interval: Interval,
@@ -174,7 +191,7 @@ def _line(
     )
 
 
-def _values(comparison: Comparison, method: str) -> dict[tuple[int, int], float]:
+def _values(comparison: Results, method: str) -> dict[tuple[int, int], float]:
     return {
         (row["repeat"], row["fold"]): row[comparison.metric]
         for row in comparison.runs(method)
@@ -182,7 +199,7 @@ def _values(comparison: Comparison, method: str) -> dict[tuple[int, int], float]
     }
 
 
-def _fold_interval(comparison: Comparison, method: str) -> Interval:
+def _fold_interval(comparison: Results, method: str) -> Interval:
     values = list(_values(comparison, method).values())
     share = comparison.protocol.test_share(comparison.problem.y)
     found = corrected_interval(values, share)
@@ -191,7 +208,7 @@ def _fold_interval(comparison: Comparison, method: str) -> Interval:
     return Interval(found.mean, low, high)
 
 
-def _test(comparison: Comparison, best: str, other: str, pooled: bool) -> float:
+def _test(comparison: Results, best: str, other: str, pooled: bool) -> float:
     if pooled:
         return _pooled_test(comparison, best, other)
     first, second = _values(comparison, best), _values(comparison, other)
@@ -208,7 +225,7 @@ def _test(comparison: Comparison, best: str, other: str, pooled: bool) -> float:
 # Leave-one-bag-out and single splits: one result per bag ------------------------------
 
 
-def pool(comparison: Comparison, method: str) -> dict[str, NDArray[Any]]:
+def pool(comparison: Results, method: str) -> dict[str, NDArray[Any]]:
     """Join the test bags of all folds of repeat 0."""
     parts = [
         comparison.arrays[row["key"]]
@@ -225,7 +242,7 @@ def pool(comparison: Comparison, method: str) -> dict[str, NDArray[Any]]:
     return whole
 
 
-def _statistic(comparison: Comparison, whole: dict[str, NDArray[Any]]) -> Any:
+def _statistic(comparison: Results, whole: dict[str, NDArray[Any]]) -> Any:
     n_classes = len(comparison.problem.classes)
     name = comparison.metric
 
@@ -248,7 +265,7 @@ def _statistic(comparison: Comparison, whole: dict[str, NDArray[Any]]) -> Any:
     return value
 
 
-def _pooled_interval(comparison: Comparison, method: str) -> Interval:
+def _pooled_interval(comparison: Results, method: str) -> Interval:
     if not comparison.runs(method):
         return Interval(NAN, NAN, NAN)
     if comparison.metric == "key_success":
@@ -258,7 +275,7 @@ def _pooled_interval(comparison: Comparison, method: str) -> Interval:
     return percentile_interval(_statistic(comparison, whole), len(whole["truth"]))
 
 
-def _pooled_test(comparison: Comparison, best: str, other: str) -> float:
+def _pooled_test(comparison: Results, best: str, other: str) -> float:
     first, second = pool(comparison, best), pool(comparison, other)
     if comparison.metric == "key_success" or first["score"].ndim > 1:
         return NAN

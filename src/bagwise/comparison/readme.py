@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bagwise.comparison._catalogue import Method, catalogue
+from bagwise.comparison._catalogue import catalogue
+from bagwise.comparison._method import Method
 
 BEGIN, END = "<!-- methods: begin -->", "<!-- methods: end -->"
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from bagwise.bags import Bags, segments
-from bagwise.bags._convert import group_rows
+from bagwise.bags._stack import group_rows
 from bagwise.datasets._lzw import decompress
 from bagwise.datasets._registry import DatasetInfo, Source
 from bagwise.io.readers._common import fail, plain_values

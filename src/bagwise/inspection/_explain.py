@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags import Bags, as_bags
+from bagwise.inspection._features import moments, top_features
 from bagwise.inspection._instances import instance_scores
+from bagwise.inspection._pictures import plot_bags
 
 __all__ = ["Explanation", "explain"]
 
@@ -96,8 +98,6 @@ class Explanation:
 
     def plot(self, n_bags: int = 8, n_instances: int = 8) -> Any:
         """Plot the highest instances of the bags with the highest scores."""
-        from bagwise.inspection._pictures import plot_bags
-
         order = (
             np.argsort(-np.asarray(self.bag_scores), kind="stable")
             if self.bag_scores is not None and np.ndim(self.bag_scores) == 1
@@ -149,32 +149,6 @@ def explain(model: Any, X: Any, *, images: Any = None) -> Explanation:
     decide = getattr(model, "decision_function", None)
     bag_scores = None if decide is None else np.asarray(decide(X))
     return Explanation(X, scores, labels, bag_scores, key, images)
-
-
-def moments(X: Bags) -> tuple[Any, Any]:
-    """Return mean and standard deviation of every feature over all instances."""
-    data = X.data
-    if X.is_sparse:
-        mean = np.asarray(data.mean(axis=0)).ravel()
-        square = np.asarray(data.multiply(data).mean(axis=0)).ravel()
-        spread = np.sqrt(np.maximum(square - mean**2, 0.0))
-    else:
-        mean, spread = data.mean(axis=0), data.std(axis=0)
-    return mean, np.where(spread > 0, spread, 1.0)
-
-
-def top_features(
-    X: Bags, row: int, n: int, mean: Any, spread: Any
-) -> list[tuple[str, float, float]]:
-    """Return name, value and z-score of the `n` most unusual features of a row."""
-    values = X.data[[row]].toarray().ravel() if X.is_sparse else X.data[row]
-    z = (values - mean) / spread
-    first = np.argsort(-np.abs(z), kind="stable")[:n]
-    names = X.feature_names
-    return [
-        (str(names[j]) if names is not None else f"x{j}", float(values[j]), float(z[j]))
-        for j in first
-    ]
 
 
 def _describe(model: Any) -> str:

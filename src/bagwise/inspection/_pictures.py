@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.inspection._features import moments, top_features
+
 __all__ = ["plot_bags"]
 
 
@@ -45,8 +47,6 @@ def plot_bags(
     """
     from matplotlib.figure import Figure
 
-    from bagwise.inspection._explain import moments
-
     bags = [int(i) for i in bags]
     columns = int(min(n_instances, max(X.sizes[i] for i in bags)))
     width = 1.15 if images is not None else 2.1
@@ -81,8 +81,6 @@ def plot_bags(
 
 
 def _draw_features(ax: Any, X: Any, row: int, about: Any) -> None:
-    from bagwise.inspection._explain import top_features
-
     found = top_features(X, row, 4, *about)[::-1]
     z = [item[2] for item in found]
     colors = ["#1c7ed6" if value >= 0 else "#868e96" for value in z]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags._bags import Bags
-from bagwise.bags._convert import group_rows
+from bagwise.bags._stack import group_rows
 
 
 def from_frame(

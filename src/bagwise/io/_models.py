@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise import _version
+
 _FORMAT = "bagwise-model"
 # Parts of the package whose classes open files or start work when constructed.
 _NOT_MODELS = frozenset(
@@ -62,9 +64,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     import skops.io
 
-    from bagwise import __version__
-
-    record = {"format": _FORMAT, "bagwise_version": __version__, "model": model}
+    record = {
+        "format": _FORMAT,
+        "bagwise_version": _version.__version__,
+        "model": model,
+    }
     target = Path(path)
     try:
         raw = skops.io.dumps(record, compression=zipfile.ZIP_DEFLATED)
@@ -158,12 +162,11 @@ def _full_name(kind: type) -> str:
 
 
 def _check_version(written: str, path: Path) -> None:
-    from bagwise import __version__
-
-    if written != __version__:
+    if written != _version.__version__:
         warnings.warn(
-            f"{path} was written by bagwise {written}, this is {__version__}: the "
-            "model may behave differently. Fit it again if in doubt.",
+            f"{path} was written by bagwise {written}, this is "
+            f"{_version.__version__}: the model may behave differently. "
+            "Fit it again if in doubt.",
             UserWarning,
             stacklevel=3,
         )

@@ -4,20 +4,18 @@ One evaluation costs two products with the instance matrix, whatever the pooling
 same object serves multi-instance logistic regression and MIDR.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from bagwise._jit import njit
 from bagwise.bags.segments import repeat
+from bagwise.linear_model._loops import FLOOR, apply_loss
 from bagwise.linear_model._pooling import PoolBuffers, pool_flat
 
 #: Names of the losses between a bag's probability and its label.
 LOSSES = ("squared", "log")
 
-_FLOOR = 1e-300
 # Relative decreases of the objective that are rounding, by the type of the data: in
 # float32 scores carry errors of 1e-7, which average out over instances.
 _ROUNDING = {"float64": 64 * float(np.finfo(np.float64).eps), "float32": 1e-9}
@@ -50,31 +48,8 @@ def bag_loss(pooled, target, loss="squared"):
         return error * error, 2.0 * error
     # The probability of what was observed; its floor only matters where exp underflows.
     observed = np.where(target > 0.5, pooled.prob, pooled.complement)
-    observed = np.maximum(observed, _FLOOR)
+    observed = np.maximum(observed, FLOOR)
     return -np.log(observed), np.where(target > 0.5, -1.0, 1.0) / observed
-
-
-@njit(error_model="numpy")
-def _apply_loss(prob, complement, target, weight, log, slope, offsets):
-    """Return the weighted loss and turn slopes into derivatives of it, in place.
-
-    The same as `bag_loss` and the chain rule, in one pass.
-    """
-    total = 0.0
-    for i in range(offsets.shape[0] - 1):
-        positive = target[i] > 0.5
-        if log:
-            observed = max(prob[i] if positive else complement[i], _FLOOR)
-            total -= weight[i] * math.log(observed)
-            factor = weight[i] * (-1.0 if positive else 1.0) / observed
-        else:
-            error = prob[i] - target[i]
-            total += weight[i] * error * error
-            factor = 2.0 * weight[i] * error
-        slope_i = slope[offsets[i] : offsets[i + 1]]
-        for j in range(slope_i.shape[0]):
-            slope_i[j] *= factor
-    return total
 
 
 class BagLoss:
@@ -188,7 +163,7 @@ class BagLoss:
         for columns, labels in self._outputs:
             part = product[:, columns]
             prob, complement, slope = self._pool(part, shift[columns])
-            value += _apply_loss(
+            value += apply_loss(
                 prob, complement, labels, self._shares, log, slope, self._bounds
             )
             slope = slope.reshape(part.shape)  # by now dL/dz

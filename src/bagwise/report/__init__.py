@@ -1,6 +1,18 @@
-"""Reports: one HTML file that opens offline."""
+"""Pages and plots of results; a page is one HTML file that opens offline."""
 
 from bagwise.report._context import report_context
+from bagwise.report._leaderboard_page import plot_ranks, plot_times, write_leaderboard
+from bagwise.report._plots import plot_key_instances, plot_ranking, plot_roc
 from bagwise.report._render import render_report, write_report
 
-__all__ = ["render_report", "report_context", "write_report"]
+__all__ = [
+    "plot_key_instances",
+    "plot_ranking",
+    "plot_ranks",
+    "plot_roc",
+    "plot_times",
+    "render_report",
+    "report_context",
+    "write_leaderboard",
+    "write_report",
+]

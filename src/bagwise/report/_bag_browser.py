@@ -9,8 +9,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bagwise.comparison._comparison import Comparison
-from bagwise.comparison._curves import instance_table
-from bagwise.inspection._explain import moments, top_features
+from bagwise.inspection._features import moments, top_features
+from bagwise.report._curves import instance_table
 
 __all__ = ["browser_context"]
 

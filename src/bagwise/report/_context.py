@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from bagwise.comparison._comparison import Comparison
-from bagwise.comparison._curves import (
+from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._ranking import explain_test
+from bagwise.report._bag_browser import browser_context
+from bagwise.report._curves import (
     calibration,
     mean_roc,
     member_table,
     score_histogram,
 )
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._ranking import explain_test
-from bagwise.report._bag_browser import browser_context
 
 __all__ = ["report_context"]
 

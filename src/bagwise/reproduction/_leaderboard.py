@@ -93,12 +93,6 @@ class Leaderboard:
             for j, name in enumerate(self.methods)
         ]
 
-    def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page: one HTML file with everything inside."""
-        from bagwise.report._leaderboard_page import write_leaderboard
-
-        return write_leaderboard(self, path)
-
 
 def leaderboard(
     store: str | os.PathLike[str],
@@ -107,7 +101,6 @@ def leaderboard(
     methods: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     min_methods: int = 2,
-    out: str | os.PathLike[str] | None = None,
 ) -> Leaderboard:
     """Compare all methods over all data sets of a store.
 
@@ -121,8 +114,6 @@ def leaderboard(
         Only these.
     min_methods : int, default=2
         Data sets with fewer methods are left out.
-    out : path, optional
-        HTML file to write.
 
     Returns
     -------
@@ -156,7 +147,7 @@ def leaderboard(
     ranks = mean_ranks(values, higher=METRICS[metric].higher)
     order = np.argsort(ranks, kind="stable")
     names = [names[j] for j in order]
-    board = Leaderboard(
+    return Leaderboard(
         metric,
         tuple(names),
         tuple(sets),
@@ -169,9 +160,6 @@ def leaderboard(
         dict(block),
         _left_out(table, block, names),
     )
-    if out is not None:
-        board.write(out)
-    return board
 
 
 def mean_ranks(values: Array, *, higher: bool = True) -> Array:

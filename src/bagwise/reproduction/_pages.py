@@ -6,15 +6,12 @@ import csv
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bagwise.reproduction._tables import Cell, list_tables, load_table
+from bagwise.reproduction._tables import Cell, Table, list_tables, load_table
 from bagwise.reproduction._verdicts import RULE, Measured
-
-if TYPE_CHECKING:
-    from bagwise.reproduction._reproduce import Reproduction
 
 __all__ = ["csv_rows", "table_page", "write_results_page", "write_table"]
 
@@ -28,9 +25,13 @@ MARKS = {
 }
 
 
-def csv_rows(result: Reproduction) -> list[dict[str, Any]]:
-    """Return one row a cell, with everything needed to make it again."""
-    table = result.table
+def csv_rows(
+    table: Table, cells: Sequence[Measured], command: Callable[[int], str]
+) -> list[dict[str, Any]]:
+    """Return one row a cell, with everything needed to make it again.
+
+    `command` tells how a cell is measured so many times.
+    """
     return [
         {
             "table": table.name,
@@ -42,11 +43,11 @@ def csv_rows(result: Reproduction) -> list[dict[str, Any]]:
             **_figures(item),
             **_settings(item.cell),
             **_provenance(item),
-            "command": result.command(item.repeats),
+            "command": command(item.repeats),
             "note": item.cell.note,
             "table_note": table.notes,
         }
-        for item in result.cells
+        for item in cells
     ]
 
 
@@ -111,18 +112,18 @@ def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def write_table(result: Reproduction, folder: Path) -> dict[str, Path]:
+def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
     """Write the CSV file and the Markdown page of a table."""
-    rows = csv_rows(result)
+    name = rows[0]["table"]
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{result.table.name}.csv"
+    target = folder / f"{name}.csv"
     scratch = target.with_name(target.name + ".part")
     with scratch.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     scratch.replace(target)
-    page = folder / f"{result.table.name}.md"
+    page = folder / f"{name}.md"
     page.write_text(table_page(rows), encoding="utf-8")
     return {"csv": target, "markdown": page}
 

@@ -17,6 +17,7 @@ from bagwise.comparison._one_run import library_version
 from bagwise.comparison._problem import Problem, freeze
 from bagwise.comparison._store import Store
 from bagwise.comparison._synthetic import synthetic_problem
+from bagwise.reproduction._pages import csv_rows, table_page, write_table
 from bagwise.reproduction._schemes import MAX_REPEATS
 from bagwise.reproduction._tables import Cell, Table, load_table
 from bagwise.reproduction._verdicts import Measured, measure
@@ -61,21 +62,15 @@ class Reproduction:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict a cell, as in the CSV file."""
-        from bagwise.reproduction._pages import csv_rows
-
-        return csv_rows(self)
+        return csv_rows(self.table, self.cells, self.command)
 
     def to_markdown(self) -> str:
         """Return measured next to published as a page of Markdown."""
-        from bagwise.reproduction._pages import table_page
-
         return table_page(self.rows())
 
     def write(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
         """Write ``<table>.csv`` and ``<table>.md`` into a folder."""
-        from bagwise.reproduction._pages import write_table
-
-        self.paths = write_table(self, Path(folder))
+        self.paths = write_table(self.rows(), Path(folder))
         return self.paths
 
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from bagwise.comparison._catalogue import Method, find_method
+from bagwise.comparison._catalogue import find_method
 from bagwise.comparison._description import Spec
+from bagwise.comparison._method import Method
 from bagwise.comparison._synthetic import is_synthetic
 from bagwise.reproduction._schemes import Scheme, parse_scheme
 

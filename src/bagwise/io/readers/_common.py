@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
-from bagwise.bags._convert import group_rows
+from bagwise.bags._stack import group_rows
 
 # Only one spelling of an integer counts, so that "01" and "1" stay two names.
 _INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")

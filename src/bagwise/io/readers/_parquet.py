@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.io import from_frame
+from bagwise.io._frames import from_frame
 from bagwise.io.readers._common import fail
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from bagwise.comparison._curves import instance_table, mean_roc
+from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._evaluate import METRICS
-
-if TYPE_CHECKING:
-    from bagwise.comparison._comparison import Comparison
+from bagwise.inspection._pictures import plot_bags
+from bagwise.report._curves import instance_table, mean_roc
 
 __all__ = ["plot_key_instances", "plot_ranking", "plot_roc"]
 
@@ -58,8 +57,6 @@ def plot_key_instances(
     n_instances: int = 8,
 ) -> Any:
     """Draw the highest instances of positive bags, scored out of fold."""
-    from bagwise.inspection._pictures import plot_bags
-
     ranked = [row.method for row in comparison.ranking]
     names = [method] if method is not None else ranked
     for name in names:

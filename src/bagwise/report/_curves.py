@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 from sklearn.metrics import roc_curve
 
-if TYPE_CHECKING:
-    from bagwise.comparison._comparison import Comparison
+from bagwise.comparison._comparison import Comparison
 
 __all__ = [
     "Roc",
