@@ -19,11 +19,22 @@ import numpy as np
 
 from bagwise.datasets import make_safe_toy
 from bagwise.kernels import instance_kernel
-from bagwise.least_squares._system import solve_bordered_lu
-from bagwise.least_squares.safe._design import BagDesign, aggregation_weights
-from bagwise.least_squares.safe._kernel_system import DenseOmega, KernelSystem
+from bagwise.least_squares.safe._kernel import DenseOmega, KernelSystem
+from bagwise.least_squares.safe._problem import BagDesign, aggregation_weights
 
 GAMMA = 2.0
+
+
+def stationary_point(omega, J, rho, gamma, variance, y):
+    """Solve the optimality system by LU: a minimum below the border, else a saddle."""
+    n = len(omega)
+    G = rho * J @ J.T - gamma * np.diag(variance)
+    system = np.ones((n + 1, n + 1))
+    system[:-1, :-1] = np.eye(n) + G @ omega
+    system[:-1, -1] = G.sum(axis=1)
+    system[-1, -1] = 0.0
+    solution = np.linalg.solve(system, np.append(rho * (J @ y), 0.0))
+    return solution[:-1], solution[-1]
 
 
 def accuracy_map(rhos, gammas, core):
@@ -35,13 +46,14 @@ def accuracy_map(rhos, gammas, core):
     ones = np.ones(len(omega))
     variance = ones if core == "kpca" else 1.0 / omega.sum(axis=1)
     weight = aggregation_weights("sum", X.offsets)
-    Y = np.where(y > 0, 1.0, -1.0)[:, None]
+    J = (X.bag_index[:, None] == np.arange(len(y))).astype(float)
+    target = np.where(y > 0, 1.0, -1.0)
     out, border = np.empty((len(gammas), len(rhos))), np.empty(len(rhos))
     for j, rho in enumerate(rhos):
         design = BagDesign(X.offsets, weight, np.full(len(y), rho), variance)
         border[j] = KernelSystem(DenseOmega(omega), design).gamma_max()
         for i, gamma in enumerate(gammas):
-            alpha, b, _ = solve_bordered_lu(omega, design, gamma, Y)
+            alpha, b = stationary_point(omega, J, rho, gamma, variance, target)
             scores = (cross @ alpha + b).reshape(len(y_new), -1).sum(axis=1)
             out[i, j] = np.mean((scores > 0) == (y_new > 0))
     return out, border

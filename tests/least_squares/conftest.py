@@ -7,8 +7,34 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bagwise.least_squares.safe._design import BagDesign, aggregation_weights
-from bagwise.least_squares.safe._kernel_system import DenseOmega, KernelSystem
+from bagwise.least_squares._system import DualSolution
+from bagwise.least_squares.safe._kernel import DenseOmega, KernelSystem
+from bagwise.least_squares.safe._problem import BagDesign, aggregation_weights
+
+
+def dense_aggregation(design):
+    """The aggregation matrix J of a design, written out."""
+    J = np.zeros((design.weight.shape[0], design.residual.shape[0]))
+    J[
+        np.arange(J.shape[0]), np.repeat(np.arange(J.shape[1]), np.diff(design.offsets))
+    ] = design.weight
+    return J
+
+
+def solve_bordered_lu(omega, design, gamma, Y):
+    """Solve the bordered unsymmetric system by LU, whatever gamma is."""
+    n_instances = omega.shape[0]
+    J = dense_aggregation(design)
+    G = (J * design.residual) @ J.T - gamma * np.diag(design.variance)
+    system = np.zeros((n_instances + 1, n_instances + 1))
+    system[:-1, :-1] = np.eye(n_instances) + G @ omega
+    system[:-1, -1] = G.sum(axis=1)
+    system[-1, :-1] = 1.0
+    right = np.zeros((n_instances + 1, Y.shape[1]))
+    right[:-1] = J @ (design.residual[:, None] * Y)
+    solution = np.linalg.solve(system, right)
+    alpha, intercept = solution[:-1], solution[-1]
+    return DualSolution(alpha, intercept, omega @ alpha + intercept)
 
 
 @dataclass
@@ -28,7 +54,7 @@ class Problem:
     def objective(self, theta, gamma, y):
         """Value of the primal objective at (w, b) = theta."""
         e = self.phi @ theta[:-1] + theta[-1]
-        bags = self.design.dense().T @ e
+        bags = dense_aggregation(self.design).T @ e
         return (
             0.5 * theta[:-1] @ theta[:-1]
             - 0.5 * gamma * e @ (self.design.variance * e)
@@ -38,7 +64,7 @@ class Problem:
     def hessian_parts(self):
         """Matrices A and C over (w, b), by explicit sums."""
         wide = np.column_stack([self.phi, np.ones(len(self.phi))])
-        sums = self.design.dense().T @ wide
+        sums = dense_aggregation(self.design).T @ wide
         A = (sums.T * self.design.residual) @ sums
         A[:-1, :-1] += np.eye(self.phi.shape[1])
         return A, (wide.T * self.design.variance) @ wide
@@ -66,3 +92,15 @@ def build_problem(
 def build_problem_fixture():
     """Give tests the factory of problems."""
     return build_problem
+
+
+@pytest.fixture(name="solve_directly")
+def solve_directly_fixture():
+    """Give tests the direct solver, the reference for everything faster."""
+    return solve_bordered_lu
+
+
+@pytest.fixture(name="dense_aggregation")
+def dense_aggregation_fixture():
+    """Give tests the matrix J."""
+    return dense_aggregation

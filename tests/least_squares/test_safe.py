@@ -12,8 +12,7 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.datasets import make_safe_toy
 from bagwise.least_squares import SAFE
-from bagwise.least_squares._system import solve_bordered_lu
-from bagwise.least_squares.safe._design import BagDesign, aggregation_weights
+from bagwise.least_squares.safe._problem import BagDesign, aggregation_weights
 
 
 def draw(seed=0, n_bags=40, n_features=4, n_classes=2, shift=1.0):
@@ -38,7 +37,9 @@ KERNELS = {
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize("core", ["kpca", "ksc"])
 @pytest.mark.parametrize("aggregation", ["sum", "mean", "sqrt"])
-def test_fit_is_the_solution_of_the_optimality_system(kernel, core, aggregation):
+def test_fit_is_the_solution_of_the_optimality_system(
+    kernel, core, aggregation, solve_directly
+):
     X, y = draw(1, shift=2.0)
     if kernel == "linear" and core == "ksc":
         X = X.with_data(np.abs(X.data))  # positive degrees
@@ -63,7 +64,7 @@ def test_fit_is_the_solution_of_the_optimality_system(kernel, core, aggregation)
     Y = np.where(y == "b", 1.0, -1.0)[:, None]
     gamma = model.variance_weight_abs_
     assert gamma == pytest.approx(0.6 * model.gamma_max_)
-    alpha, b, e = solve_bordered_lu(omega, design, gamma, Y)
+    alpha, b, e = solve_directly(omega, design, gamma, Y)
     np.testing.assert_allclose(model.dual_coef_, alpha.T, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(model.intercept_, b, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(model.instance_scores(X).values, e[:, 0], atol=1e-7)

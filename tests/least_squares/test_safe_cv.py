@@ -155,11 +155,11 @@ def test_leave_one_out_decisions_are_those_of_refits():
 
 
 def test_batches_of_columns_change_nothing(monkeypatch):
-    from bagwise.least_squares.safe import _cv_folds
+    from bagwise.least_squares.safe import _cv_kernel
 
     X, y = draw(7)
     whole = SAFECV([0.2], cv=FOLDS, scoring="roc_auc").fit(X, y)
-    monkeypatch.setattr(_cv_folds, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(_cv_kernel, "_BATCH_BYTES", 1)
     single = SAFECV([0.2], cv=FOLDS, scoring="roc_auc").fit(X, y)
     np.testing.assert_allclose(
         whole.cv_results_["mean_test_score"], single.cv_results_["mean_test_score"]

@@ -4,14 +4,13 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from bagwise.kernels._instance import check_memory, instance_kernel, row_blocks
 from bagwise.least_squares._system import Bordered
-from bagwise.least_squares._weights import weighted_gamma
+from bagwise.least_squares._weights import class_factor, weighted_gamma
 
 
 class LSSVC(ClassifierMixin, BaseEstimator):
@@ -138,7 +137,7 @@ class LSSVC(ClassifierMixin, BaseEstimator):
                 "LSSVC needs at least 2 classes, but y holds one class only: "
                 f"{self.classes_[0]}."
             )
-        weight = self._weights(y, codes, sample_weight, X)
+        weight = self._weights(codes, sample_weight, X)
         used = weight > 0
         K = self._training_kernel(X, weight, used)
         first = 1 if len(self.classes_) == 2 else 0
@@ -155,17 +154,14 @@ class LSSVC(ClassifierMixin, BaseEstimator):
         self.leave_one_out_decision_ = left_out[:, 0] if first else left_out
         return self
 
-    def _weights(self, y, codes, sample_weight, X):
+    def _weights(self, codes, sample_weight, X):
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise ValueError("sample_weight must not be negative.")
         if len(np.unique(codes[weight > 0])) < len(self.classes_):
             raise ValueError("a class has no row with a positive sample_weight.")
-        if self.class_weight == "balanced":  # counts rows as often as they weigh
-            total = np.bincount(codes, weights=weight)
-            return weight * (total.sum() / (len(total) * total))[codes]
-        per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        return weight * per_class[codes]
+        factor = class_factor(self.class_weight, self.classes_, codes, weight)
+        return weight * factor[codes]
 
     def _training_kernel(self, X, weight, used):
         n = int(used.sum())

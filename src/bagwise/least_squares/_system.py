@@ -1,4 +1,4 @@
-r"""Direct solvers of the optimality system: the references for everything faster.
+r"""Direct solvers of the optimality system, and the bordered systems of bags.
 
 With :math:`G = J R J' - \gamma V` (R the residual weights) stationarity of the
 problem reads :math:`\alpha = J R y - G e`, :math:`1'\alpha = 0` and
@@ -32,22 +32,6 @@ class LDLSolution(NamedTuple):
     intercept: np.ndarray
     scores: np.ndarray
     convex: bool
-
-
-def solve_bordered_lu(omega, design, gamma, Y):
-    """Solve the bordered unsymmetric system by LU, whatever gamma is."""
-    n_instances = omega.shape[0]
-    J = design.dense()
-    G = (J * design.residual) @ J.T - gamma * np.diag(design.variance)
-    system = np.zeros((n_instances + 1, n_instances + 1))
-    system[:-1, :-1] = np.eye(n_instances) + G @ omega
-    system[:-1, -1] = G.sum(axis=1)
-    system[-1, :-1] = 1.0
-    right = np.zeros((n_instances + 1, Y.shape[1]))
-    right[:-1] = J @ (design.residual[:, None] * Y)
-    solution = np.linalg.solve(system, right)
-    alpha, intercept = solution[:-1], solution[-1]
-    return DualSolution(alpha, intercept, omega @ alpha + intercept)
 
 
 def solve_ldl(omega, design, gamma, Y):

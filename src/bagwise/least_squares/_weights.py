@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import compute_class_weight
 
 from bagwise.kernels._instance import resolve_gamma
 
@@ -68,3 +69,22 @@ def mean_squared_distance(data, count):
     mean = np.asarray(share @ data).ravel()
     total = float(np.sum(share @ squares)) - float(mean @ mean)
     return 2.0 * total if total > 0 else 1.0
+
+
+def class_factor(class_weight, classes, codes=None, count=None):
+    """Weight of each class.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        The parameter of the estimator.
+    classes : ndarray of shape (n_classes,)
+        Labels.
+    codes, count : ndarray
+        Class number and multiplicity of each sample, for "balanced": samples are
+        counted as often as they weigh.
+    """
+    if class_weight == "balanced":
+        total = np.bincount(codes, weights=count, minlength=len(classes))
+        return total.sum() / (len(classes) * total)
+    return compute_class_weight(class_weight, classes=classes, y=classes)

@@ -15,8 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags.segments import segment_argmax, segment_max, segment_sum
-from bagwise.least_squares.safe._backends import Fitted
-from bagwise.least_squares.safe._design import aggregation_weights, witness_weights
+from bagwise.least_squares.safe._problem import Fitted, witness_weights
 
 _PATIENCE = 10
 
@@ -38,36 +37,29 @@ def huber(residual, delta):
     return np.where(size <= delta, small, delta * (size - 0.5 * delta))
 
 
-def alternate(backend, y, residual, rule, *, aggregation, delta, tol, max_iter):
+def alternate(solver, y, residual, *, settings):
     """Fit one target with Huber's loss and / or the maximum of instance scores.
 
     Parameters
     ----------
-    backend : KernelBackend or FeatureBackend
+    solver : KernelSolver or FeatureSolver
         Solves the least-squares problems.
     y : ndarray of shape (n_bags,)
         Target of each bag.
     residual : ndarray of shape (n_bags,)
         Residual weights (rho times the bag's weight).
-    rule : GammaRule
-        Gives gamma. It may only fall from step to step, because smaller weights
-        lower gamma_max.
-    aggregation : {"sum", "mean", "sqrt", "max"}
-        How instance scores become a bag's score.
-    delta : float
-        Threshold of Huber's loss, infinite for squares.
-    tol : float
-        Smallest relative decrease of the objective that is worth another step.
-    max_iter : int
-        Largest number of systems solved.
+    settings : Settings
+        Their `rule` gives gamma, which may only fall from step to step, because
+        smaller weights lower gamma_max.
     """
-    offsets = backend.offsets
-    pooled = aggregation == "max"
-    weight = aggregation_weights("mean" if pooled else aggregation, offsets)
+    offsets, tol, rule = solver.offsets, settings.tol, settings.rule
+    pooled = settings.aggregation == "max"
+    delta = settings.delta if settings.loss == "huber" else np.inf
+    weight = settings.aggregation_weight(offsets)
     trust = np.ones_like(y)
     best, path, seen, stopped = None, [], set(), False
-    for _ in range(max_iter):
-        fitted = backend.solve(weight, residual * trust, y[:, None], rule)
+    for _ in range(settings.max_iter):
+        fitted = solver.solve(weight, residual * trust, y[:, None], rule)
         if fitted.gamma < rule.cap and rule.cap < np.inf:
             best, seen = None, set()  # another problem: earlier values do not compare
         rule = rule.capped(fitted.gamma) if fitted.gamma > 0 else rule
@@ -75,7 +67,7 @@ def alternate(backend, y, residual, rule, *, aggregation, delta, tol, max_iter):
         bag = segment_max(e, offsets) if pooled else segment_sum(weight * e, offsets)
         loss = residual @ huber(bag - y, delta)
         value = 0.5 * fitted.norm2[0] + loss
-        value -= 0.5 * fitted.gamma * (backend.variance @ e**2)
+        value -= 0.5 * fitted.gamma * (solver.variance @ e**2)
         previous = path[-1] if path else np.inf
         path.append(float(value))
         if best is None or value < best[1]:
@@ -100,9 +92,9 @@ def alternate(backend, y, residual, rule, *, aggregation, delta, tol, max_iter):
             break
     if not stopped:
         warnings.warn(
-            f"SAFE stopped after max_iter={max_iter} steps before its objective "
-            "settled. Increase max_iter or tol.",
+            f"SAFE stopped after max_iter={settings.max_iter} steps before its "
+            "objective settled. Increase max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return Alternation(best[0]._replace(n_iter=len(path)), best[1], path)

@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._base import BagClassifierMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
-from bagwise.least_squares._weights import mean_squared_distance
-from bagwise.least_squares.safe._backends import spread_weight
-from bagwise.least_squares.safe._cv_decisions import FoldDecisionsMixin
-from bagwise.least_squares.safe._cv_folds import Fold
-from bagwise.least_squares.safe._safe import SAFE
+from bagwise.bags.segments import repeat
+from bagwise.least_squares._weights import class_factor, mean_squared_distance
+from bagwise.least_squares.safe._cv_kernel import Fold, kernel_decisions
+from bagwise.least_squares.safe._cv_moments import moment_decisions
+from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
+from bagwise.least_squares.safe._safe import SAFE, training_bags
 
 # Squared widths of the default grid, in units of the mean squared distance.
 _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -26,7 +27,7 @@ _SHARED = (
 )
 
 
-class SAFECV(FoldDecisionsMixin, BagClassifierMixin, BaseBagEstimator):
+class SAFECV(BagClassifierMixin, BaseBagEstimator):
     r"""SAFE with cross-validated kernel width, rho and variance weight.
 
     The grid is that of :class:`~sklearn.model_selection.GridSearchCV` over
@@ -185,23 +186,14 @@ class_weight, max_iter, tol, random_state
         """
         X, y = self._check_bags(X, y, reset=True)
         codes = self._encode_labels(y)
-        template = self._safe()
-        template._check_options()
-        template.classes_ = self.classes_
-        template._weigh(X, codes, sample_weight)  # refuses what no fold can use
+        settings = Settings.of(self)
         count = _check_sample_weight(sample_weight, np.empty((len(codes), 1)))
         gammas, rhos, shares = self._grid(X, count)
-        folds = self._folds(X, y, codes, count, template)
-        explicit = self.n_components is not None or self.landmarks is not None
-        if explicit or template._uses_features(X):
-            decide = self._feature_decisions
-        else:
-            decide = self._kernel_decisions
+        training, folds = self._split(X, y, codes, count)
+        decisions = self._decisions(settings, training, folds, gammas, rhos, shares)
         score = partial(self._score, X, y, None if sample_weight is None else count)
         scores = np.empty((len(gammas), len(rhos), len(shares), len(folds)))
-        for i, values in enumerate(
-            decide(X, codes, count, folds, gammas, rhos, shares)
-        ):
+        for i, values in enumerate(decisions):
             for g in range(len(shares)):
                 for j, fold in enumerate(folds):
                     for r in range(len(rhos)):
@@ -218,7 +210,7 @@ class_weight, max_iter, tol, random_state
         if self.kernel == "linear":
             gammas = ["scale"]  # not used
         elif gammas is None:
-            unit = mean_squared_distance(X.data, spread_weight(count, X.offsets))
+            unit = mean_squared_distance(X.data, repeat(count, X.offsets))
             gammas = [1.0 / (c * unit) for c in _WIDTHS]
         values = {
             "gammas": list(gammas),
@@ -234,7 +226,13 @@ class_weight, max_iter, tol, random_state
                 self._safe(**{key: value})._validate_params()
         return values.values()
 
-    def _folds(self, X, y, codes, count, template):
+    def _split(self, X, y, codes, count):
+        """Return all bags and the folds, with the weights of both."""
+        # Refuses what no fold can use, such as a class without weight.
+        training_bags(X, codes, count, self.classes_, self.class_weight)
+        columns = LabelTargets(len(self.classes_)).columns(codes)
+        factor = class_factor(self.class_weight, self.classes_, codes, count)
+        training = Training(X, columns, count, count * factor[codes])
         cv = self.cv
         if cv is None:  # five, or as many as the smallest class allows
             cv = max(2, min(5, np.bincount(codes).min()))
@@ -242,17 +240,28 @@ class_weight, max_iter, tol, random_state
         folds = []
         for number, (train, test) in enumerate(splits):
             train = train[count[train] > 0]  # a bag without weight is not there
-            missing = np.setdiff1d(np.arange(len(self.classes_)), codes[train])
+            kind, mine = codes[train], count[train]
+            missing = np.setdiff1d(np.arange(len(self.classes_)), kind)
             if missing.size:
                 raise ValueError(
                     f"Fold {number} has no training bag of class "
                     f"{self.classes_[missing[0]]}. Use fewer or stratified folds."
                 )
-            mine, kind = count[train], codes[train]
-            loss_weight = mine * template._class_factor(kind, mine)
-            Y = template._targets(kind)
+            factor = class_factor(self.class_weight, self.classes_, kind, mine)
+            loss_weight = mine * factor[kind]
+            Y = columns[train] @ LabelTargets(len(self.classes_)).mix(None)
             folds.append(Fold(number, train, test, mine, loss_weight, Y))
-        return folds
+        return training, folds
+
+    def _decisions(self, settings, training, folds, gammas, rhos, shares):
+        """Yield the decisions on left-out bags for every width."""
+        targets = LabelTargets(len(self.classes_))
+        grid = (folds, gammas, rhos, shares)
+        fixed = self.class_weight != "balanced"
+        if settings.uses_features(training.X):
+            return moment_decisions(settings, training, targets, *grid, fixed=fixed)
+        Y = training.columns @ targets.mix(training.totals)
+        return kernel_decisions(settings, training, Y, *grid, fixed=fixed)
 
     def _score(self, X, y, count, values, test):
         """Score of one fold; bags count as often as they weigh, if they do."""

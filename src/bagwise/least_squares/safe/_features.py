@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 from bagwise.kernels._basis import fit_basis
-
-APPROXIMATIONS = ("nystroem", "rff")
+from bagwise.kernels._instance import check_memory
 
 # Rows of features worked on at a time: large enough for full speed of the matrix
 # products, small enough to stay near the caches.
@@ -72,8 +71,58 @@ def draw_landmarks(n_instances, n_components, random_state):
     return np.sort(rng.permutation(n_instances)[:n_components])
 
 
+def choose_features(settings, n_features, draw):
+    """Return the explicit features that resolved settings ask for.
+
+    Parameters
+    ----------
+    settings : Settings
+        With a known width.
+    n_features : int
+        Number of columns of the instances.
+    draw : callable
+        Called without arguments, gives the rows that `draw_landmarks` chose; only
+        when landmarks have to be drawn.
+    """
+    if settings.landmarks is not None:
+        marks = check_array(settings.landmarks, accept_sparse="csr", dtype=np.float64)
+        if marks.shape[1] != n_features:
+            raise ValueError(
+                f"landmarks have {marks.shape[1]} columns, the instances have "
+                f"{n_features}."
+            )
+        features = LandmarkFeatures(marks, settings.kernel_params)
+    elif settings.n_components is None:
+        features = IdentityFeatures(n_features)
+    elif settings.approximation == "rff":
+        features = FourierFeatures(
+            n_features, settings.n_components, settings.gamma, settings.random_state
+        )
+    else:
+        marks = draw().astype(np.float64, copy=False)
+        features = LandmarkFeatures(marks, settings.kernel_params)
+    p = features.n_features_out + 1
+    check_memory(
+        24.0 * p * p,
+        f"The moments of {p - 1} features",
+        "Set n_components to use fewer features.",
+    )
+    return features
+
+
+def features_from(settings, X):
+    """Explicit features whose landmarks, if any, are drawn from the bags `X`."""
+    n, m = X.n_instances, settings.n_components
+    return choose_features(
+        settings,
+        X.n_features,
+        lambda: X.data[draw_landmarks(n, m, settings.random_state)],
+    )
+
+
 def with_ones(features, data):
     """Features of `data` with a last column of ones, for the intercept."""
+    data = data.astype(np.float64, copy=False)
     out = np.empty((data.shape[0], features.n_features_out + 1))
     features.fill(data, out[:, :-1])
     out[:, -1] = 1.0
@@ -96,3 +145,10 @@ def project(features, X, theta):
     for _, row, chunk in feature_chunks(features, X):
         scores[row : row + chunk.n_instances] = with_ones(features, chunk.data) @ theta
     return scores
+
+
+def linear_scores(X, coef, intercept):
+    """Instance scores of the linear kernel; dense data are converted by chunks."""
+    if X.is_sparse:
+        return np.asarray(X.data @ coef.T) + intercept
+    return project(IdentityFeatures(X.n_features), X, np.vstack([coef.T, intercept]))

@@ -3,19 +3,20 @@
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagClassifierMixin, BaseBagEstimator
+from bagwise._base import BagClassifierMixin
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags import Ragged
-from bagwise.bags.segments import segment_max, segment_sum
-from bagwise.least_squares.safe._design import aggregation_weights
-from bagwise.least_squares.safe._features import IdentityFeatures, project
-from bagwise.least_squares.safe._fit import SAFEFitMixin
-from bagwise.least_squares.safe._stream import SAFEStreamMixin
+from bagwise.least_squares._weights import class_factor
+from bagwise.least_squares.safe._base import BaseSAFE, can_stream
+from bagwise.least_squares.safe._fit import fit_bags
+from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
 
 
-class SAFE(SAFEStreamMixin, SAFEFitMixin, BagClassifierMixin, BaseBagEstimator):
+class SAFE(BagClassifierMixin, BaseSAFE):
     r"""Classify bags by sums of instance scores with large variance.
 
     Instance scores :math:`e_i = w'\phi(x_i) + b` minimise ([1]_, Eq. (1))
@@ -249,43 +250,79 @@ class SAFE(SAFEStreamMixin, SAFEFitMixin, BagClassifierMixin, BaseBagEstimator):
         self
         """
         X, y = self._check_bags(X, y, reset=True)
-        self._check_options()
+        settings = Settings.of(self)
         self._forget()
         codes = self._encode_labels(y)
-        X, codes, count, loss_weight = self._weigh(X, codes, sample_weight)
-        self._choose_kernel(X, count)
-        if self._uses_features(X):
-            self._fit_features(X, codes, count, loss_weight)
-        else:
-            self._fit_kernel(X, codes, count, loss_weight)
+        count = self._check_count(len(codes), sample_weight)
+        training = training_bags(X, codes, count, self.classes_, self.class_weight)
+        self._take(fit_bags(settings, training, LabelTargets(len(self.classes_))))
         return self
 
-    @property
-    def gamma_max_(self):
-        """Border of convexity for the training bags."""
+    @available_if(can_stream)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Add bags to the training set.
+
+        The result is that of `fit` on all bags so far, on the same features: those
+        of `fit`, or of the first chunk (its kernel width, its landmarks), unless
+        `gamma` and `landmarks` are given as numbers.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            More training bags.
+        y : array-like of shape (n_bags,)
+            Their labels. Labels not seen before become new classes.
+        classes : array-like, default=None
+            All labels that may come, if known.
+        sample_weight : array-like of shape (n_bags,), default=None
+            How often each bag counts.
+
+        Returns
+        -------
+        self
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' is not known before all bags are seen; give "
+                "partial_fit a dict of class weights."
+            )
+        started = hasattr(self, "moments_")
+        X, y = self._check_bags(X, y, reset=not started)
+        if not started:
+            self._forget()
+            if hasattr(self, "classes_"):
+                del self.classes_
+        codes = self._merge_classes(y, classes)
+        count = self._check_count(len(codes), sample_weight)
+        targets = LabelTargets(len(self.classes_))
+        loss_weight = count * class_factor(self.class_weight, self.classes_)[codes]
+        training = Training(X, targets.columns(codes), count, loss_weight)
+        # Nothing can be solved as long as there is one class only.
+        self._extend(training, targets, solve=len(self.classes_) > 1)
+        return self
+
+    def _merge_classes(self, y, classes):
+        """Extend `classes_` by new labels; moments seen so far follow."""
+        check_classification_targets(y)
+        new = np.unique(y) if classes is None else np.unique(classes)
+        if classes is not None and not np.isin(y, new).all():
+            strange = np.setdiff1d(y, new)[0]
+            raise ValueError(f"y holds {strange}, which is not among classes={new}.")
+        old = getattr(self, "classes_", new)
+        self.classes_ = np.union1d(old, new)
+        if hasattr(self, "moments_") and len(self.classes_) > len(old):
+            place = np.searchsorted(self.classes_, old)
+            self.moments_ = self.moments_.with_columns(place, len(self.classes_))
+        return np.searchsorted(self.classes_, y)
+
+    def _check_solved(self):
+        if hasattr(self, "moments_") and not hasattr(self, "intercept_"):
+            raise ValueError(
+                f"Only one class was seen so far: {self.classes_[0]}. Pass bags of "
+                "another class, or classes=, to partial_fit."
+            )
         check_is_fitted(self, "intercept_")
-        if self._gamma_max is None:
-            if not hasattr(self, "X_fit_") and not hasattr(self, "moments_"):
-                raise AttributeError(
-                    "gamma_max_ of core='ksc' is not defined: degrees of instances "
-                    "are not positive. Use core='kpca'."
-                )
-            self._gamma_max = self._compute_gamma_max()
-        return self._gamma_max
-
-    def _instance_matrix(self, X):
-        """Scores of all instances, one column per output."""
-        if hasattr(self, "X_fit_"):
-            return self._kernel_scores(X)
-        if isinstance(self.features_, IdentityFeatures):
-            return np.asarray(X.data @ self.coef_.T) + self.intercept_
-        return project(self.features_, X, np.vstack([self.coef_.T, self.intercept_]))
-
-    def _bag_matrix(self, e, offsets):
-        if self.aggregation == "max":
-            return segment_max(e, offsets)
-        weight = aggregation_weights(self.aggregation, offsets)
-        return segment_sum(weight[:, None] * e, offsets)
 
     def decision_function(self, X):
         """Return the score of each bag.
@@ -322,3 +359,18 @@ class SAFE(SAFEStreamMixin, SAFEFitMixin, BagClassifierMixin, BaseBagEstimator):
         X = self._check_bags(X, reset=False)
         e = self._instance_matrix(X)
         return Ragged(e[:, 0] if e.shape[1] == 1 else e, X.offsets)
+
+
+def training_bags(X, codes, count, classes, class_weight):
+    """Return the bags of positive weight, with targets and weights of residuals."""
+    used = count > 0
+    if not used.all():
+        X, codes, count = X[used], codes[used], count[used]
+    missing = np.setdiff1d(np.arange(len(classes)), codes)
+    if missing.size:
+        raise ValueError(
+            f"class {classes[missing[0]]} has no bag with a positive sample_weight."
+        )
+    loss_weight = count * class_factor(class_weight, classes, codes, count)[codes]
+    columns = LabelTargets(len(classes)).columns(codes)
+    return Training(X, columns, count, loss_weight)

@@ -117,7 +117,7 @@ def test_bad_parts_are_named():
             fit(SAFE(), [(X, y)])
         with pytest.raises(ValueError, match="no parts"):
             fit(safe, [])
-        with pytest.raises(TypeError, match="is for SAFE"):
+        with pytest.raises(TypeError, match="LSSVC cannot be fitted from sums"):
             fit(LSSVC(), [(X, y)])
 
 

@@ -20,8 +20,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags.segments import bag_matrix
+from bagwise.bags.segments import bag_matrix, repeat, segment_sum
+from bagwise.kernels._instance import check_memory, instance_kernel, row_blocks
 from bagwise.least_squares._system import Bordered, DualSolution, solve_ldl
+from bagwise.least_squares._weights import instance_variance, row_namer
+from bagwise.least_squares.safe._problem import BagDesign, Fitted, spread_unit
 from bagwise.solvers.lanczos import largest_eigenvalue, resolvent_path
 
 
@@ -157,31 +160,117 @@ class KernelSystem:
         solutions, n_iter = self.path(Y, [gamma], tol=tol, max_iter=max_iter)
         return solutions[0], n_iter
 
-    def leave_one_out(self, Y, gamma=0.0):
-        """Score of each bag by the machine fitted without it, at the same gamma.
 
-        At gamma = 0, with B the bordered matrix, it is ``y_k - a_k / (B^-1)_kk``.
-        Otherwise the bag's own supervised and unsupervised terms are taken out of
-        the Hessian H: with ``h`` the bag's block of the scores' covariance
-        ``phi H^-1 phi'``, its scores become ``(I - h G_k)^-1 (e_k - rho y_k h a_k)``.
-        Neither needs a second fit; the weights V are kept.
-        """
-        design = self.design
-        if gamma == 0.0:
-            a, _ = self.bordered.solve(Y, np.zeros(Y.shape[1]))
-            n_bags = design.residual.shape[0]
-            inverse, _ = self.bordered.solve(np.eye(n_bags), np.zeros(n_bags))
-            return Y - a / np.diag(inverse)[:, None]
-        n = self.omega.shape[0]
-        K = self.posterior(np.eye(n))
-        covariance = np.linalg.solve(np.eye(n) - gamma * K * design.variance, K)
-        scores = covariance @ design.to_instances(design.residual[:, None] * Y)
-        out = np.empty_like(Y)
-        for k in range(out.shape[0]):
-            bag = slice(design.offsets[k], design.offsets[k + 1])
-            a, rho = design.weight[bag], design.residual[k]
-            h = covariance[bag, bag]
-            G = rho * np.outer(a, a) - gamma * np.diag(design.variance[bag])
-            left = scores[bag] - rho * np.outer(h @ a, Y[k])
-            out[k] = a @ np.linalg.solve(np.eye(len(a)) - h @ G, left)
-        return out
+def kernel_of(settings, X):
+    """Kernel of the instances: a matrix, or products with wide data."""
+    data = X.data.astype(np.float64, copy=False)
+    if settings.kernel == "linear" and settings.solver != "ldl":
+        return LinearOmega(data)
+    n = X.n_instances
+    check_memory(
+        8.0 * n * n,
+        f"The kernel matrix of {n} instances",
+        "Set n_components (for instance 300) to use explicit features.",
+    )
+    return DenseOmega(instance_kernel(data, **settings.kernel_params))
+
+
+class KernelSolver:
+    """Least-squares problems over one kernel of the training instances.
+
+    Attributes
+    ----------
+    unit : float
+        What a relative rho is divided by.
+    variance : ndarray of shape (n_instances,)
+        Diagonal of V.
+    variance_known : bool
+        False where V is not defined (degrees that are not positive) and not needed.
+    """
+
+    def __init__(self, settings, training):
+        X, rows = training.X, training.rows
+        self.settings = settings
+        self.X = X
+        self.offsets = X.offsets
+        self.omega = kernel_of(settings, X)
+        degrees = self.omega @ rows
+        total = rows.sum()
+        sizes = segment_sum(settings.aggregation_weight(X.offsets), X.offsets)
+        self.unit = spread_unit(
+            float(training.count @ sizes**2) / training.count.sum(),
+            float(rows @ self.omega.diagonal()) / total,
+            float(rows @ degrees) / total**2,
+        )
+        positive = settings.core == "kpca" or bool(np.all(degrees > 0))
+        self.variance_known = positive or settings.rule.needed
+        self.variance = (
+            instance_variance(settings.core, degrees, rows, row_namer(X))
+            if self.variance_known
+            else rows
+        )
+
+    def system(self, weight, residual):
+        """Return the problem for given aggregation and residual weights."""
+        design = BagDesign(self.offsets, weight, residual, self.variance)
+        return KernelSystem(self.omega, design)
+
+    def solve(self, weight, residual, Y, rule):
+        """Solve for all columns of `Y` with one factorisation."""
+        system = self.system(weight, residual)
+        gamma, bound = rule(system.gamma_max)
+        (alpha, b, e), n_iter = system.solve(
+            Y,
+            gamma,
+            solver=self.settings.solver,
+            tol=self.settings.tol,
+            max_iter=self.settings.max_iter,
+        )
+        norm2 = np.einsum("ij,ij->j", alpha, e - b)
+        return Fitted(e, norm2, alpha, b, gamma, bound, max(n_iter, 1))
+
+    def gamma_max(self, weight, residual):
+        """Border of convexity for given aggregation and residual weights."""
+        return self.system(weight, residual).gamma_max()
+
+    @property
+    def primal(self):
+        """Whether the weights of the columns can stand for the training rows."""
+        return isinstance(self.omega, LinearOmega)
+
+    def primal_coef(self, dual_coef):
+        """Weights of the columns, from dual coefficients (outputs by instances)."""
+        return np.asarray(self.omega.data.T @ dual_coef.T).T
+
+
+class KernelBorder:
+    """What the border of convexity needs when it is asked for after the fit."""
+
+    def __init__(self, settings, X, count, residual):
+        self.settings = settings
+        self.X = X
+        self.count = count
+        self.residual = residual
+
+    def gamma_max(self):
+        """Compute the kernel once more, and the border from it."""
+        offsets = self.X.offsets
+        omega = kernel_of(self.settings, self.X)
+        rows = repeat(self.count, offsets).astype(np.float64)
+        variance = instance_variance(
+            self.settings.core, omega @ rows, rows, row_namer(self.X)
+        )
+        weight = self.settings.aggregation_weight(offsets)
+        design = BagDesign(offsets, weight, self.residual, variance)
+        return KernelSystem(omega, design).gamma_max()
+
+
+def kernel_scores(X, X_fit, kernel_params, dual_coef, intercept):
+    """Scores of instances from dual coefficients, by blocks of rows."""
+    train = X_fit.astype(np.float64, copy=False)
+    out = np.empty((X.n_instances, dual_coef.shape[0]))
+    for block in row_blocks(X.n_instances, 8.0 * train.shape[0]):
+        part = X.data[block].astype(np.float64, copy=False)
+        K = instance_kernel(part, train, **kernel_params)
+        out[block] = K @ dual_coef.T + intercept
+    return out

@@ -1,4 +1,4 @@
-r"""Decision values of left-out bags for whole grids, shared between folds.
+r"""Decision values of left-out bags for whole grids, from the exact kernel.
 
 Everything is computed from one kernel matrix of all bags. The training rows of a fold
 are those with a positive entry of V, so that no sub-matrix is ever copied: the Lanczos
@@ -13,8 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from bagwise.bags.segments import repeat, segment_sum
+from bagwise.kernels._instance import check_memory, instance_kernel, squared_distances
 from bagwise.least_squares._system import Bordered
-from bagwise.least_squares.safe._moments import MomentSystem, spread_unit
+from bagwise.least_squares._weights import instance_variance, row_namer, weighted_gamma
+from bagwise.least_squares.safe._problem import spread_unit
 from bagwise.solvers.lanczos import largest_eigenvalues, resolvent_path
 
 # Bytes of Lanczos vectors that one batch of columns may take.
@@ -244,33 +246,109 @@ def _solve_columns(inverses, repeats, top, bottom):
     return a.transpose(1, 0, 2).reshape(a.shape[1], -1), b.ravel()
 
 
-def moment_folds(moments, sums, folds, rhos, shares, *, relative, two_classes):
-    """Left-out scores from the moments of training sets: [share][fold][rho].
+def kernel_decisions(settings, training, Y, folds, gammas, rhos, shares, *, fixed):
+    """Yield [share][fold][rho] -> decisions on left-out bags for every kernel width.
 
     Parameters
     ----------
-    moments : list of Moments
-        Of the training bags of each fold.
-    sums : ndarray of shape (n_bags, m + 1)
-        Bag features.
+    settings : Settings
+        Everything but the grid.
+    training : Training
+        All bags.
+    Y : ndarray of shape (n_bags, n_outputs)
+        Their targets.
     folds : list of Fold
         The splits.
-    rhos, shares : sequences of float
+    gammas, rhos, shares : sequences
         The grid.
-    relative : bool
-        Whether rho is divided by the unit of each training set.
-    two_classes : bool
-        Whether one output is enough.
+    fixed : bool
+        Whether class weights are the same in all folds.
     """
-    out = [[[None] * len(rhos) for _ in folds] for _ in shares]
-    for j, (fold, mine) in enumerate(zip(folds, moments, strict=True)):
-        right = mine.signed_targets()[:, 1 if two_classes else 0 :]
-        unit = mine.relative_scale() if relative else 1.0
-        for r, rho in enumerate(rhos):
-            system = MomentSystem(mine.bag, mine.instance, rho / unit)
-            bound = system.gamma_max() if any(share > 0 for share in shares) else 0.0
-            bound = bound if np.isfinite(bound) else 0.0
-            for g, share in enumerate(shares):
-                theta = system.solve(right, share * bound)
-                out[g][j][r] = sums[fold.test] @ theta
+    X = training.X
+    n = X.n_instances
+    check_memory(
+        16.0 * n * n,
+        f"The kernel matrix of {n} instances",
+        "Set n_components (for instance 300) to use explicit features.",
+    )
+    data = X.data.astype(np.float64, copy=False)
+    distances = squared_distances(data) if settings.kernel == "rbf" else None
+    for gamma in gammas:
+        groups = {}  # a named width is another number in each training set
+        for fold in folds:
+            value = _fold_gamma(settings, gamma, X, fold)
+            groups.setdefault(value, []).append(fold)
+        out = [[None] * len(folds) for _ in shares]
+        for value, members in groups.items():
+            one = settings.with_kernel(value)
+            if distances is not None:
+                omega = np.exp(-value * distances)
+            else:
+                omega = instance_kernel(data, **one.kernel_params)
+            part = _one_kernel(
+                one, omega, training, Y, members, rhos, shares, fixed=fixed
+            )
+            for g in range(len(shares)):
+                for fold, decisions in zip(members, part[g], strict=True):
+                    out[g][fold.number] = decisions
+        yield out
+
+
+def _fold_gamma(settings, gamma, X, fold):
+    if settings.kernel == "linear":
+        return 1.0
+    if not isinstance(gamma, str):
+        return float(gamma)
+    train = X[fold.train]
+    return weighted_gamma(gamma, train.data, np.repeat(fold.count, train.sizes))
+
+
+def _one_kernel(settings, omega, training, Y, folds, rhos, shares, *, fixed):
+    X = training.X
+    work = KernelFolds(
+        omega,
+        X.offsets,
+        settings.aggregation_weight(X.offsets),
+        folds,
+        rhos,
+        relative=settings.rho_scale == "relative",
+    )
+    out = [None] * len(shares)
+    positive = [share for share in shares if share > 0]
+    if len(positive) < len(shares):
+        alone = sorted(int(f.test[0]) for f in folds if len(f.test) == 1)
+        complete = all(len(f.train) == X.n_bags - 1 for f in folds)
+        if alone == list(range(X.n_bags)) and complete and fixed:
+            plain = work.leave_one_out(Y, training.loss_weight)
+        else:
+            plain = work.closed_form()
+        out = [plain if share == 0 else None for share in shares]
+    if positive:
+        variance = _fold_variance(settings.core, work, X)
+        found = iter(
+            work.with_variance(
+                variance, positive, tol=settings.tol, max_iter=settings.max_iter
+            )
+        )
+        out = [
+            next(found) if share > 0 else one
+            for share, one in zip(shares, out, strict=True)
+        ]
     return out
+
+
+def _fold_variance(core, work, X):
+    variance = np.zeros_like(work.rows)
+    namer = row_namer(X)
+    for j, fold in enumerate(work.folds):
+        inside = np.flatnonzero(work.rows[:, j] > 0)
+        try:
+            variance[inside, j] = instance_variance(
+                core,
+                work.degrees[inside, j],
+                work.rows[inside, j],
+                lambda row, inside=inside: namer(inside[row]),
+            )
+        except ValueError as error:
+            raise ValueError(f"Fold {fold.number}: {error}") from None
+    return variance

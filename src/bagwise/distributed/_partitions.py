@@ -1,0 +1,233 @@
+"""Parts of a data set that live somewhere, and sums over them: no method by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from bagwise.bags import Bags, check_bags
+from bagwise.io import from_frame
+
+
+class Part(NamedTuple):
+    """Whole bags with their labels and weights, all weights positive."""
+
+    X: Bags
+    y: Any
+    weight: np.ndarray
+    named: bool  # whether the ids of the bags are the user's own
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What has to be known of a part before any sum is taken."""
+
+    n_features: int
+    feature_names: Any
+    n_bags: int
+    n_instances: int
+    labels: np.ndarray | None
+    label_weights: np.ndarray | None
+    ids: np.ndarray | None
+    extra: Any
+
+
+def import_dask():
+    """Return dask, or say how to get it."""
+    try:
+        import dask
+    except ImportError:
+        raise ImportError(
+            "bagwise.distributed needs dask: pip install 'bagwise[dask]'."
+        ) from None
+    return dask
+
+
+class Partitions:
+    """Bags in parts, read where they live and as often as they are looked at.
+
+    Parameters
+    ----------
+    parts : dask DataFrame, dask Bag, or sequence
+        As in `bagwise.distributed.fit`.
+    bag, label, features
+        Columns of a DataFrame.
+    labelled : bool, default=True
+        Whether a part without labels is refused.
+    """
+
+    def __init__(self, parts, bag=None, label=None, features=None, *, labelled=True):
+        self._dask = import_dask()
+        if hasattr(parts, "to_delayed"):
+            frame = hasattr(parts, "columns")
+            if frame and (bag is None or (labelled and label is None)):
+                raise ValueError("A DataFrame needs bag= and label=, its columns.")
+            pieces = list(parts.to_delayed())
+            how = (_read_frame, bag, label, features) if frame else (_read_pairs,)
+        else:
+            pieces, how = list(parts), (_read_tuple,)
+        if not pieces:
+            raise ValueError("There are no parts to fit on.")
+        read = self._dask.delayed(_read)
+        self._loaded = [read(i, piece, how, labelled) for i, piece in enumerate(pieces)]
+
+    def __len__(self):
+        """Return the number of parts."""
+        return len(self._loaded)
+
+    def each(self, function, *shared):
+        """Return ``function(part, *shared)`` of every part, in their order."""
+        return list(self._dask.compute(*self._delayed(function, shared)))
+
+    def sum(self, function, *shared):
+        """Return the sum of ``function(part, *shared)`` over the parts.
+
+        What the function gives must be numbers, arrays, objects with ``+``, or tuples
+        of these. Parts are added by pairs: a fixed order whatever worker is first,
+        and few results in one place at a time.
+        """
+        add = self._dask.delayed(_add)
+        items = self._delayed(function, shared)
+        while len(items) > 1:
+            pairs = zip(items[::2], items[1::2], strict=False)
+            last = items[-1:] if len(items) % 2 else []
+            items = [add(a, b) for a, b in pairs] + last
+        return items[0].compute()
+
+    def _delayed(self, function, shared):
+        call = self._dask.delayed(function)
+        # One node for each shared argument, not one for each part.
+        shared = [self._dask.delayed(item) for item in shared]
+        return [call(part, *shared) for part in self._loaded]
+
+    def survey(self, extra=None, *, labels=False):
+        """Look at every part once, and refuse parts that do not belong together.
+
+        Parameters
+        ----------
+        extra : callable, default=None
+            Called with the part; what it returns is kept as `extra`.
+        labels : bool, default=False
+            Whether the labels and their weights are listed.
+        """
+        self.surveys = self.each(_survey, extra, labels)
+        _check_surveys(self.surveys)
+        return self.surveys
+
+    @cached_property
+    def sizes(self):
+        """Number of instances of each part; needs a survey."""
+        return [one.n_instances for one in self.surveys]
+
+    def take(self, rows):
+        """Gather instances by their row numbers in the concatenated parts."""
+        ends = np.cumsum(self.sizes)
+        pieces, call = [], self._dask.delayed(_rows)
+        for part, size, end in zip(self._loaded, self.sizes, ends, strict=True):
+            inside = rows[(rows >= end - size) & (rows < end)] - (end - size)
+            if inside.size:
+                pieces.append(call(part, inside))
+        found = self._dask.compute(*pieces)
+        stack = sp.vstack if sp.issparse(found[0]) else np.concatenate
+        return stack(list(found))
+
+    def set_features(self, model):
+        """Set what every estimator keeps of the columns; needs a survey."""
+        first = self.surveys[0]
+        model.n_features_in_ = first.n_features
+        if first.feature_names is not None:
+            model.feature_names_in_ = np.asarray(first.feature_names, dtype=object)
+
+    def label_counts(self):
+        """All labels, as often as parts have them, with the weights of their bags."""
+        return (
+            np.concatenate([one.labels for one in self.surveys]),
+            np.concatenate([one.label_weights for one in self.surveys]),
+        )
+
+
+def _read(number, piece, how, labelled):
+    reader, *options = how
+    try:
+        X, y, weight, named = reader(piece, *options)
+        X = check_bags(X, accept_sparse=True)
+        y = None if y is None else np.asarray(y)
+        if y is None and labelled:
+            raise ValueError("there are no labels: give (X, y).")
+        if y is not None and y.shape[:1] != (X.n_bags,):
+            raise ValueError(f"y has shape {y.shape} for {X.n_bags} bags.")
+        weight = np.ones(X.n_bags) if weight is None else np.asarray(weight, float)
+        if weight.shape != (X.n_bags,) or (weight < 0).any():
+            raise ValueError("sample_weight must be one number >= 0 for each bag.")
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Part {number}: {error}") from None
+    used = weight > 0
+    if used.all():
+        return Part(X, y, weight, named)
+    return Part(X[used], None if y is None else y[used], weight[used], named)
+
+
+def _read_frame(frame, bag, label, features):
+    X, y = from_frame(frame, bag, label, features=features)
+    return X, y, None, True
+
+
+def _read_pairs(pairs):
+    bags, labels = zip(*pairs, strict=True)
+    return Bags.from_list(list(bags)), np.asarray(labels), None, False
+
+
+def _read_tuple(part):
+    X, y, *rest = part
+    return X, y, rest[0] if rest else None, False
+
+
+def _survey(part, extra, labels):
+    X = part.X
+    found = weights = None
+    if labels:
+        found, codes = np.unique(part.y, return_inverse=True)
+        weights = np.bincount(codes, weights=part.weight)
+    return Survey(
+        X.n_features,
+        None if X.feature_names is None else list(X.feature_names),
+        X.n_bags,
+        X.n_instances,
+        found,
+        weights,
+        X.ids if part.named else None,
+        None if extra is None else extra(part),
+    )
+
+
+def _check_surveys(surveys):
+    """Refuse parts that do not belong together."""
+    seen = {}
+    for number, one in enumerate(surveys):
+        for name in ("n_features", "feature_names"):
+            value, wanted = getattr(one, name), getattr(surveys[0], name)
+            if value != wanted:
+                raise ValueError(
+                    f"Part {number} has {name} {value}, part 0 has {wanted}."
+                )
+        for key in [] if one.ids is None else one.ids:
+            if key in seen:
+                raise ValueError(
+                    f"Bag {key!r} is in parts {seen[key]} and {number}: partitions "
+                    "must hold whole bags. Repartition by the bag column first."
+                )
+            seen[key] = number
+
+
+def _rows(part, rows):
+    return part.X.data[rows].astype(np.float64)
+
+
+def _add(a, b):
+    if isinstance(a, tuple):
+        return tuple(_add(x, y) for x, y in zip(a, b, strict=True))
+    return a + b
