@@ -1,4 +1,4 @@
-"""What does each method assume?
+"""Measure what each method assumes of bags.
 
 Every method of the catalogue, untuned, through `bagwise.testing.mil_assumptions`: areas
 under the ROC curve on test bags in which what is beside the point has shifted. A method

@@ -13,6 +13,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags import Bags
+from bagwise.bags.segments import segment_mean
 from bagwise.kernels._checks import check_gram_memory, check_pair
 from bagwise.kernels._hausdorff import exact_squared_distances
 from bagwise.kernels._tiles import TILE, bag_groups
@@ -262,6 +263,10 @@ def _emd_rows(X: Bags, Y: Bags, bags: range, triangle: bool) -> tuple[Array, boo
             # Bags of Y go down the rows: the costs of each pair are then contiguous.
             cost = np.sqrt(exact_squared_distances(Y.data[begin:end], rows))
             cost = cost.astype(np.float64, copy=False)
+            if rows.shape[0] == 1:  # it takes all the mass of every other bag
+                ends = Y.offsets[start : stop + 1] - begin
+                out[k, start:stop] = segment_mean(cost[:, 0], ends)
+                continue
             a = mass[rows.shape[0]]
             for j in range(start, stop):
                 M = cost[Y.offsets[j] - begin : Y.offsets[j + 1] - begin]
