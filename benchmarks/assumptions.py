@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from bagwise.comparison import build_estimator, catalogue
+from bagwise.comparison import build_estimator
 from bagwise.comparison._limits import RunTimeLimit, time_guard
 from bagwise.comparison._tuning import make_scaler
 from bagwise.testing import mil_assumptions
@@ -56,7 +56,7 @@ how much of the distance between the mean scores of the two classes.
 
 def entries(wanted):
     """Yield the name and the unfitted pipeline of every method."""
-    for method in catalogue():
+    for method in list_methods():
         if method.kind == "regression" or (wanted and method.name not in wanted):
             continue
         scaler = make_scaler(method.scale, sparse=False)

@@ -24,8 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.comparison import KFold, Method, Problem, compare
-from bagwise.comparison._catalogue import find_method
+from bagwise.comparison import KFold, Method, Problem, compare, find_method
 from bagwise.comparison._one_run import versions
 from bagwise.datasets import fetch
 from bagwise.report import plot_ranks

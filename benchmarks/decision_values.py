@@ -19,7 +19,7 @@ import warnings
 
 import numpy as np
 
-from bagwise.comparison import as_problem, catalogue, fit_method
+from bagwise.comparison import as_problem, fit_method, list_methods
 
 SETS = ("musk1", "elephant", "digits")
 TOLERANCE = 1e-10
@@ -31,7 +31,7 @@ def record(path: str) -> None:
     for name in SETS:
         problem = as_problem(name)
         half = np.arange(0, len(problem.y), 2)
-        for method in catalogue():
+        for method in list_methods():
             started = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -1,19 +1,25 @@
+import warnings
+
+import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.model_selection import ParameterGrid
 from sklearn.svm import SVC
 
+from bagwise import Bags
 from bagwise.comparison import (
     Method,
     build_estimator,
-    catalogue,
     choose_methods,
     find_method,
+    fit_method,
+    list_methods,
 )
-from bagwise.comparison._catalogue import resolve
-from bagwise.comparison._methods import METHODS
+from bagwise.comparison.catalogue._lookup import METHODS, resolve
 from bagwise.compose import OnInstances, SimpleMI
+from bagwise.inspection import instance_scores
 
-AVAILABLE = catalogue()
+AVAILABLE = list_methods()
 
 
 @pytest.mark.parametrize("method", AVAILABLE, ids=lambda method: method.name)
@@ -73,10 +79,38 @@ def test_estimators_and_pairs_are_methods_too():
 
 def test_size_and_kind_of_the_data_decide(problem):
     small = Method("small", "x.Y", max_bags=10, cost="bags")
-    two = Method("two", "x.Y", multiclass=False)
+    two = Method("two", "toy_methods.Toy")
     asked = Method("asked", "x.Y", default=False, note="slow")
     chosen = {c.method.name: c for c in choose_methods(problem, [small, two, asked])}
     assert not chosen["small"].chosen
     assert "40 bags are more than 10" in chosen["small"].reason
     assert chosen["two"].chosen
     assert not chosen["asked"].chosen
+
+
+def tiny_bags(n_classes, *, sparse=False):
+    rng = np.random.default_rng(0)
+    y = np.arange(8 * n_classes) % n_classes
+    bags = [np.abs(rng.normal(size=(3, 4))) + 2 * np.eye(4)[label] for label in y]
+    X = Bags.from_list(bags)
+    return (X.with_data(sp.csr_matrix(X.data)) if sparse else X), y
+
+
+@pytest.mark.parametrize("method", AVAILABLE, ids=lambda method: method.name)
+def test_what_the_catalogue_says_of_a_method_is_true(method):
+    """Sparse data, several classes, instance scores, probabilities: by doing it."""
+    X, y = tiny_bags(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fit_method(method.spec(), X, y, scale="none").model
+        assert method.multiclass
+        assert method.probability == hasattr(model, "predict_proba")
+        assert method.instances == (instance_scores(model, X) is not None)
+        assert method.task == "classification"
+        X, y = tiny_bags(2, sparse=True)
+        if method.sparse:
+            model = fit_method(method.spec(), X, y, scale="none").model
+            assert set(model.predict(X)) <= {0, 1}
+        else:
+            with pytest.raises((TypeError, ValueError), match="[Ss]parse|dense"):
+                fit_method(method.spec(), X, y, scale="none")

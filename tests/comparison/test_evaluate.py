@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from bagwise import Bags
-from bagwise.comparison._evaluate import auroc, bag_metrics, key_success
+from bagwise.comparison._evaluate import auroc, bag_metrics
 
 
 def test_metrics_agree_with_scikit_learn():
@@ -35,11 +34,3 @@ def test_one_bag_has_no_auroc():
     assert (
         bag_metrics(np.array([1]), np.array([1]), np.ones(1), None, 2)["auroc"] is None
     )
-
-
-def test_key_success_counts_ties_as_chance_and_skips_bags_without_witness():
-    X = Bags.from_list([np.zeros((n, 1)) for n in (2, 4, 3, 2)])
-    truth = np.array([1, 1, 0, 1])
-    scores = np.array([1, 0, 5, 5, 0, 0, 9, 9, 9, 1, 2.0])
-    known = np.array([1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0])
-    assert key_success(X, truth, scores, known) == pytest.approx((1 + 0.5) / 2)

@@ -8,7 +8,6 @@ from bagwise.comparison._limits import (
     PeakMemory,
     RunTimeLimit,
     memory_guard,
-    parse_size,
     time_guard,
 )
 
@@ -40,16 +39,3 @@ def test_peak_memory_sees_what_was_freed_again():
     with PeakMemory() as peak:
         pass
     assert peak.bytes < 20_000_000
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("4GB", 4 * 10**9), ("1.5 mb", 1_500_000), ("700", 700)]
-)
-def test_sizes(text, size):
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["much", "1.2.3GB", "4XB", "-3MB"])
-def test_what_is_no_size(text):
-    with pytest.raises(ValueError, match="is not a size"):
-        parse_size(text)

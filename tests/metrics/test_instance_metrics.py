@@ -31,6 +31,19 @@ def test_counts_by_hand():
     assert pooled == pytest.approx((1 / 2 + 2 / 5) / 2)
 
 
+def test_ties_count_as_chance_and_only_positive_bags_count():
+    offsets = np.array([0, 2, 6, 9, 11])
+    scores = Ragged(np.array([1, 0, 5, 5, 0, 0, 9, 9, 9, 1, 2.0]), offsets)
+    truth = Ragged(np.array([1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0]), offsets)
+    by_hand = [1.0, 1 / 2, 1 / 3]  # the last bag holds no positive instance
+    assert key_instance_success(truth, scores) == pytest.approx(np.mean(by_hand))
+    positive = [True, True, False, True]
+    found = key_instance_success(truth, scores, bags=positive)
+    assert found == pytest.approx(np.mean(by_hand[:2]))
+    with pytest.raises(ValueError, match="shape"):
+        key_instance_success(truth, scores, bags=[True])
+
+
 def test_order_of_bags_and_monotone_maps_change_nothing():
     rng = np.random.default_rng(0)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(2, 6, 20))])
@@ -50,7 +63,7 @@ def test_what_is_wrong_is_named():
     with pytest.raises(ValueError, match="not cut like"):
         key_instance_success(TRUTH, Ragged(SCORES.values, [0, 2, 5, 7]))
     none = Ragged(np.zeros(7), OFFSETS)
-    with pytest.raises(ValueError, match="no bag holds a positive"):
+    with pytest.raises(ValueError, match="no positive bag holds a positive"):
         key_instance_success(none, SCORES)
     with pytest.raises(ValueError, match="one kind only"):
         instance_roc_auc(none, SCORES)

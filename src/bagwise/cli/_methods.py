@@ -10,7 +10,7 @@ def methods(json: Json = False) -> int:
     """List the methods that can be compared and fitted."""
     from bagwise import comparison
 
-    found = comparison.catalogue()
+    found = comparison.list_methods()
     if json:
         write_json(
             [

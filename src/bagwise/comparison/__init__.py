@@ -1,7 +1,6 @@
 """Compare methods honestly: runs, stores, statistics, results."""
 
 from bagwise.comparison._as_problem import as_problem
-from bagwise.comparison._catalogue import catalogue, find_method
 from bagwise.comparison._choose import Choice, choose_methods
 from bagwise.comparison._compare import compare, make_runs
 from bagwise.comparison._comparison import Comparison
@@ -15,7 +14,6 @@ from bagwise.comparison._description import (
 )
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._many_runs import Event, run_all
-from bagwise.comparison._method import Method
 from bagwise.comparison._one_run import Outcome, run_one
 from bagwise.comparison._own_files import explain_file, fit_file, predict_file
 from bagwise.comparison._problem import Problem, freeze, load_problem
@@ -35,6 +33,7 @@ from bagwise.comparison._statistics import (
 )
 from bagwise.comparison._store import Store, StoreError
 from bagwise.comparison._tuning import Fitted, fit_method
+from bagwise.comparison.catalogue import Method, find_method, list_methods
 
 __all__ = [
     "METRICS",
@@ -58,7 +57,6 @@ __all__ = [
     "TwoWay",
     "as_problem",
     "build_estimator",
-    "catalogue",
     "choose_methods",
     "compare",
     "corrected_interval",
@@ -71,6 +69,7 @@ __all__ = [
     "fit_method",
     "freeze",
     "holm",
+    "list_methods",
     "load_problem",
     "make_runs",
     "predict_file",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bagwise.comparison._catalogue import catalogue
-from bagwise.comparison._method import Method
 from bagwise.comparison._problem import Problem
+from bagwise.comparison.catalogue import Method, list_methods
 
 __all__ = ["Choice", "choose_methods", "choose_metric"]
 
@@ -40,7 +39,7 @@ def choose_methods(
     list of Choice
         One for every method, chosen or not, with the reason.
     """
-    pool = catalogue() if methods is None else list(methods)
+    pool = list_methods() if methods is None else list(methods)
     return [_judge(method, problem) for method in pool]
 
 

@@ -14,20 +14,20 @@ from typing import Any
 import joblib
 import numpy as np
 
+from bagwise._sizes import parse_size
 from bagwise.comparison._as_problem import as_problem, join_problems
-from bagwise.comparison._catalogue import resolve
 from bagwise.comparison._choose import Choice, choose_methods, choose_metric
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._description import DataRef, Run
 from bagwise.comparison._evaluate import METRICS, SCORING
-from bagwise.comparison._limits import parse_size
 from bagwise.comparison._many_runs import Listener, run_all
-from bagwise.comparison._method import Method
 from bagwise.comparison._one_run import versions
 from bagwise.comparison._problem import Problem, freeze
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison._protocols import KFold, Protocol, TrainTest
 from bagwise.comparison._store import Store
+from bagwise.comparison.catalogue._lookup import resolve
+from bagwise.comparison.catalogue._method import Method
 
 __all__ = ["compare", "make_runs"]
 
@@ -133,7 +133,7 @@ def compare(
     choices = _choices(methods, problem)
     chosen = [choice.method for choice in choices if choice.chosen]
     tuning = {"n_splits": inner, "scoring": SCORING[metric]} if inner else None
-    limit = parse_size(memory_limit)
+    limit = None if memory_limit is None else parse_size(memory_limit)
     with _folder(out) as folder:
         ref = freeze(problem, folder / "data")
         runs = make_runs(

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from bagwise.comparison._choose import Choice
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._limits import single_thread
-from bagwise.comparison._method import Method
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._protocols import Protocol
 from bagwise.comparison._ranking import RankRow, rank_methods
 from bagwise.comparison._store import COLUMNS
 from bagwise.comparison._tuning import Fitted, fit_method
+from bagwise.comparison.catalogue import Method
 
 __all__ = ["Comparison"]
 

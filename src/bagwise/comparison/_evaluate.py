@@ -125,25 +125,6 @@ def bag_metrics(
     }
 
 
-def key_success(
-    X: Any, truth: NDArray[Any], scores: Array, instance_labels: NDArray[Any]
-) -> float | None:
-    """Return the share of positive bags whose top-scored instance is truly positive.
-
-    Only bags that hold a positive instance count. A tie at the top gives the expected
-    success of choosing among the tied instances at random, so that a method cannot
-    gain by the order of instances.
-    """
-    found = []
-    for i in np.flatnonzero(truth == 1):
-        rows = slice(int(X.offsets[i]), int(X.offsets[i + 1]))
-        known = np.asarray(instance_labels[rows], dtype=bool)
-        if known.any():
-            top = scores[rows] == scores[rows].max()
-            found.append(float(known[top].mean()))
-    return float(np.mean(found)) if found else None
-
-
 def score_instances(model: Any, X: Any) -> Array | None:
     """Return one score per instance, or None when the method does not score them."""
     values = instance_scores(model, X)

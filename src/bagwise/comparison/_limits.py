@@ -157,28 +157,3 @@ def _ru_maxrss() -> int:
 def single_thread() -> Any:
     """Limit every loaded thread pool to one thread, as a context."""
     return threadpool_limits(1)
-
-
-def parse_size(text: str | int | float | None) -> int | None:
-    """Read a size in bytes: a number, or text such as ``"4GB"``.
-
-    Examples
-    --------
-    >>> parse_size("1.5 GB")
-    1500000000
-    """
-    if text is None or isinstance(text, int):
-        return text
-    if isinstance(text, float):
-        return int(text)
-    units = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)I?B?\s*", text.upper())
-    if not match:
-        raise ValueError(f"{text!r} is not a size; write it like 500MB or 4GB")
-    try:
-        number = float(match.group(1))
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is not a size; write it like 500MB or 4GB"
-        ) from None
-    return int(number * units[match.group(2)])

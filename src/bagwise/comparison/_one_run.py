@@ -17,16 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise._version import __version__
+from bagwise.bags import Ragged
+from bagwise.bags.segments import segment_max
 from bagwise.comparison._description import Run
 from bagwise.comparison._evaluate import (
     bag_metrics,
-    key_success,
     predictions,
     score_instances,
 )
 from bagwise.comparison._limits import PeakMemory
 from bagwise.comparison._problem import Problem, load_problem
 from bagwise.comparison._tuning import fit_method
+from bagwise.metrics import key_instance_success
 
 __all__ = ["Outcome", "run_one", "versions"]
 
@@ -140,8 +142,11 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     metrics["key_success"] = None
     if instances is not None and problem.instance_labels is not None:
         rows = np.concatenate([np.arange(X.offsets[i], X.offsets[i + 1]) for i in test])
-        known = problem.instance_labels[rows]
-        metrics["key_success"] = key_success(held_out, truth, instances, known)
+        known = Ragged(problem.instance_labels[rows], held_out.offsets)
+        holding = (truth == 1) & (segment_max(known.values, known.offsets) > 0)
+        if holding.any():
+            scores = Ragged(instances, held_out.offsets)
+            metrics["key_success"] = key_instance_success(known, scores, bags=holding)
     arrays: dict[str, NDArray[Any]] = {
         "test": test.astype(np.int32),
         "label": label.astype(np.int16),

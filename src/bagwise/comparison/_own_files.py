@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from bagwise.comparison._as_problem import as_problem, as_unlabelled
-from bagwise.comparison._catalogue import find_method
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._protocols import KFold
 from bagwise.comparison._tuning import Fitted, fit_method
+from bagwise.comparison.catalogue import find_method
 from bagwise.inspection import Explanation, explain
 
 __all__ = ["explain_file", "fit_file", "predict_file"]

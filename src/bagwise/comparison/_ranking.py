@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
 from bagwise.comparison._evaluate import METRICS, auroc, bag_metrics
-from bagwise.comparison._method import Method
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._protocols import Protocol as SplitProtocol
 from bagwise.comparison._statistics import (
@@ -21,6 +20,7 @@ from bagwise.comparison._statistics import (
     paired_permutation_test,
     percentile_interval,
 )
+from bagwise.comparison.catalogue import Method
 
 __all__ = ["RankRow", "rank_methods"]
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bagwise.comparison._catalogue import catalogue
-from bagwise.comparison._method import Method
+from bagwise.comparison.catalogue import Method, list_methods
 
 BEGIN, END = "<!-- methods: begin -->", "<!-- methods: end -->"
 
@@ -17,7 +16,7 @@ BEGIN, END = "<!-- methods: begin -->", "<!-- methods: end -->"
 def methods_table() -> str:
     """Return the methods of the catalogue as a Markdown table."""
     lines = ["| method | class | what it does | paper |", "|---|---|---|---|"]
-    lines += [_row(method) for method in catalogue()]
+    lines += [_row(method) for method in list_methods()]
     return "\n".join(lines)
 
 

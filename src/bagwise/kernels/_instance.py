@@ -13,9 +13,9 @@ from sklearn import get_config
 from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-INSTANCE_KERNELS = ("rbf", "linear", "poly", "laplacian")
+from bagwise._sizes import parse_size
 
-_UNITS = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "B": 1.0}
+INSTANCE_KERNELS = ("rbf", "linear", "poly", "laplacian")
 
 
 def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
@@ -158,10 +158,10 @@ def memory_budget() -> float:
     text = os.environ.get("BAGWISE_MEMORY")
     if not text:
         return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for unit, factor in _UNITS.items():
-        if text.upper().endswith(unit):
-            return float(text[: -len(unit)]) * factor
-    return float(text)
+    try:
+        return float(parse_size(text))
+    except ValueError as error:
+        raise ValueError(f"the environment variable BAGWISE_MEMORY: {error}") from None
 
 
 def check_memory(n_bytes: float, what: str, hint: str) -> None:

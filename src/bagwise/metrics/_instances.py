@@ -4,11 +4,19 @@ import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from bagwise.bags import Ragged
-from bagwise.bags.segments import segment_argmax, segment_max
+from bagwise.bags.segments import segment_argmax_share, segment_max, segment_sum
 
 
-def key_instance_success(instance_labels, scores):
-    """Share of positive bags whose top-scoring instance is truly positive.
+def key_instance_success(instance_labels, scores, *, bags=None):
+    r"""Share of positive bags whose top-scoring instance is truly positive.
+
+    .. math:: \frac{1}{|P|} \sum_{i \in P}
+        \frac{|\{j \in T_i : z_{ij} > 0\}|}{|T_i|}, \qquad
+        T_i = \arg\max_j s_{ij}
+
+    where :math:`z` are the `instance_labels`, :math:`s` the `scores` and :math:`P` the
+    positive bags. It is the success rate of [1]_: a relevant image counts as a success
+    when the region with the highest score is a true region of interest.
 
     Parameters
     ----------
@@ -16,16 +24,26 @@ def key_instance_success(instance_labels, scores):
         True label of each instance; positive where above 0 (or True).
     scores : Ragged
         One score per instance; higher is more positive.
+    bags : array-like of bool of shape (n_bags,), default=None
+        Which bags are positive. By default those that hold a positive instance;
+        positive bags that hold none have no key instance to find and are left out.
 
     Returns
     -------
     float
-        Between 0 and 1. Of several instances with the top score the first counts.
+        Between 0 and 1.
 
     Notes
     -----
-    A bag counts when it holds a positive instance, whatever label it was given. This
-    is the success rate of Li et al. (2009), who count relevant images.
+    Differs from [1]_: of several instances with the top score (:math:`T_i`) one is
+    taken at random, and the expected success counts, so that the order of instances
+    inside a bag does not matter. Costs one pass over the instances.
+
+    References
+    ----------
+    .. [1] Li, Y.-F., Kwok, J. T., Tsang, I. W. and Zhou, Z.-H., "A convex method for
+       locating regions of interest with multi-instance learning", ECML PKDD, 2009.
+       :doi:`10.1007/978-3-642-04174-7_2`
 
     Examples
     --------
@@ -37,10 +55,18 @@ def key_instance_success(instance_labels, scores):
     """
     positive, values = _aligned(instance_labels, scores)
     offsets = scores.offsets
-    relevant = segment_max(positive, offsets)
+    relevant = segment_max(positive, offsets).astype(bool)
+    if bags is not None:
+        asked = np.asarray(bags, dtype=bool)
+        if asked.shape != relevant.shape:
+            raise ValueError(
+                f"bags has shape {asked.shape}, but there are {len(relevant)} bags."
+            )
+        relevant &= asked
     if not relevant.any():
-        raise ValueError("no bag holds a positive instance: the rate is undefined.")
-    return float(positive[segment_argmax(values, offsets)][relevant].mean())
+        raise ValueError("no positive bag holds a positive instance: nothing to find.")
+    hits = segment_sum(segment_argmax_share(values, offsets) * positive, offsets)
+    return float(hits[relevant].mean())
 
 
 def instance_roc_auc(instance_labels, scores, *, average="pooled"):

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from bagwise.comparison._catalogue import find_method
 from bagwise.comparison._description import Spec
-from bagwise.comparison._method import Method
 from bagwise.comparison._synthetic import is_synthetic
+from bagwise.comparison.catalogue import Method, find_method
 from bagwise.reproduction._schemes import Scheme, parse_scheme
 
 __all__ = ["Cell", "Table", "list_tables", "load_table", "parse_table"]
@@ -283,7 +282,7 @@ def _method(how: Mapping[str, Any], where: str) -> Method | None:
     else:
         estimator = how["estimator"]
         params = dict(estimator.get("params", {}))
-        base = Method(how["name"], estimator["class"], params, instances=False)
+        base = Method(how["name"], estimator["class"], params)
     grid = how.get("grid", "default")
     return reduced(
         Method(
@@ -294,7 +293,6 @@ def _method(how: Mapping[str, Any], where: str) -> Method | None:
             then=how.get("then", base.then),
             scale=how.get("scale", base.scale),
             kind=base.kind,
-            instances=base.instances,
         ),
         how.get("reduce"),
     )
@@ -320,7 +318,6 @@ def reduced(method: Method, size: int | None) -> Method:
         {f"model__{key}": value for key, value in method.grid.items()},
         scale=method.scale,
         kind=method.kind,
-        instances=method.instances,
     )
 
 

@@ -1,16 +1,21 @@
-"""What the catalogue knows of a method.
+"""An entry of the catalogue: a class, how it is built, and what it is tuned over.
 
-A method joins by one entry in `_methods.py`. Classes are looked up when they are
-asked for, so that an entry whose class is not there is simply not listed.
+What a method can do (sparse data, several classes, instance scores, probabilities) is
+not written down here: it is read from the tags and methods of the class.
 """
 
 from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from bagwise.comparison._description import Spec
+from sklearn.base import is_regressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from bagwise.comparison._description import Spec, build_estimator
 
 __all__ = ["Method"]
 
@@ -41,8 +46,6 @@ class Method:
         What it is quadratic in, if anything.
     max_bags, max_instances : int, optional
         Above these the method is not chosen by default.
-    sparse, multiclass, instances : bool
-        Takes CSR data; takes more than two classes; scores instances.
     paper : str
         Reference.
     note : str
@@ -51,6 +54,14 @@ class Method:
         Whether `compare` may choose it on its own.
     aliases : tuple of str
         Other names.
+
+    Attributes
+    ----------
+    sparse, multiclass, instances, probability : bool
+        Takes CSR data; takes more than two classes; scores instances; gives
+        probabilities. From the tags and methods of the class.
+    task : {"classification", "regression"}
+        What it predicts, from the class.
     """
 
     name: str
@@ -64,9 +75,6 @@ class Method:
     cost: str = "linear"
     max_bags: int | None = None
     max_instances: int | None = None
-    sparse: bool = True
-    multiclass: bool = True
-    instances: bool = True
     paper: str = ""
     note: str = ""
     default: bool = True
@@ -89,6 +97,46 @@ class Method:
         if size == "none":
             return {}
         raise ValueError(f"unknown grid {size!r}; known: default, large, none")
+
+    @cached_property
+    def _built(self) -> Any:
+        return build_estimator(self.spec())
+
+    @property
+    def _steps(self) -> list[Any]:
+        """The estimators that bags go through, from the first to the last."""
+        built = self._built
+        steps = [built]
+        while isinstance(steps[-1], Pipeline):
+            steps[-1:] = [step for _, step in steps[-1].steps]
+        return steps
+
+    @property
+    def sparse(self) -> bool:
+        """Whether CSR data are taken; what follows an embedding sees a matrix."""
+        return bool(get_tags(self._steps[0]).input_tags.sparse)
+
+    @property
+    def multiclass(self) -> bool:
+        """Whether more than two classes are taken."""
+        tags = get_tags(self._steps[-1]).classifier_tags
+        return tags is not None and bool(tags.multi_class)
+
+    @property
+    def instances(self) -> bool:
+        """Whether single instances are scored."""
+        return hasattr(self._steps[-1], "instance_scores")
+
+    @property
+    def probability(self) -> bool:
+        """Whether there are probabilities."""
+        return hasattr(self._steps[-1], "predict_proba")
+
+    @property
+    def task(self) -> str:
+        """What is predicted: "classification" or "regression"."""
+        last = self._steps[-1]
+        return "regression" if is_regressor(last) else "classification"
 
     def available(self) -> bool:
         """Tell whether the class is there."""

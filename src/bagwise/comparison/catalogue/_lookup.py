@@ -1,4 +1,4 @@
-"""Find a method by its name, or make an entry of an estimator."""
+"""Find methods by name, or make entries of estimators given instead of names."""
 
 from __future__ import annotations
 
@@ -11,18 +11,36 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from bagwise.comparison._description import describe_estimator
-from bagwise.comparison._method import Method
-from bagwise.comparison._methods import METHODS
+from bagwise.comparison.catalogue._baselines import BASELINES
+from bagwise.comparison.catalogue._boosting import BOOSTING
+from bagwise.comparison.catalogue._embeddings import EMBEDDINGS
+from bagwise.comparison.catalogue._kernels import KERNELS
+from bagwise.comparison.catalogue._least_squares import LEAST_SQUARES
+from bagwise.comparison.catalogue._linear import LINEAR
+from bagwise.comparison.catalogue._margins import MARGINS
+from bagwise.comparison.catalogue._method import Method
+from bagwise.comparison.catalogue._regions import REGIONS
 
-__all__ = ["catalogue", "find_method"]
+__all__ = ["METHODS", "find_method", "from_estimator", "list_methods", "resolve"]
+
+METHODS: list[Method] = [
+    *BASELINES,
+    *LEAST_SQUARES,
+    *MARGINS,
+    *KERNELS,
+    *EMBEDDINGS,
+    *LINEAR,
+    *REGIONS,
+    *BOOSTING,
+]
 
 
-def catalogue() -> list[Method]:
+def list_methods() -> list[Method]:
     """Return the methods whose classes are there, in the order of the catalogue.
 
     Examples
     --------
-    >>> "SimpleMI" in [method.name for method in catalogue()]
+    >>> "SimpleMI" in [method.name for method in list_methods()]
     True
     """
     return [method for method in METHODS if method.available()]
@@ -48,7 +66,7 @@ def find_method(name: Any) -> Method:
         raise TypeError(
             f"a method is a name, an estimator or a Method, got {type(name).__name__}"
         )
-    known = catalogue()
+    known = list_methods()
     exact = [m for m in known if m.name == name] or [
         m for m in known if name in m.names()
     ]

@@ -1,10 +1,14 @@
-"""Grids, base learners and references that entries of the catalogue share."""
+"""Grids, base learners and references that entries of the catalogue share.
+
+Default grids are for interactive use, large ones follow the papers. A width such as
+``times(0.25, 1, 4)`` stands for multiples of ``gamma="scale"`` on the training fold.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bagwise.comparison._method import Method
+from bagwise.comparison.catalogue._method import Method
 
 
 def times(*factors: float, of: str = "scale") -> list[Any]:

@@ -1,0 +1,36 @@
+"""Sizes of memory as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
+
+
+def parse_size(text: str | int | float) -> int:
+    """Return a size in bytes: a number, or text such as ``"4GB"``.
+
+    Parameters
+    ----------
+    text : int, float or str
+        Bytes, or a number and a unit: KB, MB, GB, TB (powers of 1000) or KiB and its
+        siblings (powers of 1024); the B may be missing.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Examples
+    --------
+    >>> parse_size("1.5 GB"), parse_size("2MiB")
+    (1500000000, 2097152)
+    """
+    if isinstance(text, int | float):
+        return int(text)
+    match = _SIZE.fullmatch(text.upper())
+    if not match or (match[3] and not match[2]):
+        raise ValueError(f"{text!r} is not a size; write it like 500MB or 4GB")
+    base = 1024 if match[3] else 1000
+    return int(float(match[1]) * base ** _UNITS[match[2]])

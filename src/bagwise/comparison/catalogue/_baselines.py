@@ -1,0 +1,63 @@
+"""Entries of the catalogue: what every other method has to beat."""
+
+from __future__ import annotations
+
+from bagwise.comparison.catalogue._grids import (
+    FOREST,
+    FRANK,
+    LOGISTIC,
+)
+from bagwise.comparison.catalogue._method import Method
+
+__all__ = ["BASELINES"]
+
+BASELINES: list[Method] = [
+    Method(
+        "BagClassifier",
+        "bagwise.ensemble.BagClassifier",
+        kind="ensemble",
+        cost="bags",
+        max_bags=2_000,
+        scale="none",
+        paper="a stack of views and members, see its documentation",
+        note="Ten members that look at bags in different ways; nothing to tune.",
+    ),
+    Method(
+        "SimpleMI",
+        "bagwise.compose.SimpleMI",
+        grid={"pooling": ["mean", "minmax", "mean+std"]},
+        large_grid={
+            "pooling": ["mean", "max", "min", "minmax", "midpoint", "mean+std"]
+        },
+        kind="pooling",
+        paper="Dong, A comparison of multi-instance learning algorithms, 2006",
+        note="One vector per bag and an SVM: the baseline to beat, at no cost.",
+    ),
+    Method(
+        "WrapperMI (logistic)",
+        "bagwise.compose.WrapperMI",
+        params={"estimator": LOGISTIC, "threshold": "cv"},
+        grid={"estimator__C": [0.01, 0.1, 1.0]},
+        large_grid={
+            "estimator__C": [0.001, 0.01, 0.1, 1.0, 10.0],
+            "aggregation": ["arithmetic", "geometric", "max"],
+        },
+        kind="instances",
+        paper=FRANK,
+        note="Instances inherit the label of their bag; probabilities are averaged.",
+        aliases=("WrapperMI",),
+    ),
+    Method(
+        "WrapperMI (forest)",
+        "bagwise.compose.WrapperMI",
+        params={"estimator": FOREST, "threshold": "cv"},
+        large_grid={
+            "estimator__min_samples_leaf": [1, 2, 5],
+            "aggregation": ["arithmetic", "max"],
+        },
+        kind="instances",
+        max_instances=100_000,
+        paper=FRANK,
+        note="A random forest on instances, strong where single features tell.",
+    ),
+]

@@ -1,0 +1,82 @@
+"""Entries of the catalogue: bags as vectors."""
+
+from __future__ import annotations
+
+from bagwise.comparison.catalogue._grids import (
+    LINEAR_SVC,
+    WEI,
+    times,
+)
+from bagwise.comparison.catalogue._method import Method
+
+__all__ = ["EMBEDDINGS"]
+
+EMBEDDINGS: list[Method] = [
+    Method(
+        "miFV",
+        "bagwise.embedding.MiFV",
+        then=LINEAR_SVC,
+        grid={"embed__n_components": [1, 2, 4], "classify__C": [0.1, 1.0]},
+        large_grid={
+            "embed__n_components": [1, 2, 3, 4, 5],
+            "embed__energy": [0.8, 0.9, 1.0],
+            "classify__C": [0.05, 0.5, 1.0, 10.0],
+        },
+        kind="embedding",
+        paper=WEI,
+        note="Fisher vectors and a linear SVM: the fastest at scale.",
+    ),
+    Method(
+        "miVLAD",
+        "bagwise.embedding.MiVLAD",
+        then=LINEAR_SVC,
+        grid={"embed__n_clusters": [1, 2, 4], "classify__C": [0.1, 1.0]},
+        kind="embedding",
+        paper=WEI,
+        note="Sums of differences to cluster centres and a linear SVM.",
+        default=False,
+    ),
+    Method(
+        "MILES",
+        "bagwise.embedding.MILES",
+        grid={"C": [1.0, 10.0], "gamma": times(0.25, 1.0, 4.0, of="median")},
+        kind="embedding",
+        cost="instances",
+        max_instances=10_000,
+        paper="Chen, Bi and Wang, MILES: multiple-instance learning via embedded"
+        " instance selection, TPAMI 2006",
+        note="Distances to all training instances, few of which are kept.",
+    ),
+    Method(
+        "MILDE",
+        "bagwise.embedding.MILDE",
+        grid={"C": [0.1, 1.0, 10.0]},
+        kind="embedding",
+        cost="instances",
+        max_instances=10_000,
+        paper="Amores, MILDE: multiple instance learning by discriminative embedding,"
+        " KAIS 2015",
+        note="MILES on the instances that tell bags apart best.",
+        default=False,
+    ),
+    Method(
+        "Bag of words",
+        "bagwise.embedding.BagOfWords",
+        then={"class": "sklearn.svm.SVC", "params": {"C": 10.0}},
+        grid={"embed__n_clusters": [20, 100], "classify__C": [1.0, 10.0]},
+        kind="embedding",
+        paper="Sivic and Zisserman, Video Google, ICCV 2003",
+        note="Histograms of clusters and an SVM.",
+        aliases=("BoW",),
+        default=False,
+    ),
+    Method(
+        "TLC",
+        "bagwise.embedding.TwoLevelClassifier",
+        kind="embedding",
+        paper="Weidmann, Frank and Pfahringer, A two-level learning method for"
+        " generalized multi-instance problems, ECML 2003",
+        note="Counts instances in the nodes of a tree.",
+        default=False,
+    ),
+]

@@ -1,0 +1,76 @@
+"""Entries of the catalogue: support vector machines on kernels between bags."""
+
+from __future__ import annotations
+
+from bagwise.comparison.catalogue._grids import (
+    C_GRID,
+    C_LARGE,
+    WIDTHS,
+    WIDTHS_LARGE,
+    ZHOU_GRAPH,
+    bag_kernel_method,
+    times,
+)
+from bagwise.comparison.catalogue._method import Method
+
+__all__ = ["KERNELS"]
+
+KERNELS: list[Method] = [
+    bag_kernel_method(
+        "MI-Kernel",
+        "set",
+        grid={"C": C_GRID, "gamma": WIDTHS},
+        large_grid={"C": C_LARGE, "gamma": WIDTHS_LARGE},
+        paper="Gaertner, Flach, Kowalczyk and Smola, Multi-instance kernels, ICML 2002",
+        note="An SVM on the mean similarity of instances; hard to beat.",
+        aliases=("NSK", "set kernel"),
+    ),
+    bag_kernel_method(
+        "Statistics kernel",
+        "statistics",
+        cost="bags",
+        paper="Gaertner, Flach, Kowalczyk and Smola, Multi-instance kernels, ICML 2002",
+        note="An SVM on minima and maxima of the features.",
+        default=False,
+    ),
+    bag_kernel_method(
+        "miGraph",
+        "mi_graph",
+        grid={"C": C_GRID, "gamma": times(0.25, 1.0, 4.0, of="median")},
+        paper=ZHOU_GRAPH,
+        note="MI-Kernel with instances weighted down in crowds.",
+    ),
+    bag_kernel_method(
+        "MIGraph",
+        "graph",
+        paper=ZHOU_GRAPH,
+        note="Nodes and edges of a graph over each bag; slow on large bags.",
+        default=False,
+    ),
+    bag_kernel_method(
+        "EMD + SVC",
+        "emd",
+        max_bags=800,
+        max_instances=12_000,
+        cost="bags",
+        paper="Zhang, Marszalek, Lazebnik and Schmid, Local features and kernels, IJCV"
+        " 2007",
+        note="Earth mover's distance between bags: the best single method on average.",
+        aliases=("EMD",),
+    ),
+    Method(
+        "Box kernel SVC",
+        "bagwise.svm.BoxKernelSVC",
+        grid={"C": [1.0, 10.0, 100.0, 1000.0]},
+        large_grid={"C": [1.0, 10.0, 100.0, 1e3, 1e4]},
+        kind="kernel",
+        scale="none",
+        cost="bags",
+        max_bags=1_000,
+        max_instances=10_000,
+        paper="Tao, Scott, Vinodchandran and Osugi, SVM-based generalized"
+        " multiple-instance learning via approximate box counting, ICML 2004",
+        note="Counts the boxes two bags have in common; several instances may decide.",
+        aliases=("k_wedge", "box kernel"),
+    ),
+]

@@ -1,0 +1,42 @@
+"""Entries of the catalogue: least squares on sums over bags."""
+
+from __future__ import annotations
+
+from bagwise.comparison.catalogue._grids import (
+    WIDTHS,
+    WIDTHS_LARGE,
+    quadratic,
+)
+from bagwise.comparison.catalogue._method import Method
+
+__all__ = ["LEAST_SQUARES"]
+
+LEAST_SQUARES: list[Method] = [
+    quadratic(
+        "SAFE",
+        "bagwise.least_squares.SAFE",
+        grid={"rho": [3.0, 30.0, 300.0], "gamma": WIDTHS},
+        large_grid={
+            "rho": [0.3, 3.0, 30.0, 300.0, 3000.0],
+            "gamma": WIDTHS_LARGE,
+            "variance_weight": [0.0, 0.5, 0.9],
+            "aggregation": ["sum", "mean"],
+        },
+        kind="least squares",
+        paper="Langone and Suykens, Supervised aggregated feature learning for multiple"
+        " instance classification, Information Sciences 2017",
+        note="Least squares on bag sums; one linear system.",
+    ),
+    Method(
+        "SKSC + LS-SVM",
+        "bagwise.embedding.SoftKSCEmbedding",
+        then={"class": "bagwise.least_squares.LSSVC", "params": {}},
+        grid={"embed__n_clusters": [2, 4, 8]},
+        kind="embedding",
+        cost="instances",
+        max_instances=4_000,
+        paper="Langone and Suykens, Soft kernel spectral clustering, 2013",
+        note="Soft cluster memberships, then least squares: SAFE in two stages.",
+        default=False,
+    ),
+]
