@@ -65,7 +65,9 @@ def test_csv_without_label_and_with_dropped_columns(tmp_path):
         (["1.5", "2"], [1.5, 2.0], "f"),
         (["yes", "no"], ["yes", "no"], "U"),
         (["01", "1"], [1.0, 1.0], "f"),
-        (["nan", "1"], ["nan", "1"], "U"),
+        (["True", "false"], [True, False], "b"),
+        (["True", "1"], ["True", "1"], "U"),
+        (["none", "some"], ["none", "some"], "U"),
         (["1_0", "2"], ["1_0", "2"], "U"),
     ],
 )
@@ -88,21 +90,25 @@ def test_ids_that_look_alike_stay_apart(tmp_path):
         ("", "the file is empty"),
         ("\n \n", "the file is empty"),
         ("mol,active,u\n", "no row of data"),
-        ("mol,active\na,1\n", "line 1: there is no feature column"),
-        ("mol,x,u\na,1,2\n", "line 1: there is no column 'active'"),
+        ("mol,active\na,1\n", "there is no feature column"),
+        ("mol,x,u\na,1,2\n", "there is no column 'active'; the table has 'mol', 'x'"),
         ("mol,active,u,u\na,1,2,3\n", "line 1: two columns are called 'u'"),
         ("mol,active,u\na,1,2\na,1\n", "line 3: the row has 2 fields.*cut off"),
         ("mol,active,u\na,1,2,3\n", "line 2: the row has 4 fields"),
-        ("mol,active,u\na,1,\n", "line 2: column 'u' holds '', a missing value"),
-        ("mol,active,u\na,1,NaN\n", "line 2: column 'u' holds 'NaN', a missing"),
-        ("mol,active,u\na,1,?\n", "line 2: column 'u' holds '\\?', a missing"),
-        ("mol,active,u\na,1,inf\n", "line 2: column 'u' .* not a finite number"),
-        ("mol,active,u\na,1,1e999\n", "line 2: column 'u' .* not a finite number"),
-        ("mol,active,u\na,1,red\n", "line 2: column 'u' holds 'red'.*not a number"),
-        ("mol,active,u\na,1,1_000\n", "line 2: column 'u' holds '1_000'.*not a number"),
-        ("mol,active,u\na,1,٣\n", "line 2: column 'u'"),
-        ("mol,active,u\n,1,2\n", "line 2: column 'mol' is empty"),
-        ("mol,active,u\na,,2\n", "line 2: column 'active' is empty"),
+        ("mol,active,u\na,1,\n", r"missing values .*'u' \(1 of 1, first in line 2\)"),
+        ("mol,active,u\na,1,2\na,1,NaN\n", r"'u' \(1 of 2, first in line 3\)"),
+        ("mol,active,u\na,1,?\n", "missing values .*first in line 2.*missing='keep'"),
+        ("mol,active,u\na,1,inf\n", "line 2: column 'u' holds infinity"),
+        ("mol,active,u\na,1,-1e999\n", "line 2: column 'u' .* too large"),
+        ("mol,active,u\na,1,red\n", r"'u' \(text, 'red' in line 2\).*drop=\['u'\]"),
+        ("mol,active,u\na,1,1_000\n", "not numeric.*'1_000' in line 2"),
+        ("mol,active,u\na,1,1+2j\n", "not numeric.*'1\\+2j' in line 2"),
+        ("mol,active,u\na,1,٣\n", "not numeric.*'u'"),
+        ("mol,active,u\na,1,2024-01-31\n", "dates, '2024-01-31' in line 2"),
+        ("mol,active,u\n,1,2\n", "line 2: column 'mol', the bag, is empty"),
+        ("mol,active,u\na,,2\n", "line 2: column 'active', the label, is empty"),
+        ("mol,active,u\na,nan,2\n", "line 2: column 'active', the label"),
+        ("mol,active,u\na,1,2\nb,NA,2\n", r"line 3: .*\(1 of 2 rows\)"),
         ("mol,active,u\na,1,2\n\na,0,2\n", "line 4: bag a has the label 0"),
         ('mol,active,u\na,1,"2\n', "line .*quoting"),
         ("mol,active,u\na,1,2\0\n", "line 2: .* NUL"),
@@ -297,14 +303,14 @@ def test_parquet_errors(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=r"bad\.parquet: not a readable Parquet"):
             read_bags(path, bag="g")
     for columns, message in (
-        ({"g": ["a", None], "u": [1.0, 2.0]}, "column 'g' has a missing .* row 2"),
-        ({"g": ["a", "b"], "u": [None, 2.0]}, "column 'u' has a missing .* row 1"),
-        ({"g": ["a", "b"], "u": [1.0, np.nan]}, "column 'u' holds NaN .* bag b"),
-        ({"g": ["a", "b"], "u": ["x", "y"]}, "column 'u' is not numeric"),
-        ({"g": ["a", "a"], "u": [1, 2], "y": [0, 1]}, "not constant inside bag 'a'"),
+        ({"g": ["a", None], "u": [1.0, 2.0]}, "row 1: column 'g', the bag, is empty"),
+        ({"g": ["a", "b"], "u": [None, 2.0]}, "missing values .* first in row 0"),
+        ({"g": ["a", "b"], "u": [1.0, np.nan]}, "missing values .* first in row 1"),
+        ({"g": ["a", "b"], "u": ["x", "y"]}, "'u' .text, 'x' in row 0."),
+        ({"g": ["a", "a"], "u": [1, 2], "y": [0, 1]}, "row 1: bag a has the label 1"),
     ):
         pq.write_table(pa.table(columns), path)
-        with pytest.raises(ValueError, match=rf"bad\.parquet: .*{message}"):
+        with pytest.raises(ValueError, match=rf"bad\.parquet.*{message}"):
             read_bags(path, bag="g", label="y" if "y" in columns else None)
     _only(monkeypatch)
     with pytest.raises(ImportError, match=r"bagwise\[arrow\]"):

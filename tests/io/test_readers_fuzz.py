@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bagwise.bags import Bags
 from bagwise.io import read_bags, write_npz
+from bagwise.io.readers._common import MISSING_WORDS
 
 COMMON = settings(
     max_examples=60,
@@ -24,6 +25,9 @@ NAME = st.text(
     max_size=8,
 ).filter(lambda t: t == t.strip() and t.isprintable())
 
+# Words for a missing value are no labels; "TRUE" reads as a boolean.
+LABEL = NAME.filter(lambda t: t not in MISSING_WORDS and t.lower() != "true")
+
 
 @st.composite
 def tables(draw, max_features=3):
@@ -33,7 +37,7 @@ def tables(draw, max_features=3):
     labels = draw(
         st.one_of(
             st.lists(st.integers(-5, 5), min_size=len(names), max_size=len(names)),
-            st.lists(NAME, min_size=len(names), max_size=len(names)),
+            st.lists(LABEL, min_size=len(names), max_size=len(names)),
         )
     )
     row = st.lists(FINITE, min_size=n_features, max_size=n_features)

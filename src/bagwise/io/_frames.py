@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.bags._bags import Bags
-from bagwise.bags._stack import group_rows
+from bagwise.bags import Bags
+from bagwise.io._roles import Roles
+from bagwise.io._table import Column, Table, bags_from_table, is_missing
 
 
 def from_frame(
@@ -17,7 +18,13 @@ def from_frame(
     bag: str,
     label: str | None = None,
     *,
+    group: str | None = None,
+    instance_id: str | None = None,
+    weight: str | None = None,
+    coords: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    missing: Literal["error", "keep"] = "error",
 ) -> Any:
     """Turn a long table, one row per instance, into bags.
 
@@ -29,16 +36,40 @@ def from_frame(
         The column that says which bag a row belongs to. Rows of a bag need not stand
         together.
     label : str, default=None
-        The column with the label of the bag, constant inside every bag.
+        The column with the label of the bag, constant inside every bag. Labels stay
+        what they are: numbers, booleans or text.
+    group : str, default=None
+        The column that says which bags belong together (a patient, a compound),
+        constant inside every bag. Splits made by bagwise never part a group.
+    instance_id : str, default=None
+        The column with the names of the rows.
+    weight : str, default=None
+        The column with the weight of the bag, constant inside every bag.
+    coords : sequence of str, default=None
+        The columns that say where an instance lies, such as ``["x", "y"]``.
     features : sequence of str, default=None
-        The feature columns; all others by default.
+        The feature columns; by default all that play no other part.
+    drop : sequence of str, default=()
+        Columns that play no part at all.
+    missing : {"error", "keep"}, default="error"
+        What happens to missing values in features: they are refused, or become NaN
+        for an imputer to fill.
 
     Returns
     -------
     X : Bags
-        The bags in the order of first appearance, with ids and feature names.
+        The bags in the order of first appearance, with ids and feature names, and
+        with groups, names of instances and coordinates where asked for.
     y : ndarray of shape (n_bags,)
         The labels. Only when `label` is given.
+    sample_weight : ndarray of shape (n_bags,)
+        The weights. Only when `weight` is given.
+
+    Raises
+    ------
+    TableError
+        The table cannot become bags. Columns that are no numbers are listed all at
+        once, with the argument that leaves them out.
 
     Examples
     --------
@@ -49,25 +80,74 @@ def from_frame(
     >>> X.ids, y
     (array(['a', 'b'], dtype=object), array([1, 0]))
     """
+    roles = Roles.of(
+        bag=bag,
+        label=label,
+        group=group,
+        instance_id=instance_id,
+        weight=weight,
+        coords=coords,
+        features=features,
+        drop=drop,
+        missing=missing,
+    )
+    X, y, sample_weight = bags_from_table(frame_table(frame), roles)
+    found = (X, *(part for part in (y, sample_weight) if part is not None))
+    return found if len(found) > 1 else X
+
+
+def frame_table(frame: Any, source: str = "") -> Table:
+    """Look at a frame of any library as a table of columns."""
     import narwhals.stable.v1 as nw
 
     table = nw.from_native(frame, eager_only=True)
-    _require_columns(table.columns, [bag] if label is None else [bag, label])
-    if features is None:
-        names = [c for c in table.columns if c not in (bag, label)]
-    else:
-        names = list(features)
-        _require_columns(table.columns, names)
-    if not names:
-        raise ValueError("The table has no feature column besides the bag and label.")
-    columns = [_numeric_column(table[c], c) for c in names]
-    data, offsets, ids, order = group_rows(
-        np.column_stack(columns), _plain(table[bag].to_numpy())
+    return Table(
+        names=list(table.columns),
+        n_rows=len(table),
+        column=lambda name: _column(table[name]),
+        where=lambda row: f"row {row}",
+        source=source,
     )
-    X = Bags(data, offsets, ids=ids, feature_names=np.array(names, dtype=object))
-    if label is None:
-        return X
-    return X, _constant_labels(_plain(table[label].to_numpy())[order], X, label)
+
+
+def _column(series: Any) -> Column:
+    """Give a column one form, whichever library it comes from."""
+    import narwhals.stable.v1 as nw
+
+    dtype, name = series.dtype, str(series.dtype)
+    if dtype == nw.Boolean or dtype.is_numeric():
+        if series.is_null().any():
+            # (pandas' own nullable numbers would become objects)
+            values = series.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+            return Column("number", np.asarray(values, dtype=np.float64), name)
+        values = np.asarray(series.to_numpy())
+        if values.dtype.kind == "O":  # decimals
+            values = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        return Column("number", values, name)
+    if dtype.is_temporal():
+        return Column("date", np.asarray(series.to_numpy()).astype(object), name)
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return Column("text", values, name)
+    return _column_of_objects(values, name)
+
+
+def _column_of_objects(values: npt.NDArray[Any], name: str) -> Column:
+    """Tell what a column of Python objects holds: numbers, text or something else."""
+    kinds = {type(v) for v in values.tolist() if not is_missing(v)}
+    if kinds and kinds <= {str}:
+        return Column("text", values, "text")
+    if kinds and kinds <= {bool, int, float, np.bool_, np.int64, np.float64}:
+        numbers = [np.nan if v is None else v for v in values.tolist()]
+        whole = all(isinstance(v, bool | np.bool_) for v in numbers)
+        return Column("number", np.array(numbers, bool if whole else float), name)
+    if any(k.__name__ in ("date", "datetime", "Timestamp", "time") for k in kinds):
+        return Column("date", values, "dates")
+    if not kinds:
+        return Column("number", np.full(len(values), np.nan), name)
+    listed = " and ".join(sorted(k.__name__ for k in kinds))
+    return Column("text" if str in kinds else "other", values, listed)
 
 
 def to_frame(
@@ -76,6 +156,9 @@ def to_frame(
     *,
     bag: str = "bag",
     label: str = "label",
+    group: str = "group",
+    instance_id: str = "instance_id",
+    coords: Sequence[str] | None = None,
     backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
 ) -> Any:
     """Turn bags into a long table, one row per instance; undoes `from_frame`.
@@ -86,10 +169,19 @@ def to_frame(
         The bags; sparse ones become dense columns.
     y : array-like of shape (n_bags,), default=None
         Labels to repeat on every row of their bag.
-    bag, label : str
-        Names of the bag and the label column.
+    bag, label, group, instance_id : str
+        Names of the columns of bags and labels and, where the bags have them, of
+        groups and of names of instances.
+    coords : sequence of str, default=None
+        Names of the columns of coordinates, where the bags have them; ``x``, ``y``,
+        ``z`` by default.
     backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library of the table.
+
+    Returns
+    -------
+    table : pandas, polars or pyarrow table
+        The long table.
     """
     import narwhals.stable.v1 as nw
 
@@ -100,47 +192,22 @@ def to_frame(
     columns: dict[str, Any] = {bag: X.ids[X.bag_index].tolist()}
     if y is not None:
         columns[label] = np.asarray(y)[X.bag_index].tolist()
+    groups, rows = getattr(X, "groups", None), getattr(X, "instance_ids", None)
+    places = getattr(X, "coords", None)
+    if groups is not None:
+        columns[group] = groups[X.bag_index].tolist()
+    if rows is not None:
+        columns[instance_id] = rows.tolist()
+    if places is not None:
+        axes = coords or [*"xyz", *(f"c{k}" for k in range(3, places.shape[1]))]
+        for k in range(places.shape[1]):
+            columns[axes[k]] = places[:, k]
     for j, name in enumerate(names):
         if str(name) in columns:
             raise ValueError(
-                f"a feature is called {name!r} like the bag or label column: choose "
-                "another name with bag= or label=."
+                f"a feature is called {name!r} like the column of the bag, the label, "
+                "the group, the instance or a coordinate: choose another name for "
+                "that column, for instance with bag= or label=."
             )
         columns[str(name)] = dense[:, j]
     return nw.from_dict(columns, backend=backend).to_native()
-
-
-def _require_columns(known: Sequence[str], wanted: Sequence[str]) -> None:
-    for name in wanted:
-        if name not in known:
-            listed = ", ".join(map(repr, known[:20]))
-            raise ValueError(f"there is no column {name!r}; the table has {listed}.")
-
-
-def _numeric_column(series: Any, name: str) -> npt.NDArray[Any]:
-    if not (series.dtype.is_numeric() or str(series.dtype) == "Boolean"):
-        raise TypeError(
-            f"column {name!r} is not numeric ({series.dtype}). Encode it first, or "
-            "list the columns to use in features=[...]."
-        )
-    return np.asarray(series.to_numpy())
-
-
-def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Give strings one form, whichever library they come from."""
-    return values if values.dtype.kind in "biuf" else values.astype(object)
-
-
-def _constant_labels(labels: npt.NDArray[Any], X: Bags, name: str) -> npt.NDArray[Any]:
-    first = labels[X.offsets[:-1]]
-    changed = np.flatnonzero(labels != first[X.bag_index])
-    if changed.size:
-        i = int(X.bag_index[changed[0]])
-        values = sorted({str(v) for v in labels[X.offsets[i] : X.offsets[i + 1]]})
-        raise ValueError(
-            f"the label {name!r} is not constant inside bag {X.ids[i]!r}: it holds "
-            f"{', '.join(values)}. A bag has one label."
-        )
-    if first.dtype.kind == "O" and all(isinstance(v, str) for v in first):
-        return first.astype(str)
-    return first

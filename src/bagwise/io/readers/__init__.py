@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from bagwise.io._roles import Roles
+from bagwise.io._table import bags_from_table
 from bagwise.io.readers._npz import write_npz
 
 __all__ = ["FORMATS", "read_bags", "write_npz"]
@@ -24,6 +26,7 @@ _SUFFIXES = {
     ".arff": "arff",
 }
 FORMATS = ("arff", "csv", "musk", "npz", "parquet", "svmlight")
+_TABLES = ("csv", "parquet")
 
 
 def read_bags(
@@ -31,8 +34,14 @@ def read_bags(
     bag: str | None = None,
     label: str | None = None,
     *,
-    format: str | None = None,
+    group: str | None = None,
+    instance_id: str | None = None,
+    weight: str | None = None,
+    coords: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    missing: Literal["error", "keep"] = "error",
+    format: str | None = None,
     n_features: int | None = None,
     sparse: bool | None = None,
 ) -> Any:
@@ -41,11 +50,13 @@ def read_bags(
     ============  =====================  ==============================================
     format        suffix                 content
     ============  =====================  ==============================================
-    ``csv``       .csv .tsv .txt         header; one row per instance; comma,
-                                         semicolon or tab
+    ``csv``       .csv .tsv .txt (.gz)   header; one row per instance; comma,
+                                         semicolon or tab; decimal commas with the
+                                         latter two
     ``parquet``   .parquet .pq           one row per instance (pyarrow or polars)
     ``npz``       .npz                   arrays ``X`` (or ``data``, ``indices``,
-                                         ``indptr``, ``shape``), ``bag``, ``y``
+                                         ``indptr``, ``shape``), ``bag``, ``y``; a
+                                         3-D ``X`` needs no ``bag``
     ``musk``      .data                  UCI Musk: molecule, conformation, features,
                                          class
     ``svmlight``  .svm .svmlight         ``instance:bag:label index:value ...``
@@ -63,10 +74,27 @@ def read_bags(
     label : str, default=None
         Name of the label column. Without it ``csv`` and ``parquet`` give no labels,
         ``npz`` takes ``"y"`` where there is one, ``arff`` takes the last attribute.
+    group : str, default=None
+        The column that says which bags belong together (a patient, a compound),
+        constant inside every bag; it travels as ``X.groups``. For ``npz`` an array
+        with an entry for each bag, ``"groups"`` where there is one.
+    instance_id : str, default=None
+        The column with the names of the rows, ``X.instance_ids`` (``npz``: an array,
+        ``"instance_ids"`` where there is one).
+    weight : str, default=None
+        The column with the weight of the bag, constant inside every bag.
+    coords : sequence of str, default=None
+        The columns that say where an instance lies, ``X.coords``.
+    features : sequence of str, default=None
+        The feature columns (``csv``, ``parquet``); by default all that play no other
+        part.
+    drop : sequence of str, default=()
+        Columns that play no part at all (``csv``, ``parquet``).
+    missing : {"error", "keep"}, default="error"
+        What happens to missing values in features (``csv``, ``parquet``, ``npz``):
+        they are refused, or become NaN for an imputer to fill.
     format : str, default=None
         One of the formats above; by default the suffix tells.
-    drop : sequence of str, default=()
-        Columns that are no features (``csv``, ``parquet``).
     n_features : int, default=None
         Number of columns of a ``svmlight`` file; the largest index by default.
     sparse : bool, default=None
@@ -78,13 +106,30 @@ def read_bags(
     X : Bags
         Bags in the order of first appearance, with ids and feature names.
     y : ndarray of shape (n_bags,) or None
-        The labels: integers or floats if all of them are, otherwise strings.
+        The labels as they are: integers, floats or booleans if all of them are,
+        otherwise strings.
+    sample_weight : ndarray of shape (n_bags,)
+        The weights. Only when `weight` is given.
 
     Raises
     ------
     ValueError
         The file is damaged, or not what its format says; the message names the file
-        and, in text formats, the line. Missing values, NaN and infinity are refused.
+        and, in text formats, the line.
+    TableError
+        The table cannot become bags. Columns that are no numbers are listed all at
+        once with the argument that leaves them out; missing values are refused unless
+        they are kept, infinity always.
+
+    Warns
+    -----
+    TableWarning
+        A column without a name counts the rows and is left out; or numbers look like
+        names or groups.
+
+    See Also
+    --------
+    bagwise.from_frame : The same from a table in memory.
 
     Examples
     --------
@@ -98,19 +143,24 @@ def read_bags(
     """
     file = Path(path)
     kind = _format(file, format)
-    _refuse_options(file, kind, bag, label, drop, n_features, sparse)
-    if kind == "csv":
-        from bagwise.io.readers._csv import read_csv
-
-        return read_csv(file, bag, label, drop)
-    if kind == "parquet":
-        from bagwise.io.readers._parquet import read_parquet
-
-        return read_parquet(file, bag, label, drop)
+    roles = Roles.of(
+        bag=bag,
+        label=label,
+        group=group,
+        instance_id=instance_id,
+        weight=weight,
+        coords=coords,
+        features=features,
+        drop=drop,
+        missing=missing,
+    )
+    _refuse_options(file, kind, roles, n_features, sparse)
+    if kind in _TABLES:
+        return _read_table(file, kind, roles)
     if kind == "npz":
         from bagwise.io.readers._npz import read_npz
 
-        return read_npz(file, bag, label)
+        return read_npz(file, roles)
     if kind == "musk":
         from bagwise.io.readers._musk import read_musk
 
@@ -124,6 +174,19 @@ def read_bags(
     return read_arff(file, bag, label)
 
 
+def _read_table(path: Path, kind: str, roles: Roles) -> Any:
+    if kind == "csv":
+        from bagwise.io.readers._csv import read_csv
+
+        table = read_csv(path, roles)
+    else:
+        from bagwise.io.readers._parquet import read_parquet
+
+        table = read_parquet(path)
+    X, y, sample_weight = bags_from_table(table, roles)
+    return (X, y) if roles.weight is None else (X, y, sample_weight)
+
+
 def _format(path: Path, given: str | None) -> str:
     if given is not None:
         if given not in FORMATS:
@@ -131,7 +194,8 @@ def _format(path: Path, given: str | None) -> str:
                 f"format must be one of {', '.join(FORMATS)}, got {given!r}."
             )
         return given
-    kind = _SUFFIXES.get(path.suffix.lower())
+    suffixes = [s.lower() for s in path.suffixes if s.lower() != ".gz"]
+    kind = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if kind is None:
         raise ValueError(
             f"{path}: the suffix {path.suffix!r} does not tell the format; say "
@@ -141,23 +205,21 @@ def _format(path: Path, given: str | None) -> str:
 
 
 def _refuse_options(
-    path: Path,
-    kind: str,
-    bag: str | None,
-    label: str | None,
-    drop: Sequence[str],
-    n_features: int | None,
-    sparse: bool | None,
+    path: Path, kind: str, roles: Roles, n_features: int | None, sparse: bool | None
 ) -> None:
     """Refuse options that a format would ignore."""
-    if isinstance(drop, str):
-        raise TypeError(f"drop must be a list of column names, got {drop!r}.")
-    if kind in ("musk", "svmlight") and (bag is not None or label is not None):
+    if kind in ("musk", "svmlight") and (roles.bag, roles.label) != (None, None):
         raise ValueError(
             f"{path}: the {kind} format says itself where bag and label are; leave "
             "bag= and label= out."
         )
-    if drop and kind not in ("csv", "parquet"):
-        raise ValueError(f"{path}: drop= is for csv and parquet, not for {kind}.")
+    for name in ("features", "drop", "coords", "weight"):
+        if getattr(roles, name) and kind not in _TABLES:
+            raise ValueError(f"{path}: {name}= is for csv and parquet, not for {kind}.")
+    for name in ("group", "instance_id"):
+        if getattr(roles, name) and kind not in (*_TABLES, "npz"):
+            raise ValueError(f"{path}: {name}= is not known to the {kind} format.")
+    if roles.missing == "keep" and kind not in (*_TABLES, "npz"):
+        raise ValueError(f"{path}: missing='keep' is not for the {kind} format.")
     if kind != "svmlight" and (n_features is not None or sparse is not None):
         raise ValueError(f"{path}: n_features= and sparse= are for svmlight only.")

@@ -85,7 +85,10 @@ def read_arff(path: Path, bag: str | None, label: str | None) -> Any:
         ids=plain_values(ids) if ids else None,
         feature_names=np.array(names, dtype=object),
     )
-    return X, None if label_column is None else label_values(labels)
+    if label_column is None:
+        return X, None
+    y = label_values(labels)
+    return X, y.astype(str) if y.dtype == object else y
 
 
 def _header(lines: Iterator[tuple[int, str]], path: Path) -> list[_Attribute]:

@@ -18,6 +18,13 @@ from bagwise.bags._stack import group_rows
 _INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")
 _PLAIN_ROW = re.compile(r"[0-9eE+. -]*")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.I)
+# What pandas takes for missing by default, and the question mark of older files.
+MISSING_WORDS = frozenset(
+    ("", "?", "nan", "NaN", "-nan", "-NaN", "NA", "na", "N/A", "n/a", "<NA>")
+    + ("#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "none")
+)
+_TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 
 def fail(path: Path, message: str, line: int | None = None) -> NoReturn:
@@ -26,9 +33,10 @@ def fail(path: Path, message: str, line: int | None = None) -> NoReturn:
     raise ValueError(f"{place}: {message}")
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, raw: bytes | None = None) -> str:
     """Return the whole text of a file, or say why it is no text."""
-    raw = path.read_bytes()
+    if raw is None:
+        raw = path.read_bytes()
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -50,16 +58,20 @@ def numbered_lines(text: str, comment: str | None = None) -> Iterator[tuple[int,
             yield number, stripped
 
 
-def number(token: str) -> float | None:
-    """Return the finite number that `token` spells, or None.
+def number(token: str, decimal: str = ".", finite: bool = True) -> float | None:
+    """Return the number that `token` spells, or None.
 
     Stricter than `float`, which also reads "1_000", "nan" and other alphabets' digits.
     """
     text = token.strip()
+    if decimal != ".":
+        text = text.replace(decimal, ".")
     if not _NUMBER.fullmatch(text):
+        if not finite and _INFINITE.fullmatch(text):
+            return float(text)
         return None
     value = float(text)
-    return value if math.isfinite(value) else None
+    return value if math.isfinite(value) or not finite else None
 
 
 def numbers(
@@ -95,13 +107,16 @@ def _shown(token: str) -> str:
     return f"{text[:40]!r}, which is not a finite number"
 
 
-def plain_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
-    """Return ids or labels as int64, else float64, else str objects.
+def boolean_values(tokens: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+    """Return booleans if every token spells one, otherwise None."""
+    if not tokens or not all(t in _TRUTHS for t in tokens):
+        return None
+    return np.array([_TRUTHS[t] for t in tokens], dtype=bool)
 
-    Integers only if every token is spelt as Python would spell it; floats only if
-    every token is a finite number.
-    """
-    if all(_INTEGER.fullmatch(t) for t in tokens):
+
+def plain_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
+    """Return ids as int64 if every token is spelt as Python would, else as objects."""
+    if all(_INTEGER.fullmatch(t) for t in dict.fromkeys(tokens)):
         return np.array([int(t) for t in tokens], dtype=np.int64)
     result = np.empty(len(tokens), dtype=object)
     result[:] = list(tokens)
@@ -109,13 +124,19 @@ def plain_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
 
 
 def label_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
-    """Return labels as int64, float64 or str, the first that fits all of them."""
+    """Return labels as int64, float64, bool or objects, the first that fits them all.
+
+    An empty token is a missing label; it stays empty.
+    """
     values = plain_values(tokens)
-    if values.dtype == object:
-        floats = [number(t) for t in tokens]
-        if all(f is not None for f in floats):
-            return np.array(floats, dtype=np.float64)
-        return values.astype(str)
+    if values.dtype != object:
+        return values
+    truths = boolean_values(tokens)
+    if truths is not None:
+        return truths
+    floats = {t: number(t) for t in dict.fromkeys(tokens)}
+    if all(f is not None for f in floats.values()):
+        return np.array([floats[t] for t in tokens], dtype=np.float64)
     return values
 
 
@@ -136,6 +157,8 @@ def assemble(
     if label_tokens is None:
         return X, None
     labels = label_values(label_tokens)[order]
+    if labels.dtype == object:
+        labels = labels.astype(str)
     first = labels[offsets[:-1]]
     changed = np.flatnonzero(labels != first[X.bag_index])
     if changed.size:

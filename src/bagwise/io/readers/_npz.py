@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,18 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bagwise.bags import Bags, Ragged
+from bagwise.io._errors import TableError
+from bagwise.io._roles import Roles
 from bagwise.io.readers._common import fail
 
+# Zeros shrink a thousandfold; real features hardly ever to less than a hundredth.
+_LARGE, _MOST_PACKED = 2**30, 200
 _CSR = ("data", "indices", "indptr", "shape")
 
 
 def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Return all arrays of an archive, or say that it is damaged."""
+    _refuse_bombs(path)
     try:
         opened = np.load(path, allow_pickle=False)
         if isinstance(opened, np.ndarray):
@@ -32,7 +38,25 @@ def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         fail(path, f"not a readable npz archive, or cut off ({error})")
 
 
-def stacked_matrix(arrays: dict[str, Any], path: Path, prefix: str = "X") -> Any:
+def _refuse_bombs(path: Path) -> None:
+    """Refuse an archive that would fill the memory out of next to nothing."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            full = sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        return  # numpy says what is wrong with it
+    packed = path.stat().st_size
+    if full > _LARGE and full > _MOST_PACKED * packed:
+        fail(
+            path,
+            f"{packed:,} bytes claim to hold {full:,}; such an archive is refused. If "
+            "it is meant, unpack it and save it without compression",
+        )
+
+
+def stacked_matrix(
+    arrays: dict[str, Any], path: Path, prefix: str = "X", missing: str = "error"
+) -> Any:
     """Return the instances of an archive, dense or CSR."""
     if prefix in arrays:
         matrix = arrays[prefix]
@@ -44,7 +68,13 @@ def stacked_matrix(arrays: dict[str, Any], path: Path, prefix: str = "X") -> Any
         fail(path, f"the instances must be a matrix of numbers, got {matrix.dtype}")
     values = matrix.data if sp.issparse(matrix) else matrix
     if not np.isfinite(values).all():
-        fail(path, "the instances hold NaN or infinity")
+        if missing == "keep" and not np.isinf(values).any():
+            return matrix
+        raise TableError(
+            f"{path}: the instances hold NaN or infinity",
+            "Let NaN through with {0} and fill it in a pipeline, or remove it.",
+            ("missing", "keep"),
+        )
     return matrix
 
 
@@ -75,29 +105,47 @@ def bag_offsets(bag: Any, n_rows: int, path: Path) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def read_npz(path: Path, bag: str | None, label: str | None) -> Any:
+def read_npz(path: Path, roles: Roles) -> Any:
     """Read an archive; see `read_bags`."""
     arrays = load_arrays(path)
-    bag = bag or "bag"
-    matrix = stacked_matrix(arrays, path)
     shown = ", ".join(sorted(arrays))
-    for name in (bag, label):
+    for name in (roles.bag, roles.label, roles.group, roles.instance_id):
         if name is not None and name not in arrays:
             fail(path, f"there is no array {name!r}; the file has {shown}")
-    offsets = bag_offsets(arrays[bag], matrix.shape[0], path)
+    offsets = None
+    cube = "X" in arrays and arrays["X"].ndim == 3
+    if cube and roles.bag is None and "bag" not in arrays:
+        n_bags, size, width = arrays["X"].shape
+        if n_bags * size == 0:
+            fail(path, "there is no instance")
+        arrays["X"] = arrays["X"].reshape(n_bags * size, width)
+        offsets = np.arange(0, (n_bags + 1) * size, size)
+    matrix = stacked_matrix(arrays, path, missing=roles.missing)
+    if offsets is None:
+        bag = roles.bag or "bag"
+        if bag not in arrays:
+            fail(path, f"there is no array {bag!r}; the file has {shown}")
+        offsets = bag_offsets(arrays[bag], matrix.shape[0], path)
+    more = {"groups": roles.group, "instance_ids": roles.instance_id, "coords": None}
+    given = {name: arrays.get(wanted or name) for name, wanted in more.items()}
+    extra = {
+        name: _text(values) for name, values in given.items() if values is not None
+    }
     ids, names = arrays.get("ids"), arrays.get("feature_names")
     try:
-        X = Bags(matrix, offsets, ids=_text(ids), feature_names=_text(names))
+        X = Bags(matrix, offsets, ids=_text(ids), feature_names=_text(names), **extra)
     except (ValueError, TypeError) as error:
         fail(path, str(error))
-    name = label or ("y" if "y" in arrays else None)
-    if name is None:
+    label = roles.label or ("y" if "y" in arrays else None)
+    if label is None:
         return X, None
-    y = arrays[name]
+    y = arrays[label]
     if y.shape != (X.n_bags,):
-        fail(path, f"{name!r} must have one entry for each of the {X.n_bags} bags")
+        fail(path, f"{label!r} must have one entry for each of the {X.n_bags} bags")
+    if y.dtype.kind not in "fiubU":
+        fail(path, f"{label!r} must be numbers or text, got {y.dtype}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        fail(path, f"{name!r} holds NaN or infinity")
+        fail(path, f"{label!r} holds NaN or infinity")
     return X, y
 
 
@@ -151,6 +199,9 @@ def write_npz(
         arrays["ids"] = _plain(X.ids)
     if X.feature_names is not None:
         arrays["feature_names"] = _plain(X.feature_names)
+    for name in ("groups", "instance_ids", "coords"):
+        if getattr(X, name, None) is not None:
+            arrays[name] = _plain(getattr(X, name))
     if y is not None:
         arrays["y"] = _plain(np.asarray(y))
     if instance_labels is not None:
