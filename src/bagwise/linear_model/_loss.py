@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from bagwise.bags.segments import repeat
+from bagwise.bags.segments import bag_matrix, repeat
 from bagwise.linear_model._loops import FLOOR, apply_loss
 from bagwise.linear_model._pooling import PoolBuffers, pool_flat
 
 #: Names of the losses between a bag's probability and its label.
 LOSSES = ("squared", "log")
 
-# Relative decreases of the objective that are rounding, by the type of the data: in
-# float32 scores carry errors of 1e-7, which average out over instances.
-_ROUNDING = {"float64": 64 * float(np.finfo(np.float64).eps), "float32": 1e-9}
+#: Relative decreases of the objective that are rounding, by the type of the data: in
+#: float32 scores carry errors of 1e-7, which average out over instances.
+ROUNDING = {"float64": 64 * float(np.finfo(np.float64).eps), "float32": 1e-9}
 # Rows whose products are summed in float32 before they go into a float64 total.
 _BLOCK = 65_536
 
@@ -123,6 +123,44 @@ class BagLoss:
         """Number of directions: outputs times hypotheses."""
         return self.target.shape[1] * self.n_hypotheses
 
+    @property
+    def n_features(self):
+        """Number of columns of the data."""
+        return self.data.shape[1]
+
+    @property
+    def rounding(self):
+        """Relative decrease of the loss that is rounding."""
+        return ROUNDING[self.data.dtype.name]
+
+    def rates(self):
+        """Return the weighted frequency of each output and the mean size of bags."""
+        rate = (self.weight * self.target).sum(axis=0)
+        return rate, float(self.weight[:, 0] @ np.diff(self.offsets))
+
+    def mean_square(self):
+        """Return the mean squared norm of the (centred) instances."""
+        data = self.data
+        if isinstance(data, np.ndarray):
+            norms = np.einsum("ij,ij->i", data, data)
+        else:
+            norms = np.asarray(data.multiply(data).sum(axis=1)).ravel()
+        rows = repeat(self.weight[:, 0], self.offsets)
+        total = float(np.average(norms, weights=rows))
+        return total if self.mean is None else total - float(self.mean @ self.mean)
+
+    def of_means(self):
+        """Return the convex loss of the means of bags: gmean with the log loss."""
+        return BagLoss(
+            bag_matrix(self.offsets, mean=True) @ self.data,
+            np.arange(len(self.offsets)),
+            self.target,
+            self.weight[:, 0],
+            pooling="gmean",
+            loss="log",
+            mean=self.mean,
+        )
+
     def on(self, data):
         """Return the same loss on other features of the same instances."""
         return BagLoss(
@@ -192,6 +230,12 @@ class BagLoss:
 
 def linear_scores(data, U, b, mean=None):
     """Scores ``(data - mean) @ U + b`` in float64, without forming the difference."""
+    if data.dtype == np.float16:
+        shift, out = _shift(U, b, mean), np.empty((data.shape[0], U.shape[1]))
+        for start in range(0, data.shape[0], _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            out[rows] = _product(data[rows].astype(np.float32), U) + shift
+        return out
     return np.add(_product(data, U), _shift(U, b, mean), dtype=np.float64)
 
 
@@ -243,7 +287,7 @@ def fit_linear(
 
     Parameters
     ----------
-    loss : BagLoss
+    loss : BagLoss or SummedLoss
         The loss.
     coef : ndarray of shape (n_features, n_columns)
         Start.
@@ -267,7 +311,7 @@ def fit_linear(
     LinearFit
     """
     if ftol is None:
-        ftol = _ROUNDING[loss.data.dtype.name]
+        ftol = loss.rounding
     shape = coef.shape
     fixed = np.array(intercept, dtype=np.float64)
 

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._base import ProbabilityMixin, WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags.segments import bag_matrix, repeat
+from bagwise.bags._chunks import Chunks, larger_than_a_piece
 from bagwise.linear_model._loss import (
     LOSSES,
     BagLoss,
@@ -18,6 +18,7 @@ from bagwise.linear_model._loss import (
     linear_scores,
 )
 from bagwise.linear_model._pooling import bag_logit, pool
+from bagwise.linear_model._summed import SummedLoss
 
 #: Poolings offered by the linear models.
 LINEAR_POOLINGS = ("softmax", "max", "mean", "noisy_or", "lse", "gmean")
@@ -180,18 +181,27 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         return tags
 
     def _fit_binary(self, X, t, bag_weight):
+        positive = (t > 0).astype(np.float64)
+        if larger_than_a_piece(X):
+            self._fit_sums(Chunks(X, positive, bag_weight))
+            return
         # Without a free intercept the mean may not be subtracted.
         mean = column_means(X, bag_weight) if self.fit_intercept else None
         loss = BagLoss(
-            X.data,
-            X.offsets,
-            (t > 0).astype(np.float64),
-            bag_weight,
-            pooling=self.pooling,
-            alpha=self.alpha,
-            loss=self.loss,
-            mean=mean,
+            X.data, X.offsets, positive, bag_weight, mean=mean, **self._loss_options()
         )
+        self._minimise(loss)
+
+    def _fit_sums(self, pieces):
+        """Fit from sums over pieces whose targets are 0.0 or 1.0."""
+        self._minimise(
+            SummedLoss(pieces, centre=self.fit_intercept, **self._loss_options())
+        )
+
+    def _loss_options(self):
+        return {"pooling": self.pooling, "alpha": self.alpha, "loss": self.loss}
+
+    def _minimise(self, loss):
         best = fit_with_restarts(
             loss,
             C=self.C,
@@ -204,8 +214,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         warn_unless_converged(best, self)
         self.coef_ = best.coef[:, 0]
         self.intercept_ = float(best.intercept[0])
-        if mean is not None:
-            self.intercept_ -= float(mean @ self.coef_)
+        if loss.mean is not None:
+            self.intercept_ -= float(loss.mean @ self.coef_)
         self.objective_ = best.objective
         self.objective_path_ = np.array(best.path)
         self.n_iter_ = best.n_iter
@@ -231,13 +241,22 @@ def is_convex(loss):
 def fit_with_restarts(
     loss, *, C, fit_intercept=True, n_init="auto", max_iter=500, tol=1e-5, random_state
 ):
-    """Minimise the ridge objective of a `BagLoss` from several starts.
+    """Minimise the ridge objective of a loss from several starts.
 
-    Returns the `LinearFit` with the lowest objective.
+    Parameters
+    ----------
+    loss : BagLoss or SummedLoss
+        The loss of the bags.
+    C, fit_intercept, n_init, max_iter, tol, random_state
+        As in `MILogisticRegression`.
+
+    Returns
+    -------
+    LinearFit
+        With the lowest objective.
     """
-    n_features = loss.data.shape[1]
     if n_init == "auto":
-        many = 5 if n_features <= _LOW_DIMENSION or loss.n_hypotheses > 1 else 2
+        many = 5 if loss.n_features <= _LOW_DIMENSION or loss.n_hypotheses > 1 else 2
         n_init = 1 if is_convex(loss) else many
     rng = check_random_state(random_state)
     options = {
@@ -259,48 +278,26 @@ def fit_with_restarts(
 
 def _start(loss, number, options, rng):
     """Return direction and intercept of start `number`."""
-    shape = (loss.data.shape[1], loss.n_columns)
+    shape = (loss.n_features, loss.n_columns)
     level = base_intercept(loss) if options["fit_intercept"] else np.zeros(shape[1])
     # Several hypotheses must differ from the beginning: equal ones have equal
     # gradients and stay equal.
     if number == 0 and loss.n_hypotheses == 1:
         return np.zeros(shape), level
     if number == 1 and loss.n_hypotheses == 1:
-        means = bag_matrix(loss.offsets, mean=True) @ loss.data
-        convex = BagLoss(
-            means,
-            np.arange(len(loss.offsets)),
-            loss.target,
-            loss.weight[:, 0],
-            pooling="gmean",
-            loss="log",
-            mean=loss.mean,
-        )
-        fit = fit_linear(convex, np.zeros(shape), level, **options)
+        fit = fit_linear(loss.of_means(), np.zeros(shape), level, **options)
         return fit.coef, fit.intercept
     # Scores of variance about one, whatever the units of the features.
-    spread = np.sqrt(max(_mean_square(loss), np.finfo(np.float64).tiny))
+    spread = np.sqrt(max(loss.mean_square(), np.finfo(np.float64).tiny))
     return rng.standard_normal(shape) / spread, level
-
-
-def _mean_square(loss):
-    """Mean squared norm of the (centred) instances."""
-    data = loss.data
-    if isinstance(data, np.ndarray):
-        norms = np.einsum("ij,ij->i", data, data)
-    else:
-        norms = np.asarray(data.multiply(data).sum(axis=1)).ravel()
-    total = float(np.average(norms, weights=repeat(loss.weight[:, 0], loss.offsets)))
-    return total if loss.mean is None else total - float(loss.mean @ loss.mean)
 
 
 def base_intercept(loss):
     """Return intercepts at which constant scores give each output its frequency."""
-    rate = (loss.weight * loss.target).sum(axis=0)
+    rate, size = loss.rates()
     rate = np.clip(rate, 1e-3, 1.0 - 1e-3)
     if loss.pooling == "noisy_or":
-        size = loss.n_hypotheses * float(loss.weight[:, 0] @ np.diff(loss.offsets))
-        rate = -np.expm1(np.log1p(-rate) / size)
+        rate = -np.expm1(np.log1p(-rate) / (loss.n_hypotheses * size))
     return np.repeat(np.log(rate) - np.log1p(-rate), loss.n_hypotheses)
 
 

@@ -1,0 +1,88 @@
+"""Sums over the bags of one container, a bounded piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bagwise.bags._bags import Bags
+
+# Bytes of instances that a piece may take once they are converted.
+_PIECE_BYTES = 64 * 2**20
+
+
+class Piece(NamedTuple):
+    """Whole bags with their targets and weights."""
+
+    X: Bags
+    y: Any
+    weight: Any
+
+
+class Chunks:
+    """Bags that may be larger than memory, in pieces; sums over the pieces.
+
+    Whoever learns from sums over bags asks for them here, and need not know where the
+    bags are: `bagwise.distributed` has the same two methods on parts of a cluster.
+    Half precision, in which features are stored but nothing should be computed, becomes
+    float32 piece by piece.
+
+    Parameters
+    ----------
+    X : Bags
+        The bags, for instance on a memory map.
+    y : ndarray of shape (n_bags, ...), default=None
+        Their targets.
+    weight : ndarray of shape (n_bags,), default=None
+        Their weights; one by default.
+    """
+
+    def __init__(self, X: Bags, y: Any = None, weight: Any = None) -> None:
+        self.X = X
+        self.y = y
+        self.weight = np.ones(X.n_bags) if weight is None else weight
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Give the pieces one after the other."""
+        width = 8 if self.X.dtype == np.float64 else 4
+        rows = max(1, _PIECE_BYTES // (width * self.X.n_features))
+        first = 0
+        for chunk in self.X.iter_chunks(rows):
+            bags = slice(first, first + chunk.n_bags)
+            first += chunk.n_bags
+            if chunk.dtype == np.float16:
+                chunk = chunk.with_data(chunk.data.astype(np.float32))
+            y = None if self.y is None else self.y[bags]
+            yield Piece(chunk, y, self.weight[bags])
+
+    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        """Return ``function(piece, *shared)`` of every piece."""
+        return [function(piece, *shared) for piece in self]
+
+    def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
+        """Return the sum of ``function(piece, *shared)``, of tuples entry by entry."""
+        total = None
+        for piece in self:
+            part = function(piece, *shared)
+            total = part if total is None else add(total, part)
+        return total
+
+
+def add(a: Any, b: Any) -> Any:
+    """Add numbers, arrays, objects with ``+``, or tuples of these."""
+    if isinstance(a, tuple):
+        return tuple(add(x, y) for x, y in zip(a, b, strict=True))
+    return a + b
+
+
+def larger_than_a_piece(X: Bags) -> bool:
+    """Whether bags are dense and worth being read in pieces.
+
+    Arrays in memory are used as they are: only memory maps and half precision gain.
+    """
+    if X.is_sparse:
+        return False
+    stored = isinstance(X.data, np.memmap) or X.dtype == np.float16
+    return stored and X.n_instances * X.n_features * 4 > _PIECE_BYTES
