@@ -15,7 +15,7 @@ ROOT = Path(bagwise.__file__).parent
 LAYERS = [
     ["_version", "_compat", "_jit", "_sizes"],
     ["bags"],
-    ["_base", "_threshold", "base"],
+    ["base"],
     ["kernels", "solvers"],
     [
         "compose",

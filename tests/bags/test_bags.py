@@ -223,3 +223,104 @@ def test_repr():
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
     assert "no bags" in repr(X[:0])
+
+
+def _annotated(sizes):
+    n, total = len(sizes), sum(sizes)
+    offsets = np.cumsum([0, *sizes])
+    return Bags(
+        np.arange(2.0 * total).reshape(total, 2),
+        offsets,
+        ids=[f"bag {i}" for i in range(n)],
+        groups=[f"patient {i // 2}" for i in range(n)],
+        instance_ids=np.arange(total) * 10,
+        coords=np.arange(3.0 * total).reshape(total, 3),
+    )
+
+
+def _as_lists(X):
+    """What stands in each bag, one tuple per bag: the truth to compare with."""
+    cuts = list(zip(X.offsets, X.offsets[1:], strict=False))
+    return [
+        (
+            X.ids[i],
+            X.groups[i],
+            X.data[a:b].tolist(),
+            X.instance_ids[a:b].tolist(),
+            X.coords[a:b].tolist(),
+        )
+        for i, (a, b) in enumerate(cuts)
+    ]
+
+
+@given(bags_and_key())
+def test_groups_names_and_coordinates_travel_with_their_bags(case):
+    sizes, key, _ = case
+    X = _annotated(sizes)
+    if isinstance(key, int):
+        key = [key]
+    chosen = X[key]
+    assert _as_lists(chosen) == index_list(_as_lists(X), key)
+    for array in (chosen.groups, chosen.instance_ids, chosen.coords):
+        assert not array.flags.writeable
+
+
+def test_groups_survive_everything_that_keeps_bags():
+    X = _annotated([2, 1, 3])
+    assert _as_lists(pickle.loads(pickle.dumps(X))) == _as_lists(X)
+    assert _as_lists(as_bags(X)) == _as_lists(X)
+    assert _as_lists(copy.deepcopy(X)) == _as_lists(X)
+    both = Bags.concatenate([X[:2], X[2:]])
+    assert _as_lists(both) == _as_lists(X)
+    other = X.with_data(np.ones((6, 5)))
+    np.testing.assert_array_equal(other.groups, X.groups)
+    np.testing.assert_array_equal(other.coords, X.coords)
+    np.testing.assert_array_equal(other.instance_ids, X.instance_ids)
+    chunks = list(X.iter_chunks(3))
+    assert [row for part in chunks for row in _as_lists(part)] == _as_lists(X)
+    train, test = train_test_split(X, test_size=1, random_state=0)
+    assert sorted([*_as_lists(train), *_as_lists(test)]) == _as_lists(X)
+    assert "2 groups" in repr(X)
+    renamed = X.with_groups([7, 8, 7])
+    assert renamed.groups.tolist() == [7, 8, 7]
+    assert renamed.data is X.data
+    assert np.shares_memory(renamed.coords, X.coords)
+    assert X.with_groups(None).groups is None
+
+
+def test_rows_in_any_order_keep_their_names():
+    ids = np.array(["b", "a", "b", "a"])
+    X = Bags.from_arrays(
+        np.arange(4.0)[:, None],
+        ids,
+        groups=["G", "H", "G", "H"],
+        instance_ids=["b0", "a0", "b1", "a1"],
+        coords=np.arange(8).reshape(4, 2),
+    )
+    assert X.ids.tolist() == ["b", "a"]
+    assert X.groups.tolist() == ["G", "H"]
+    assert X.instance_ids.tolist() == ["b0", "b1", "a0", "a1"]
+    assert X.coords.tolist() == [[0, 1], [4, 5], [2, 3], [6, 7]]
+    with pytest.raises(ValueError, match="groups differ within bag a: H and G"):
+        Bags.from_arrays(np.zeros((4, 1)), ids, groups=["G", "H", "G", "G"])
+    listed = Bags.from_list([np.zeros((1, 1)), np.ones((2, 1))], groups=[5, 6])
+    assert listed.groups.tolist() == [5, 6]
+
+
+def test_wrong_groups_names_and_coordinates_are_refused():
+    rows, offsets = np.zeros((3, 2)), [0, 1, 3]
+    with pytest.raises(ValueError, match="groups must have one entry .* 2 bags"):
+        Bags(rows, offsets, groups=[1, 2, 3])
+    for missing in (["a", None], [1.0, np.nan]):
+        with pytest.raises(ValueError, match="group of bag 1 is missing"):
+            Bags(rows, offsets, groups=missing)
+    with pytest.raises(ValueError, match="instance_ids must have .* 3 instances"):
+        Bags(rows, offsets, instance_ids=[1, 2])
+    with pytest.raises(ValueError, match="one row for each of the 3 instances"):
+        Bags(rows, offsets, coords=[1, 2, 3])
+    with pytest.raises(TypeError, match="real numbers"):
+        Bags(rows, offsets, coords=[["a"], ["b"], ["c"]])
+    with pytest.raises(ValueError, match="coords of instance 2 are not finite"):
+        Bags(rows, offsets, coords=[[1.0], [2.0], [np.nan]])
+    with pytest.raises(ValueError, match="part 1 has no groups"):
+        Bags.concatenate([Bags(rows, offsets, groups=[1, 2]), Bags(rows, offsets)])

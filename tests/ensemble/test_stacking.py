@@ -144,7 +144,7 @@ def test_bad_members(toy):
     X, y = toy
     with pytest.raises(ValueError, match="no name twice"):
         BagStackingClassifier([("a", SimpleMI()), ("a", SimpleMI())]).fit(X, y)
-    with pytest.raises(ValueError, match="2 bags of each class"):
+    with pytest.raises(ValueError, match="2 bags .or groups. of each class"):
         BagStackingClassifier().fit(X, np.arange(len(X)) == 0)
 
 

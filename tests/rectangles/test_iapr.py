@@ -170,7 +170,7 @@ def test_expansion_leaves_the_mass_asked_for():
 @pytest.mark.parametrize("seed", range(4))
 def test_elimination_leaves_no_negative_instance_inside(seed):
     bags, y = toy(seed)
-    model = IAPR("gfs", threshold="natural").fit(bags, y)
+    model = IAPR("gfs", threshold="zero").fit(bags, y)
     for bag, label in zip(bags, y, strict=True):
         if not label:
             assert not contained(bag, model.lower_, model.upper_).any()
@@ -181,21 +181,21 @@ def test_elimination_leaves_no_negative_instance_inside(seed):
 
 
 def test_elimination_keeps_one_positive_instance_at_least():
-    model = IAPR("gfs", threshold="natural").fit([[[1.0]], [[1.0]]], [0, 1])
+    model = IAPR("gfs", threshold="zero").fit([[[1.0]], [[1.0]]], [0, 1])
     assert model.lower_ == model.upper_ == 1.0
 
 
 def test_elimination_takes_the_cheapest_side():
     # One negative between the positives of one feature: 1 lost below, 3 lost above.
     bags = [[[0.0], [2.0], [3.0], [4.0]], [[1.0]]]
-    model = IAPR("gfs", threshold="natural").fit(bags, [1, 0])
+    model = IAPR("gfs", threshold="zero").fit(bags, [1, 0])
     assert model.lower_[0] == 1.5
     assert model.upper_[0] == 4.0
 
 
 def test_bounding_box_never_misses_a_positive_bag():
     bags, y = toy(5)
-    model = IAPR("all", threshold="natural").fit(bags, y)
+    model = IAPR("all", threshold="zero").fit(bags, y)
     assert (model.predict(bags)[y == 1] == 1).all()
     data = np.concatenate([b for b, label in zip(bags, y, strict=True) if label])
     np.testing.assert_array_equal(model.lower_, data.min(axis=0))

@@ -32,7 +32,7 @@ ROWS = [
     {
         "label": "Wrapper MI",
         "method": "WrapperMI (logistic)",
-        "params": {"threshold": "natural"},
+        "params": {"threshold": "zero"},
         "grid": "none",
         "values": [100.0],
         "note": "for a reason",

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bagwise.bags._matrix import as_matrix, frozen
+from bagwise.bags._notes import joined, names, part, places, refuse_missing_group
 from bagwise.bags._segmented import Offsets, Segmented, check_offsets, read_only
-from bagwise.bags._stack import group_rows, stack_list
+from bagwise.bags._stack import group_rows, one_per_bag, stack_list
 
 
 class Bags(Segmented):
@@ -35,6 +37,14 @@ class Bags(Segmented):
         Names of the bags; 0, 1, 2, ... by default.
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the columns.
+    groups : array-like of shape (n_bags,), default=None
+        What the bags belong to, such as patients or compounds. Bags of one group stay
+        on one side of every split that the library makes.
+    instance_ids : array-like of shape (n_instances,), default=None
+        Names of the instances, in the order of the rows.
+    coords : array-like of shape (n_instances, k), default=None
+        Where each instance lies, such as the corner of a patch in a slide; k numbers
+        each. No method learns from them.
 
     See Also
     --------
@@ -50,6 +60,9 @@ class Bags(Segmented):
     Bags(n_bags=2, n_instances=6, n_features=3, sizes 2/3/4 (min/median/max))
     >>> X[1].shape
     (4, 3)
+    >>> X = Bags.from_list(X.to_list(), groups=["Ann", "Bob"])
+    >>> X[[1]].groups.tolist()
+    ['Bob']
     """
 
     def __init__(
@@ -59,15 +72,22 @@ class Bags(Segmented):
         *,
         ids: npt.ArrayLike | None = None,
         feature_names: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+        instance_ids: npt.ArrayLike | None = None,
+        coords: npt.ArrayLike | None = None,
     ) -> None:
-        self._stacked = _as_matrix(data)
+        self._stacked = as_matrix(data)
         self._offsets = check_offsets(offsets, self._stacked.shape[0])
-        self._ids = None if ids is None else _names(ids, self.n_bags, "ids", "bags")
-        self._feature_names = (
-            None
-            if feature_names is None
-            else _names(feature_names, self.n_features, "feature_names", "features")
+        self._ids = names(ids, self.n_bags, "ids", "bags")
+        self._feature_names = names(
+            feature_names, self.n_features, "feature_names", "features"
         )
+        self._groups = names(groups, self.n_bags, "groups", "bags")
+        refuse_missing_group(self._groups)
+        self._instance_ids = names(
+            instance_ids, self.n_instances, "instance_ids", "instances"
+        )
+        self._coords = places(coords, self.n_instances)
 
     @classmethod
     def from_list(
@@ -76,26 +96,103 @@ class Bags(Segmented):
         *,
         ids: npt.ArrayLike | None = None,
         feature_names: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+        instance_ids: npt.ArrayLike | None = None,
+        coords: npt.ArrayLike | None = None,
     ) -> Self:
-        """Stack a list with one 2-D array (or sparse matrix) per bag."""
+        """Stack a list with one 2-D array (or sparse matrix) per bag.
+
+        Parameters
+        ----------
+        bags : sequence of arrays or sparse matrices of shape (n_i, n_features)
+            The bags.
+        ids, feature_names, groups, instance_ids, coords
+            As for `Bags`; those of instances are stacked, bag after bag.
+
+        Returns
+        -------
+        Bags
+            The bags, in the order of the list.
+        """
         data, offsets = stack_list(bags)
-        return cls(data, offsets, ids=ids, feature_names=feature_names)
+        return cls(
+            data,
+            offsets,
+            ids=ids,
+            feature_names=feature_names,
+            groups=groups,
+            instance_ids=instance_ids,
+            coords=coords,
+        )
 
     @classmethod
     def from_arrays(
-        cls, X: Any, bag_ids: npt.ArrayLike, *, feature_names: Any = None
+        cls,
+        X: Any,
+        bag_ids: npt.ArrayLike,
+        *,
+        feature_names: Any = None,
+        groups: npt.ArrayLike | None = None,
+        instance_ids: npt.ArrayLike | None = None,
+        coords: npt.ArrayLike | None = None,
     ) -> Self:
         """Group the rows of `X` by `bag_ids`, which need not be sorted.
 
         The bags come in the order in which their ids appear first, their instances in
         the order of the rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            One row per instance.
+        bag_ids : array-like of shape (n_rows,)
+            The bag of each row.
+        feature_names : array-like of str of shape (n_features,), default=None
+            Names of the columns.
+        groups : array-like of shape (n_rows,), default=None
+            The group of each row; all rows of a bag must have the same.
+        instance_ids : array-like of shape (n_rows,), default=None
+            The name of each row.
+        coords : array-like of shape (n_rows, k), default=None
+            Where each row lies.
+
+        Returns
+        -------
+        Bags
+            The bags, with `bag_ids` as their `ids`.
         """
-        data, offsets, ids, _ = group_rows(X, bag_ids)
-        return cls(data, offsets, ids=ids, feature_names=feature_names)
+        data, offsets, ids, order = group_rows(X, bag_ids)
+        n_rows = int(offsets[-1])
+        labels = names(instance_ids, n_rows, "instance_ids", "rows")
+        where = places(coords, n_rows)
+        per_row = names(groups, n_rows, "groups", "rows")
+        if per_row is not None:
+            per_row = one_per_bag(per_row[order], offsets, ids, "groups")
+        return cls(
+            data,
+            offsets,
+            ids=ids,
+            feature_names=feature_names,
+            groups=per_row,
+            instance_ids=None if labels is None else labels[order],
+            coords=None if where is None else where[order],
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Bags]) -> Self:
-        """Put the bags of several containers one after the other."""
+        """Put the bags of several containers one after the other.
+
+        Parameters
+        ----------
+        parts : sequence of Bags
+            Containers with the same features. Either all or none of them have groups,
+            names of instances, coordinates.
+
+        Returns
+        -------
+        Bags
+            All bags, with the feature names of the first part.
+        """
         if not parts:
             raise ValueError("There is nothing to concatenate: the list is empty.")
         widths = {p.n_features for p in parts}
@@ -112,6 +209,9 @@ class Bags(Segmented):
             np.concatenate([[0], np.cumsum(sizes)]),
             ids=np.concatenate([p.ids for p in parts]),
             feature_names=parts[0].feature_names,
+            groups=joined(parts, "groups"),
+            instance_ids=joined(parts, "instance_ids"),
+            coords=joined(parts, "coords"),
         )
 
     @property
@@ -144,11 +244,64 @@ class Bags(Segmented):
         """Names of the columns, or None."""
         return self._feature_names
 
+    @property
+    def groups(self) -> npt.NDArray[Any] | None:
+        """What the bags belong to, or None."""
+        return self._groups
+
+    @property
+    def instance_ids(self) -> npt.NDArray[Any] | None:
+        """Names of the instances, or None."""
+        return self._instance_ids
+
+    @property
+    def coords(self) -> npt.NDArray[np.float64] | None:
+        """Where each instance lies, shape (n_instances, k), or None."""
+        return self._coords
+
     def with_data(self, data: Any, *, feature_names: Any = None) -> Self:
-        """Return the same bags with another matrix of as many rows."""
+        """Return the same bags with another matrix of as many rows.
+
+        Parameters
+        ----------
+        data : array-like or sparse matrix of shape (n_instances, k)
+            The other matrix.
+        feature_names : array-like of str of shape (k,), default=None
+            Names of its columns.
+
+        Returns
+        -------
+        Bags
+            With the ids, groups, names and coordinates of these.
+        """
         return type(self)(
-            data, self._offsets, ids=self._ids, feature_names=feature_names
+            data,
+            self._offsets,
+            ids=self._ids,
+            feature_names=feature_names,
+            groups=self._groups,
+            instance_ids=self._instance_ids,
+            coords=self._coords,
         )
+
+    def with_groups(self, groups: npt.ArrayLike | None) -> Self:
+        """Return the same bags with other groups.
+
+        Parameters
+        ----------
+        groups : array-like of shape (n_bags,) or None
+            The groups; None takes them away.
+
+        Returns
+        -------
+        Bags
+            On the same matrix.
+        """
+        every = slice(None)
+        out = self._rebuild(self._stacked, self._offsets, every, every)
+        out._groups = names(groups, self.n_bags, "groups", "bags")
+        refuse_missing_group(out._groups)
+        return out
 
     def to_list(self) -> list[Any]:
         """Return the bags as a list of matrices (views)."""
@@ -170,12 +323,15 @@ class Bags(Segmented):
             yield self[start:stop]
             start = stop
 
-    def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any) -> Self:
+    def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any, rows: Any) -> Self:
         out = type(self).__new__(type(self))
-        out._stacked = _frozen(stacked)
+        out._stacked = frozen(stacked)
         out._offsets = read_only(offsets)
         out._ids = read_only(self.ids[bags])
         out._feature_names = self._feature_names
+        out._groups = part(self._groups, bags)
+        out._instance_ids = part(self._instance_ids, rows)
+        out._coords = part(self._coords, rows)
         return out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
@@ -189,6 +345,8 @@ class Bags(Segmented):
     def __repr__(self) -> str:
         """Show the sizes."""
         sparse = ", sparse" if self.is_sparse else ""
+        if self._groups is not None:
+            sparse += f", {len(set(self._groups.tolist()))} groups"
         return (
             f"Bags(n_bags={self.n_bags}, n_instances={self.n_instances}, "
             f"n_features={self.n_features}, {self._size_summary()}{sparse})"
@@ -208,64 +366,3 @@ class Bags(Segmented):
             f"<p><code>{escape(repr(self))}</code></p><table><thead><tr><th>bag</th>"
             f"<th>instances</th></tr></thead><tbody>{rows}</tbody></table>"
         )
-
-
-def _as_matrix(data: Any) -> Any:
-    """Return `data` as a read-only float matrix, C-contiguous or CSR."""
-    if sp.issparse(data):
-        if data.dtype.kind not in "fiub":
-            raise TypeError(f"data must be real numbers, got dtype {data.dtype}.")
-        matrix = sp.csr_array(data) if isinstance(data, sp.sparray) else data.tocsr()
-        if matrix.dtype not in (np.float32, np.float64):
-            matrix = matrix.astype(np.float64)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        return _frozen(matrix)
-    array = np.asanyarray(data)
-    if array.ndim != 2:
-        raise ValueError(
-            "data must be one matrix of shape (n_instances, n_features), got "
-            f"{array.ndim} dimension(s). A list of bags goes into Bags.from_list."
-        )
-    if array.dtype.kind not in "fiub":
-        array = _to_numbers(array)
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
-        array = np.ascontiguousarray(array)
-    return _frozen(array)
-
-
-def _to_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Convert an object or string matrix, naming the column that cannot be."""
-    for j in range(array.shape[1]):
-        try:
-            array[:, j].astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"column {j} is not numeric ({error}). Encode it first, for instance "
-                "with a one-hot encoding."
-            ) from None
-    return array.astype(np.float64)
-
-
-def _frozen(matrix: Any) -> Any:
-    """Make a matrix read-only without touching the caller's own array."""
-    if not sp.issparse(matrix):
-        return read_only(matrix)
-    parts = (matrix.data, matrix.indices, matrix.indptr)
-    frozen = type(matrix)(parts, shape=matrix.shape, copy=False)
-    frozen.has_canonical_format = matrix.has_canonical_format
-    frozen.data = read_only(frozen.data)
-    return frozen
-
-
-def _names(values: npt.ArrayLike, length: int, what: str, of: str) -> npt.NDArray[Any]:
-    array = np.asarray(values)
-    if array.ndim != 1 or array.shape[0] != length:
-        raise ValueError(
-            f"{what} must have one entry for each of the {length} {of}, got shape "
-            f"{array.shape}."
-        )
-    return read_only(array)

@@ -61,7 +61,7 @@ class Ragged(Segmented):
         """Return the bags as a list of arrays (views)."""
         return list(self)
 
-    def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any) -> Self:
+    def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any, rows: Any) -> Self:
         out = type(self).__new__(type(self))
         out._stacked = read_only(stacked)
         out._offsets = read_only(offsets)

@@ -121,8 +121,11 @@ class Segmented:
         """Return self, so that `sklearn.clone` does not copy the data."""
         return self
 
-    def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any) -> Self:
-        """Make a container of the same kind from rows that are known to be sound."""
+    def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any, rows: Any) -> Self:
+        """Make a container of the same kind from rows that are known to be sound.
+
+        `bags` and `rows` say which ones of this container they are.
+        """
         raise NotImplementedError
 
     def _take_slice(self, key: slice) -> Self:
@@ -132,7 +135,8 @@ class Segmented:
         stop = max(start, stop)
         first, last = self._offsets[start], self._offsets[stop]
         offsets = self._offsets[start : stop + 1] - first
-        return self._rebuild(self._stacked[first:last], offsets, slice(start, stop))
+        rows = slice(int(first), int(last))
+        return self._rebuild(self._stacked[rows], offsets, slice(start, stop), rows)
 
     def _take(self, positions: npt.NDArray[np.int64]) -> Self:
         sizes = self.sizes[positions]
@@ -144,7 +148,7 @@ class Segmented:
             stacked = self._stacked[rows]
         else:
             stacked = np.take(self._stacked, rows, axis=0)
-        return self._rebuild(stacked, offsets, positions)
+        return self._rebuild(stacked, offsets, positions, rows)
 
     def _position(self, i: int) -> int:
         if not -self.n_bags <= i < self.n_bags:

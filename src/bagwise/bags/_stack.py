@@ -95,6 +95,22 @@ def group_rows(
     return matrix[order], offsets, ids, order
 
 
+def one_per_bag(
+    per_row: npt.NDArray[Any], offsets: Offsets, ids: npt.NDArray[Any], what: str
+) -> npt.NDArray[Any]:
+    """Return the one value that all rows of a bag share, or name a bag with two."""
+    first = per_row[offsets[:-1]]
+    differs = per_row != np.repeat(first, np.diff(offsets))
+    if differs.any():
+        row = int(np.flatnonzero(differs)[0])
+        bag = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise ValueError(
+            f"{what} differ within bag {ids[bag]}: {first[bag]} and {per_row[row]}. A "
+            "bag belongs to one group."
+        )
+    return first
+
+
 def _refuse_missing(keys: npt.NDArray[Any]) -> None:
     if keys.dtype.kind == "f":
         missing = np.isnan(keys)

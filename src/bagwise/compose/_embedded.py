@@ -5,9 +5,9 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from bagwise._base import BagClassifierMixin, BaseBagEstimator
-from bagwise._compat import _check_sample_weight, _fit_context
+from bagwise._compat import _fit_context
 from bagwise.bags import Bags, Ragged
+from bagwise.base import BagClassifierMixin, BaseBagEstimator, check_bag_weight
 
 
 def _base_has(name):
@@ -58,7 +58,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         if sample_weight is not None:
             if not has_fit_parameter(base, "sample_weight"):
                 raise ValueError(f"{type(base).__name__} does not take sample_weight.")
-            weight = _check_sample_weight(sample_weight, X)
+            weight = check_bag_weight(sample_weight, len(X))
             options["sample_weight"] = weight
         rows = self._fit_rows(X, y, weight)
         self.estimator_ = clone(base).fit(rows, y, **options)
@@ -130,7 +130,8 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         alone = Bags(X.data, np.arange(X.n_instances + 1))
-        return Ragged(_decide(self.estimator_, self._rows(alone)), X.offsets)
+        scores = _decide(self.estimator_, self._rows(alone))
+        return Ragged(-scores if self._turned else scores, X.offsets)
 
     def _checked_rows(self, X):
         check_is_fitted(self)

@@ -7,9 +7,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import HasMethods, _fit_context
 from bagwise.bags.segments import repeat
+from bagwise.base import BagTransformerMixin, BaseBagEstimator
 
 
 def _inner_has(name):

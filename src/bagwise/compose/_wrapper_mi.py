@@ -6,9 +6,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from bagwise._base import ProbabilityMixin, WeightedBagClassifier
 from bagwise._compat import HasMethods, StrOptions
 from bagwise.bags.segments import repeat, segment_max, segment_mean
+from bagwise.base import ProbabilityMixin, WeightedBagClassifier
 
 
 class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
@@ -28,7 +28,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     aggregation : {"arithmetic", "geometric", "max"}, default="arithmetic"
         Arithmetic mean of the probabilities, normalised geometric mean (the mean of
         the log-odds), or their maximum.
-    threshold : {"natural", "train", "cv"}, default="natural"
+    threshold : {"zero", "train", "cv"}, default="zero"
         Where decision values are cut: at probability 1/2, where training bags are
         told apart best, or where out-of-fold scores are. With few telling instances
         per bag the mean probability stays far below 1/2 and "cv" is the safer choice.
@@ -51,7 +51,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     what the classifier costs on `n_instances` rows, times the number of classes when
     there are more than two.
 
-    Differs from [1]_: nothing for the arithmetic mean with the natural threshold.
+    Differs from [1]_: nothing for the arithmetic mean with the threshold "zero".
 
     References
     ----------
@@ -70,7 +70,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict_proba"]), None],
         "aggregation": [StrOptions({"arithmetic", "geometric", "max"})],
-        "threshold": [StrOptions({"natural", "train", "cv"})],
+        "threshold": [StrOptions({"zero", "train", "cv"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -79,7 +79,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         estimator=None,
         *,
         aggregation="arithmetic",
-        threshold="natural",
+        threshold="zero",
         class_weight=None,
     ):
         self.estimator = estimator

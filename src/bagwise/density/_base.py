@@ -7,9 +7,9 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._base import WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_min
+from bagwise.base import WeightedBagClassifier
 from bagwise.density._objective import SMALLEST
 from bagwise.kernels._instance import row_blocks, squared_distances
 
@@ -20,7 +20,7 @@ DENSITY_CONSTRAINTS: dict = {
     "starts": [StrOptions({"screened", "all"})],
     "n_starts": [Interval(Integral, 1, None, closed="left")],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "threshold": [StrOptions({"natural", "train", "cv"})],
+    "threshold": [StrOptions({"zero", "train", "cv"})],
     "class_weight": [dict, StrOptions({"balanced"}), None],
 }
 

@@ -33,7 +33,7 @@ class DiverseDensity(DensityClassifier):
         Number of screened starts.
     max_iter : int, default=1000
         Most iterations from the best start (the others get 100).
-    threshold : {"natural", "train", "cv"}, default="train"
+    threshold : {"zero", "train", "cv"}, default="train"
         Where scores are cut: at probability one half, at the best cut of the training
         bags, or at the best cut of out-of-fold scores.
     class_weight : dict or "balanced", default=None

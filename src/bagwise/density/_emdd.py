@@ -28,7 +28,7 @@ class EMDD(DensityClassifier):
         Most rounds of E- and M-steps from a start.
     m_steps : int, default=40
         Most L-BFGS iterations in an M-step.
-    threshold : {"natural", "train", "cv"}, default="train"
+    threshold : {"zero", "train", "cv"}, default="train"
         Where scores are cut; see `DiverseDensity`.
     class_weight : dict or "balanced", default=None
         Weights of the classes.

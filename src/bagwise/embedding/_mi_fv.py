@@ -7,9 +7,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, _fit_context
 from bagwise.bags.segments import segment_mean
+from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._codebook import EnergyProjection, distinct_rows, power_l2
 
 

@@ -9,9 +9,9 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from bagwise._base import WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_argmax_share
+from bagwise.base import WeightedBagClassifier
 from bagwise.embedding._prototypes import (
     GAMMA_CONSTRAINT,
     chosen_rows,

@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _fit_context
+from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._loops import nearest_in_bags
 from bagwise.kernels._instance import resolve_gamma, row_blocks
 

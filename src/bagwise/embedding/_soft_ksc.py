@@ -5,9 +5,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags.segments import segment_mean
+from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.least_squares._ksc import KernelSpectralClustering
 
 

@@ -12,8 +12,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from bagwise._base import WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
+from bagwise.base import WeightedBagClassifier
 from bagwise.ensemble._stumps import SortedColumns, Stump
 
 BOOSTING_CONSTRAINTS: dict = {

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from bagwise._base import ProbabilityMixin
 from bagwise._compat import HasMethods, Interval, StrOptions
+from bagwise.base import ProbabilityMixin
 from bagwise.ensemble._bag_likelihood import (
     BOOSTING_POOLINGS,
     BagLikelihood,

@@ -9,14 +9,18 @@ from joblib import Parallel, delayed
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from bagwise._base import ProbabilityMixin, WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Ragged
+from bagwise.base import (
+    ProbabilityMixin,
+    WeightedBagClassifier,
+    bag_folds,
+    most_folds,
+)
 from bagwise.ensemble._combine import Combination
 
 
@@ -213,7 +217,7 @@ class BagStackingClassifier(ProbabilityMixin, WeightedBagClassifier):
 
     def _fit_binary(self, X, t, bag_weight):
         views, members = self.views_, self._members
-        folds, seed = self._folds(t)
+        folds, seed = self._folds(X, t)
         tasks = [(member, train, test) for member in members for train, test in folds]
         jobs = [
             delayed(_out_of_fold)(
@@ -246,16 +250,15 @@ class BagStackingClassifier(ProbabilityMixin, WeightedBagClassifier):
         areas = [roc_auc_score(t > 0, column) for column in scores.T]
         self.member_scores_ = dict(zip(names, map(float, areas), strict=True))
 
-    def _folds(self, t):
-        n_splits = min(self.cv, int((t > 0).sum()), int((t < 0).sum()))
+    def _folds(self, X, t):
+        n_splits = most_folds(X, t, self.cv)
         if n_splits < 2:
             raise ValueError(
-                "stacking needs at least 2 bags of each class, to score bags by "
-                f"members that did not see them; a class has {n_splits}."
+                "stacking needs at least 2 bags (or groups) of each class, to score "
+                f"bags by members that did not see them; a class has {n_splits}."
             )
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        split = StratifiedKFold(n_splits, shuffle=True, random_state=seed)
-        return list(split.split(np.zeros(len(t)), t)), seed
+        return bag_folds(X, t, n_splits, random_state=seed), seed
 
     def _run(self, jobs):
         if not self.verbose:
@@ -280,7 +283,7 @@ class BagStackingClassifier(ProbabilityMixin, WeightedBagClassifier):
         ]
         return np.column_stack(columns)
 
-    def _decide(self, views):
+    def _combine(self, views):
         return self._combination(self._member_scores(views))
 
     def _collect(self, method, X):
@@ -289,36 +292,12 @@ class BagStackingClassifier(ProbabilityMixin, WeightedBagClassifier):
         columns = [getattr(one, method)(views) for one in self._parts()]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
-    def decision_function(self, X):
-        """Return the log-odds of each bag.
+    def _decide(self, X):
+        """Return the log-odds of each bag."""
+        return self._collect("_combine", X)
 
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            Positive for `classes_[1]` with two classes, else one column per class.
-        """
-        check_is_fitted(self)
-        return self._collect("_decide", self._check_bags(X, reset=False))
-
-    def predict_proba(self, X):
-        """Return the probability of each class for each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            Rows sum to one.
-        """
-        p = expit(self.decision_function(X))
+    def _probabilities(self, X):
+        p = expit(self._decide(X))
         if p.ndim == 1:
             return np.column_stack([1.0 - p, p])
         return p / p.sum(axis=1, keepdims=True)

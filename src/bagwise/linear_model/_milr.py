@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise._base import ProbabilityMixin, WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags._chunks import Chunks, larger_than_a_piece
+from bagwise.base import ProbabilityMixin, WeightedBagClassifier
 from bagwise.linear_model._loss import (
     LOSSES,
     BagLoss,

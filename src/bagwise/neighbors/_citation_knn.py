@@ -5,9 +5,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagClassifierMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _fit_context
-from bagwise.bags import Ragged
+from bagwise.base import MulticlassBagClassifier
 from bagwise.kernels import hausdorff
 from bagwise.kernels._hausdorff import HAUSDORFF_MODES, nearest_in_bags
 from bagwise.kernels._instance import check_memory, row_blocks
@@ -17,7 +16,7 @@ from bagwise.kernels._instance import check_memory, row_blocks
 _SAME = 1e-7
 
 
-class CitationKNN(BagClassifierMixin, BaseBagEstimator):
+class CitationKNN(MulticlassBagClassifier):
     r"""Citation-kNN: vote of the nearest bags and of the bags that cite a bag.
 
     A bag :math:`B` is judged by its *references*, the :math:`R` training bags nearest
@@ -127,8 +126,11 @@ class CitationKNN(BagClassifierMixin, BaseBagEstimator):
         -------
         self
         """
-        X, y = self._check_bags(X, y, reset=True)
-        codes = self._encode_labels(y)
+        X, codes, weight = self._training(X, y)
+        self._fit_codes(X, codes, weight)
+        return self
+
+    def _fit_codes(self, X, codes, weight):
         check_memory(
             8.0 * 2 * X.n_bags**2,
             f"The distances between {X.n_bags} bags",
@@ -143,24 +145,9 @@ class CitationKNN(BagClassifierMixin, BaseBagEstimator):
         else:
             nearest = hausdorff(X, mode="min")
             self._instance_radius = _radius(nearest, self.n_citers)
-        return self
 
-    def decision_function(self, X):
-        """Return the balance of the votes for each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            With two classes between -1 and 1, positive for `classes_[1]`; else the
-            share of the votes of each class.
-        """
-        check_is_fitted(self)
-        X = self._check_bags(X, reset=False)
+    def _decide(self, X):
+        """Return the balance of the votes: of two classes between -1 and 1."""
         out = np.empty((X.n_bags, len(self.classes_)))
         for part in row_blocks(X.n_bags, 8.0 * 4 * self.bags_fit_.n_bags):
             D = hausdorff(X[part], self.bags_fit_, self.metric)
@@ -183,7 +170,7 @@ class CitationKNN(BagClassifierMixin, BaseBagEstimator):
         np.fill_diagonal(D, np.inf)
         # A bag left out of the others of T does not move D_C(T) below its own
         # distance, nor above it: the radius of the whole set decides alike.
-        return self._balance(self._votes(D, self.citation_radius_))
+        return self._outside(self._balance(self._votes(D, self.citation_radius_)))
 
     def loo_predict(self):
         """Return the label of each training bag with that bag left out.
@@ -198,31 +185,14 @@ class CitationKNN(BagClassifierMixin, BaseBagEstimator):
             return self.classes_[(scores > 0).astype(np.intp)]
         return self.classes_[scores.argmax(axis=1)]
 
-    def instance_scores(self, X):
-        """Return the score of each instance; higher is more positive.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        Ragged
-            One score per instance, or one row with a column per class.
-        """
-        check_is_fitted(self)
-        X = self._check_bags(X, reset=False)
-        two = len(self.classes_) == 2
+    def _score_instances(self, X):
         values = np.empty((X.n_instances, len(self.classes_)))
         for part, squared in nearest_in_bags(X.data, self.bags_fit_):
             D = np.sqrt(squared)
             votes = self._votes(D, self._instance_radius)
             share = votes / np.maximum(1, votes.sum(axis=1, keepdims=True))
             values[part] = share + self._tie_break(D)
-        if two:
-            return Ragged(values[:, 1] - values[:, 0], X.offsets)
-        return Ragged(values, X.offsets)
+        return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
 
     def _votes(self, D, radius):
         """Count the votes for each class: references, then citers."""

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise._base import BinaryBagClassifier
 from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags import Bags
+from bagwise.base import BinaryBagClassifier
 from bagwise.kernels._instance import check_memory
 from bagwise.kernels.box._features import hit_matrix, make_grid
 from bagwise.kernels.box._grid import STRATEGIES, BoxGrid

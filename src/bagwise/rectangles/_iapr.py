@@ -6,10 +6,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from bagwise._base import BinaryBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min
+from bagwise.base import BinaryBagClassifier
 from bagwise.kernels.box.loops.points import canonical_sets
 from bagwise.rectangles.loops.boxes import cover, eliminate, grow
 
@@ -43,8 +43,8 @@ class IAPR(BinaryBagClassifier):
         Width of the density kernels: one at the centre of the box has this mass inside.
     epsilon : float in (0, 1), default=0.01
         Mass of the density that may lie outside of the box, half on each side.
-    threshold : {"train", "natural", "cv"}, default="train"
-        Where scores are cut. "natural" is the box itself; "train" widens or narrows it
+    threshold : {"train", "zero", "cv"}, default="train"
+        Where scores are cut. "zero" is the box itself; "train" widens or narrows it
         in proportion, to the best accuracy on the training bags; "cv" does so on
         out-of-fold scores.
 
@@ -85,7 +85,7 @@ class IAPR(BinaryBagClassifier):
     --------
     >>> from bagwise.rectangles import IAPR
     >>> X = [[[0.0], [5.0]], [[5.2], [9.0]], [[0.1], [9.1]], [[1.0]]]
-    >>> model = IAPR(margin=0.5, threshold="natural").fit(X, [1, 1, 0, 0])
+    >>> model = IAPR(margin=0.5, threshold="zero").fit(X, [1, 1, 0, 0])
     >>> model.grown_lower_, model.grown_upper_
     (array([5.]), array([5.2]))
     >>> model.predict([[[5.1]], [[4.0], [7.0]]])
@@ -97,7 +97,7 @@ class IAPR(BinaryBagClassifier):
         "margin": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "tau": [Interval(Real, 0, 1, closed="neither")],
         "epsilon": [Interval(Real, 0, 1, closed="neither")],
-        "threshold": [StrOptions({"natural", "train", "cv"})],
+        "threshold": [StrOptions({"zero", "train", "cv"})],
     }
 
     def __init__(

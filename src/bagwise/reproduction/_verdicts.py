@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
-from bagwise._threshold import best_threshold
+from bagwise.base import best_threshold
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._statistics import corrected_interval, corrected_variance
 from bagwise.reproduction._tables import UNITS, Cell

@@ -8,9 +8,9 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from bagwise._base import BagClassifierMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags import Ragged
+from bagwise.base import MulticlassBagClassifier
 from bagwise.kernels import BAG_KERNELS, bag_kernel, fit_basis
 from bagwise.kernels._additive import ADDITIVE_KERNELS, instance_contributions
 from bagwise.kernels._instance import check_memory, row_blocks
@@ -40,7 +40,7 @@ def _adds_up(self):
     )
 
 
-class BagSVC(BagClassifierMixin, BaseBagEstimator):
+class BagSVC(MulticlassBagClassifier):
     r"""Support vector classifier on a kernel between bags.
 
     With `K` the kernel matrix of the training bags it solves
@@ -228,10 +228,8 @@ class BagSVC(BagClassifierMixin, BaseBagEstimator):
         X, y = self._check_input(X, y, reset=True)
         codes = self._encode_labels(y)
         weight = self._bag_weight(codes, sample_weight)
-        used = np.flatnonzero(weight > 0)
-        if len(np.unique(codes[used])) < len(self.classes_):
-            raise ValueError("a class has no bag with a positive weight.")
-        if len(used) < len(codes):  # a bag without weight is a bag that is not there
+        used = self._used(codes, weight)
+        if len(used) < len(codes):
             codes, weight = codes[used], weight[used]
             X = X[np.ix_(used, used)] if self._pairwise else X[used]
         if self.n_components is not None and not self._is_linear():
@@ -319,7 +317,10 @@ class BagSVC(BagClassifierMixin, BaseBagEstimator):
             Positive for `classes_[1]` with two classes, else one column per class.
         """
         check_is_fitted(self)
-        scores = self._pair_decisions(self._check_input(X))
+        return self._outside(self._decide(self._check_input(X)))
+
+    def _decide(self, X):
+        scores = self._pair_decisions(X)
         return scores[:, 0] if len(self.classes_) == 2 else class_scores(scores)
 
     def _pair_decisions(self, X):
@@ -356,6 +357,9 @@ class BagSVC(BagClassifierMixin, BaseBagEstimator):
         """
         check_is_fitted(self)
         X = self._check_input(X)
+        return Ragged(self._score_instances(X), X.offsets)
+
+    def _score_instances(self, X):
         if hasattr(self, "basis_"):
             scale = bag_scales(X, self.basis_, self.kernel_params_["normalization"])
             values = np.empty((X.n_instances, self.coef_.shape[1]))
@@ -368,8 +372,8 @@ class BagSVC(BagClassifierMixin, BaseBagEstimator):
                 X, self.support_bags_, self.dual_coef_, self.kernel, self.kernel_params_
             )
         if len(self.classes_) == 2:
-            return Ragged(values[:, 0], X.offsets)
-        return Ragged(values @ pair_totals(len(self.classes_)), X.offsets)
+            return values[:, 0]
+        return values @ pair_totals(len(self.classes_))
 
     @property
     def _pairwise(self):

@@ -7,9 +7,9 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise._base import WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_argmax
+from bagwise.base import WeightedBagClassifier
 from bagwise.kernels._basis import fit_basis
 from bagwise.kernels._instance import (
     INSTANCE_KERNELS,

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagClassifierMixin, BaseBagEstimator
-from bagwise._compat import HasMethods, Interval, StrOptions, _fit_context
+from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags import Bags
+from bagwise.base import MulticlassBagClassifier
 from bagwise.kernels import box_kernel
 from bagwise.kernels.box._features import make_grid
 from bagwise.kernels.box._grid import STRATEGIES
@@ -19,7 +18,7 @@ from bagwise.kernels.box._sampling import STOP_RULES
 from bagwise.svm._pairwise import class_scores, pair_solution
 
 
-class BoxKernelSVC(BagClassifierMixin, BaseBagEstimator):
+class BoxKernelSVC(MulticlassBagClassifier):
     r"""Support vector classifier on the empirical map of the box-counting kernel.
 
     With :math:`k(P, Q)` the number of boxes that hold a point of both bags
@@ -166,41 +165,17 @@ class BoxKernelSVC(BagClassifierMixin, BaseBagEstimator):
             tags.input_tags.duplicate_invariant = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None):
-        """Fit on bags.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The training bags.
-        y : array-like of shape (n_bags,)
-            One label per bag.
-        sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag in the loss; 1 by default.
-
-        Returns
-        -------
-        self
-        """
-        X, codes, weight = self._training(X, y, sample_weight)
+    def _fit_codes(self, X, codes, weight):
         logs = self._count(X)
         self._prepare(X, logs)
         self._solve(self._map(logs, self.log_self_, self.log_self_), codes, weight)
-        return self
 
-    def _training(self, X, y, sample_weight):
-        """Check the input; bags without weight are dropped."""
-        X, y = self._check_bags(X, y, reset=True)
-        codes = self._encode_labels(y)
-        weight = self._bag_weight(codes, sample_weight)
-        used = weight > 0
-        if len(np.unique(codes[used])) < len(self.classes_):
-            raise ValueError("a class has no bag with a positive weight.")
-        X = X if used.all() else X[used]
+    def _training(self, X, y, sample_weight=None):
+        """Check the input; the grid is made of bags that count."""
+        X, codes, weight = super()._training(X, y, sample_weight)
         self.grid_ = make_grid(self.grid, X)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return X, codes[used], weight[used]
+        return X, codes, weight
 
     def _settings(self):
         return {
@@ -247,26 +222,12 @@ class BoxKernelSVC(BagClassifierMixin, BaseBagEstimator):
         self.coef_ = F.T @ alpha / scale
         self.n_iter_ = int(np.max(svc.n_iter_))
 
-    def decision_function(self, X):
-        """Return the score of each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            Positive for `classes_[1]` with two classes, else one column per class.
-        """
-        check_is_fitted(self)
-        X = self._check_bags(X, reset=False)
+    def _decide(self, X):
         logs = box_kernel(X, self.bags_fit_, **self._settings())
         own = log_self_counts(X, **self._settings())
-        return self._decide(self._map(logs, own, self.log_self_))
+        return self._join(self._map(logs, own, self.log_self_))
 
-    def _decide(self, F):
+    def _join(self, F):
         scores = F @ self.coef_ + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else class_scores(scores)
 
@@ -340,6 +301,6 @@ def transductive_box_svc(X, y, X_test, *, sample_weight=None, **params):
     F = model._map(logs, model.log_self_, model.log_self_)
     n = len(codes)
     model._solve(F[:n], codes, weight)
-    scores = model._decide(F[n:])
+    scores = model._outside(model._join(F[n:]))
     position = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return TransductiveResult(model.classes_, scores, model.classes_[position])

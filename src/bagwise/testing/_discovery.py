@@ -11,6 +11,7 @@ import bagwise
 # Not places where estimators live.
 _LEFT_OUT = {
     "bags",
+    "base",
     "cli",
     "datasets",
     "comparison",

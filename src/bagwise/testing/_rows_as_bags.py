@@ -1,6 +1,7 @@
 """Read each row of a matrix as a bag of one, so that scikit-learn's checks can run."""
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.utils import check_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
@@ -74,6 +75,8 @@ class _RowsAsBags:
         if y is None:
             rows = validate_data(self, X, reset=reset, **how)
         else:
+            how["multi_output"] = tags.target_tags.multi_output
+            how["y_numeric"] = is_regressor(self)
             rows, y = validate_data(self, X, y, reset=reset, **how)
         bags = Bags(rows, np.arange(rows.shape[0] + 1))
         names = getattr(self, "feature_names_in_", None)

@@ -7,9 +7,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagClassifierMixin, BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, RealNotInt, StrOptions, _fit_context
-from bagwise.bags import Ragged, as_bags
+from bagwise.bags import as_bags
+from bagwise.base import (
+    BagTransformerMixin,
+    MulticlassBagClassifier,
+    ProbabilityMixin,
+)
 from bagwise.decomposition.midr._objective import (
     PENALTIES,
     MIDRObjective,
@@ -37,8 +41,8 @@ _LOW_DIMENSION = 10
 class MIDR(
     ClassNamePrefixFeaturesOutMixin,
     BagTransformerMixin,
-    BagClassifierMixin,
-    BaseBagEstimator,
+    ProbabilityMixin,
+    MulticlassBagClassifier,
 ):
     r"""Project instances so that bags are easy to tell apart.
 
@@ -258,18 +262,11 @@ class MIDR(
         """
         if y is None:
             X = self._check_bags(X, reset=True)  # says that labels are required
-        X, y = self._check_bags(X, y, reset=True)
         self._refuse_contradictions()
-        codes = self._encode_labels(y)
+        X, codes, weight = self._training(X, y, sample_weight)
         n_components = resolve_n_components(
             self.n_components, X.n_features, len(self.classes_)
         )
-        weight = self._bag_weight(codes, sample_weight)
-        used = weight > 0
-        if not used.all():  # a bag without weight is a bag that is not there
-            X, codes, weight = X[used], codes[used], weight[used]
-            if len(np.unique(codes)) < len(self.classes_):
-                raise ValueError("a class has no bag with a positive weight.")
         target = (codes[:, None] == np.arange(len(self.classes_))).astype(np.float64)
         if len(self.classes_) == 2:
             target = target[:, 1:]
@@ -385,66 +382,28 @@ class MIDR(
         return Z.with_data(data, feature_names=getattr(self, "feature_names_in_", None))
 
     def _scores(self, X):
-        check_is_fitted(self)
-        X = self._check_bags(X, reset=False)
         U = np.atleast_2d(self.direction_).T
-        return X, linear_scores(X.data, U, np.atleast_1d(self.intercept_), self.mean_)
+        return linear_scores(X.data, U, np.atleast_1d(self.intercept_), self.mean_)
 
     def _pooled(self, X):
-        X, z = self._scores(X)
+        z = self._scores(X)
         n_outputs = z.shape[1] // self.n_hypotheses
         return pool(z, X.offsets, self.pooling, self.alpha, n_outputs=n_outputs)
 
-    def decision_function(self, X):
-        """Return the logit of each bag's pooled probability.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            Positive for `classes_[1]` with two classes, else one column per class.
-        """
+    def _decide(self, X):
+        """Return the logit of each bag's pooled probability."""
         logit = bag_logit(self._pooled(X))
         return logit[:, 0] if logit.shape[1] == 1 else logit
 
-    def predict_proba(self, X):
-        """Return the probability of each class for each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            Rows sum to one; with more than two classes the pooled probabilities are
-            divided by their sum.
-        """
+    def _probabilities(self, X):
         pooled = self._pooled(X)
         if pooled.prob.shape[1] == 1:
             return np.hstack([pooled.complement, pooled.prob])
         total = pooled.prob.sum(axis=1, keepdims=True)
         return pooled.prob / np.maximum(total, np.finfo(np.float64).tiny)
 
-    def instance_scores(self, X):
-        """Return the score of each instance; higher is more positive.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        Ragged
-            One score per instance, or one row with a column per class: the largest
-            over the hypotheses of a class.
-        """
-        X, z = self._scores(X)
+    def _score_instances(self, X):
+        """Return the largest score over the hypotheses of a class."""
+        z = self._scores(X)
         best = z.reshape(len(z), -1, self.n_hypotheses).max(axis=2)
-        return Ragged(best[:, 0] if best.shape[1] == 1 else best, X.offsets)
+        return best[:, 0] if best.shape[1] == 1 else best

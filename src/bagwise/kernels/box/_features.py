@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import HasMethods, Interval, StrOptions, _fit_context
 from bagwise.bags import Bags
+from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.kernels._instance import check_memory
 from bagwise.kernels.box._grid import STRATEGIES, BoxGrid
 from bagwise.kernels.box._sampling import code_sets

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagTransformerMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags import Bags
+from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.kernels.box.loops.points import canonical_sets
 
 Array = npt.NDArray[Any]

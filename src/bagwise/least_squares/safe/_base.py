@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BaseBagEstimator
 from bagwise._compat import _check_sample_weight
 from bagwise.bags.segments import segment_max, segment_sum
+from bagwise.base import BaseBagEstimator
 from bagwise.least_squares.safe._features import (
     IdentityFeatures,
     features_from,

@@ -9,9 +9,9 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagClassifierMixin, BaseBagEstimator
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from bagwise.bags.segments import repeat
+from bagwise.base import BagClassifierMixin, BaseBagEstimator
 from bagwise.least_squares._weights import class_factor, mean_squared_distance
 from bagwise.least_squares.safe._cv_kernel import Fold, kernel_decisions
 from bagwise.least_squares.safe._cv_moments import moment_decisions

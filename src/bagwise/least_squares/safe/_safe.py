@@ -7,9 +7,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._base import BagClassifierMixin
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags import Ragged
+from bagwise.base import BagClassifierMixin
 from bagwise.least_squares._weights import class_factor
 from bagwise.least_squares.safe._base import BaseSAFE, can_stream
 from bagwise.least_squares.safe._fit import fit_bags

@@ -9,10 +9,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._base import WeightedBagClassifier
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Ragged
 from bagwise.bags.segments import repeat
+from bagwise.base import WeightedBagClassifier
 from bagwise.kernels._basis import fit_basis
 from bagwise.kernels._instance import (
     INSTANCE_KERNELS,

@@ -1,7 +1,8 @@
 """Where a bag score is cut: one implementation for every method that offers it."""
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
+
+from bagwise.base._folds import bag_folds, most_folds
 
 
 def best_threshold(score, positive, sample_weight=None):
@@ -43,12 +44,27 @@ def best_threshold(score, positive, sample_weight=None):
 
 
 def choose_threshold(estimator, X, t, weight):
-    """Return the cut that `estimator.threshold` asks for, on natural scores.
+    """Return the cut that `estimator.threshold` asks for.
 
-    "natural" (or "zero") keeps the method's own cut, "train" takes the best cut of
-    the training scores, "cv" the best cut of out-of-fold scores.
+    Parameters
+    ----------
+    estimator : BinaryBagClassifier
+        A fitted two-class method with a parameter `threshold`: "zero" keeps the
+        method's own cut, "train" takes the best cut of the training scores, "cv" the
+        best cut of out-of-fold scores.
+    X : Bags
+        The training bags.
+    t : ndarray of shape (n_bags,)
+        -1 and 1.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+
+    Returns
+    -------
+    float
+        What is subtracted from scores.
     """
-    if estimator.threshold in ("natural", "zero"):
+    if estimator.threshold == "zero":
         return 0.0
     if estimator.threshold == "train":
         scores = estimator._score_bags(X)
@@ -61,12 +77,11 @@ def choose_threshold(estimator, X, t, weight):
 
 def out_of_fold_scores(estimator, X, t, weight, n_splits=5):
     """Score every bag by a model that did not see it, or None with too few bags."""
-    n_splits = min(n_splits, int((t > 0).sum()), int((t < 0).sum()))
+    n_splits = most_folds(X, t, n_splits)
     if n_splits < 2:
         return None
     scores = np.empty(len(t))
-    folds = StratifiedKFold(n_splits, shuffle=True, random_state=0)
-    for train, test in folds.split(np.zeros(len(t)), t):
+    for train, test in bag_folds(X, t, n_splits, random_state=0):
         one = estimator._unfitted_copy()
         one._fit_binary(X[train], t[train], weight[train])
         scores[test] = one._score_bags(X[test])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from bagwise._threshold import best_threshold
+from bagwise.base import best_threshold
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 
@@ -34,14 +34,14 @@ def test_no_cut_is_better(rows):
 def test_the_cut_moves_decisions_and_instance_scores(threshold):
     X, y = make_bags(40, bag_size=(6, 12), random_state=0)
     base = LogisticRegression(C=0.1)
-    natural = WrapperMI(base).fit(X, y)
+    plain = WrapperMI(base).fit(X, y)
     moved = WrapperMI(base, threshold=threshold).fit(X, y)
-    shift = natural.decision_function(X) - moved.decision_function(X)
+    shift = plain.decision_function(X) - moved.decision_function(X)
     np.testing.assert_allclose(shift, moved.threshold_, atol=1e-12)
-    shift = natural.instance_scores(X).values - moved.instance_scores(X).values
+    shift = plain.instance_scores(X).values - moved.instance_scores(X).values
     np.testing.assert_allclose(shift, moved.threshold_, atol=1e-12)
     assert moved.threshold_ != 0
     if threshold == "train":  # the best cut of these very scores
-        scores = natural.decision_function(X)
+        scores = plain.decision_function(X)
         best = max(((scores > c) == (y == 1)).mean() for c in scores)
         assert moved.score(X, y) >= best

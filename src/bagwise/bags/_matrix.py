@@ -1,0 +1,62 @@
+"""The stacked matrix of bags: read-only floats, C-contiguous or CSR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from bagwise.bags._segmented import read_only
+
+
+def as_matrix(data: Any) -> Any:
+    """Return `data` as a read-only float matrix, C-contiguous or CSR."""
+    if sp.issparse(data):
+        if data.dtype.kind not in "fiub":
+            raise TypeError(f"data must be real numbers, got dtype {data.dtype}.")
+        matrix = sp.csr_array(data) if isinstance(data, sp.sparray) else data.tocsr()
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        return frozen(matrix)
+    array = np.asanyarray(data)
+    if array.ndim != 2:
+        raise ValueError(
+            "data must be one matrix of shape (n_instances, n_features), got "
+            f"{array.ndim} dimension(s). A list of bags goes into Bags.from_list."
+        )
+    if array.dtype.kind not in "fiub":
+        array = _to_numbers(array)
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
+        array = np.ascontiguousarray(array)
+    return frozen(array)
+
+
+def _to_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Convert an object or string matrix, naming the column that cannot be."""
+    for j in range(array.shape[1]):
+        try:
+            array[:, j].astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"column {j} is not numeric ({error}). Encode it first, for instance "
+                "with a one-hot encoding."
+            ) from None
+    return array.astype(np.float64)
+
+
+def frozen(matrix: Any) -> Any:
+    """Make a matrix read-only without touching the caller's own array."""
+    if not sp.issparse(matrix):
+        return read_only(matrix)
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    frozen = type(matrix)(parts, shape=matrix.shape, copy=False)
+    frozen.has_canonical_format = matrix.has_canonical_format
+    frozen.data = read_only(frozen.data)
+    return frozen

@@ -1,0 +1,73 @@
+"""What bags carry beside their numbers: names, groups, coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bagwise.bags._segmented import read_only
+
+
+def names(
+    values: npt.ArrayLike | None, length: int, what: str, of: str
+) -> npt.NDArray[Any] | None:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.ndim != 1 or array.shape[0] != length:
+        raise ValueError(
+            f"{what} must have one entry for each of the {length} {of}, got shape "
+            f"{array.shape}."
+        )
+    return read_only(array)
+
+
+def refuse_missing_group(groups: npt.NDArray[Any] | None) -> None:
+    if groups is None:
+        return
+    for i, group in enumerate(groups.tolist()):
+        if group is None or group != group:
+            raise ValueError(
+                f"the group of bag {i} is missing. Give every bag a group; a bag that "
+                "belongs to none is a group of its own."
+            )
+
+
+def places(
+    coords: npt.ArrayLike | None, n_instances: int
+) -> npt.NDArray[np.float64] | None:
+    if coords is None:
+        return None
+    array = np.asarray(coords)
+    if array.ndim != 2 or array.shape[0] != n_instances:
+        raise ValueError(
+            f"coords must have one row for each of the {n_instances} instances, got "
+            f"shape {array.shape}."
+        )
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"coords must be real numbers, got dtype {array.dtype}.")
+    array = array.astype(np.float64, copy=False)
+    wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if wrong.size:
+        raise ValueError(f"coords of instance {wrong[0]} are not finite.")
+    return read_only(array)
+
+
+def part(values: npt.NDArray[Any] | None, which: Any) -> npt.NDArray[Any] | None:
+    return None if values is None else read_only(values[which])
+
+
+def joined(parts: Sequence[Any], what: str) -> npt.NDArray[Any] | None:
+    found = [getattr(part, what) for part in parts]
+    without = [i for i, values in enumerate(found) if values is None]
+    if not without:
+        return np.concatenate(found)
+    if len(without) < len(parts):
+        raise ValueError(
+            f"part {without[0]} has no {what}, others have: give them to all parts or "
+            "to none."
+        )
+    return None

@@ -1,0 +1,48 @@
+"""What people who add a method derive from: the contract of every estimator of bags.
+
+A two-class method writes three short methods and gets everything else::
+
+    class MyMethod(WeightedBagClassifier):
+        def _fit_binary(self, X, t, bag_weight): ...  # sets attributes ending in _
+        def _score_instances(self, X): ...            # one score per instance
+        def _score_bags(self, X): ...                 # default: the largest of a bag
+
+A method that knows several classes by itself derives from `MulticlassBagClassifier`, a
+regressor from `BaseBagRegressor`, a transformer from `BagTransformerMixin` and
+`BaseBagEstimator`. Every split that is made inside the library comes from `bag_folds`,
+which keeps groups of bags together.
+"""
+
+from bagwise.base._classifiers import (
+    BagClassifierMixin,
+    BinaryBagClassifier,
+    MulticlassBagClassifier,
+    ProbabilityMixin,
+    WeightedBagClassifier,
+)
+from bagwise.base._estimator import (
+    BagInputTags,
+    BaseBagEstimator,
+    check_bag_weight,
+)
+from bagwise.base._folds import bag_folds, most_folds
+from bagwise.base._regressors import BaseBagRegressor
+from bagwise.base._thresholds import best_threshold, choose_threshold
+from bagwise.base._transformers import BagTransformerMixin
+
+__all__ = [
+    "BagClassifierMixin",
+    "BagInputTags",
+    "BagTransformerMixin",
+    "BaseBagEstimator",
+    "BaseBagRegressor",
+    "BinaryBagClassifier",
+    "MulticlassBagClassifier",
+    "ProbabilityMixin",
+    "WeightedBagClassifier",
+    "bag_folds",
+    "best_threshold",
+    "check_bag_weight",
+    "choose_threshold",
+    "most_folds",
+]

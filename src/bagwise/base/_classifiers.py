@@ -1,0 +1,378 @@
+"""The base classes of classifiers: two classes, several, weights, probabilities.
+
+Inside, the positive class is always the second one: the labels -1 and +1 of a two-class
+method, the code 1 of one that knows several. Which label that is, `pos_label` says.
+Outside scikit-learn's rules hold: `classes_` is sorted, `decision_function` is positive
+for ``classes_[1]``. The turn from one to the other stands here and nowhere else.
+"""
+
+import numpy as np
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._compat import _fit_context
+from bagwise.bags import Ragged
+from bagwise.bags.segments import segment_argmax, segment_max
+from bagwise.base._estimator import (
+    BaseBagEstimator,
+    check_bag_weight,
+    scores_instances,
+)
+from bagwise.base._thresholds import choose_threshold
+
+
+class BagClassifierMixin(ClassifierMixin):
+    """Everything that follows from scores of bags and of instances.
+
+    A classifier writes ``_decide(X)``, one score per bag (positive for the positive
+    class) or one column per class, and, if it has them, ``_score_instances(X)``.
+    """
+
+    # Position in `classes_` of the positive class, of two.
+    _positive = 1
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _encode_labels(self, y):
+        """Set `classes_` and return a code per bag: its position, or 1 for positive."""
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs bags of at least 2 classes, but y holds "
+                f"one class only: {self.classes_[0]!r}."
+            )
+        return codes
+
+    @property
+    def _turned(self):
+        """Whether the positive class is the first of two, and signs turn outside."""
+        return len(self.classes_) == 2 and self._positive == 0
+
+    def _labels_of(self, codes):
+        """Return the labels that codes stand for."""
+        return self.classes_[1 - codes if self._turned else codes]
+
+    def _bag_weight(self, codes, sample_weight):
+        """Return the weight of each bag: `sample_weight` times `class_weight`."""
+        weight = check_bag_weight(sample_weight, len(codes))
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
+            return weight
+        labels = self._labels_of(codes)
+        per_class = compute_class_weight(class_weight, classes=self.classes_, y=labels)
+        return weight * per_class[np.searchsorted(self.classes_, labels)]
+
+    def _training(self, X, y, sample_weight=None):
+        """Return sound bags, codes and weights, without bags of no weight."""
+        X, y = self._check_bags(X, y, reset=True)
+        codes = self._encode_labels(y)
+        weight = self._bag_weight(codes, sample_weight)
+        used = self._used(codes, weight)
+        if len(used) == len(codes):
+            return X, codes, weight
+        return X[used], codes[used], weight[used]
+
+    def _used(self, codes, weight):
+        """Return the bags with weight: one without is a bag that is not there."""
+        used = np.flatnonzero(weight > 0)
+        missing = np.setdiff1d(np.arange(len(self.classes_)), codes[used])
+        if missing.size:
+            raise ValueError(
+                f"class {self._labels_of(missing[0])!s} has no bag with a positive "
+                "weight."
+            )
+        return used
+
+    def _decide(self, X):
+        raise NotImplementedError
+
+    def _judge(self, X):
+        """Return the scores of all instances, with a column per class beyond two."""
+        return self._score_instances(X)
+
+    def _outside(self, scores):
+        """Turn scores that are positive for the positive class to `classes_[1]`."""
+        if not self._turned:
+            return scores
+        # A score of zero is negative, that is the second class: a sign must say so.
+        tiny = np.finfo(scores.dtype).tiny
+        return np.where(scores == 0, tiny, -scores)
+
+    def decision_function(self, X):
+        """Return the score of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            Positive for `classes_[1]` with two classes, else one column per class.
+        """
+        check_is_fitted(self)
+        return self._outside(self._decide(self._check_bags(X, reset=False)))
+
+    def predict(self, X):
+        """Predict the label of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            One label per bag.
+        """
+        scores = self.decision_function(X)
+        return self.classes_[_label_position(scores)]
+
+    @available_if(scores_instances)
+    def instance_scores(self, X):
+        """Return the score of each instance; higher is more positive.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One score per instance, high for the positive class; or one row with a
+            column per class.
+        """
+        check_is_fitted(self)
+        X = self._check_bags(X, reset=False)
+        return Ragged(self._judge(X), X.offsets)
+
+    @available_if(lambda self: hasattr(self, "instance_scores"))
+    def predict_instances(self, X):
+        """Predict the label of each instance.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One label per instance, from the sign of `instance_scores` (two classes)
+            or its largest column (more).
+        """
+        scores = self.instance_scores(X)
+        codes = _label_position(scores.values)
+        return Ragged(self._labels_of(codes), scores.offsets)
+
+    @available_if(lambda self: hasattr(self, "instance_scores"))
+    def key_instances(self, X):
+        """Return the instance that decides, for each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Position inside its bag of the instance with the highest score; with more
+            than two classes, of the highest score for the predicted class.
+        """
+        scores = self.instance_scores(X)
+        values = scores.values
+        first = scores.offsets[:-1]
+        if values.ndim == 1:
+            return segment_argmax(values, scores.offsets) - first
+        column = _label_position(self.decision_function(X))
+        rows = segment_argmax(values, scores.offsets)
+        return rows[np.arange(len(column)), column] - first
+
+
+def _label_position(scores):
+    if scores.ndim == 1:
+        return (scores > 0).astype(np.intp)
+    return scores.argmax(axis=1)
+
+
+class MulticlassBagClassifier(BagClassifierMixin, BaseBagEstimator):
+    """Classifier that knows any number of classes by itself, and weights of bags.
+
+    A method writes ``_fit_codes(X, codes, weight)``: `X` is `Bags`, `codes` the
+    position of each label in `classes_` (with two classes 1 is the positive one),
+    `weight` one positive number per bag; and ``_decide(X)``, with one score per bag for
+    two classes and one column per class for more.
+    """
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, sample_weight=None):
+        """Fit on bags.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : array-like of shape (n_bags,)
+            One label per bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag in the loss; 1 by default.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_codes(*self._training(X, y, sample_weight))
+        return self
+
+    def _fit_codes(self, X, codes, weight):
+        raise NotImplementedError
+
+
+class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
+    """Classifier whose mathematics knows two classes; more become one-vs-rest.
+
+    With more than two classes `estimators_` holds one fitted two-class estimator per
+    class, and fitted attributes of the method live there.
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Fit on bags.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : array-like of shape (n_bags,)
+            One label per bag.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_classes(X, y, None)
+
+    def _fit_classes(self, X, y, sample_weight):
+        X, codes, weight = self._training(X, y, sample_weight)
+        self._prepare(X)
+        if len(self.classes_) == 2:
+            return self._fit_two(X, np.where(codes == 1, 1.0, -1.0), weight)
+        self.estimators_ = []
+        for k in range(len(self.classes_)):
+            one = self._unfitted_copy()
+            self.estimators_.append(
+                one._fit_two(X, np.where(codes == k, 1.0, -1.0), weight)
+            )
+        if hasattr(self.estimators_[0], "n_iter_"):
+            self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
+        return self
+
+    def _unfitted_copy(self):
+        """Return a clone for a two-class sub-problem on the same features."""
+        one = clone(self)
+        one.classes_ = np.array([False, True])
+        one.n_features_in_ = self.n_features_in_
+        return one
+
+    def _fit_two(self, X, t, weight):
+        self._fit_binary(X, t, weight)
+        if hasattr(self, "threshold"):
+            self.threshold_ = choose_threshold(self, X, t, weight)
+        return self
+
+    def _prepare(self, X):
+        """Do what needs no labels, once for all classes; by default nothing."""
+
+    def _fit_binary(self, X, t, bag_weight):
+        raise NotImplementedError
+
+    def _score_bags(self, X):
+        return segment_max(self._score_instances(X), X.offsets)
+
+    def _parts(self):
+        """Return the fitted two-class estimators: self, or one for each class."""
+        check_is_fitted(self)
+        return [self] if len(self.classes_) == 2 else self.estimators_
+
+    def _collect(self, method, X):
+        """Call a two-class method on every part and join the columns."""
+        columns = [
+            getattr(one, method)(X) - getattr(one, "threshold_", 0.0)
+            for one in self._parts()
+        ]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+    def _decide(self, X):
+        return self._collect("_score_bags", X)
+
+    def _judge(self, X):
+        return self._collect("_score_instances", X)
+
+
+class WeightedBagClassifier(BinaryBagClassifier):
+    """Two-class method whose loss can weigh bags."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit on bags.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : array-like of shape (n_bags,)
+            One label per bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag in the loss; 1 by default.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_classes(X, y, sample_weight)
+
+
+class ProbabilityMixin:
+    """Adds `predict_proba` to a method that has a probability.
+
+    A two-class method writes ``_positive_probability(X)``; any other
+    ``_probabilities(X)``, a column per class (of two, the positive one comes second).
+    """
+
+    def predict_proba(self, X):
+        """Return the probability of each class for each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Rows sum to one; with more than two classes the one-vs-rest
+            probabilities are divided by their sum.
+        """
+        check_is_fitted(self)
+        columns = self._probabilities(self._check_bags(X, reset=False))
+        return columns[:, ::-1] if self._turned else columns
+
+    def _probabilities(self, X):
+        columns = [one._positive_probability(X) for one in self._parts()]
+        if len(columns) == 1:
+            return np.column_stack([1.0 - columns[0], columns[0]])
+        raw = np.column_stack(columns)
+        total = raw.sum(axis=1, keepdims=True)
+        flat = np.full_like(raw, 1.0 / raw.shape[1])
+        return np.divide(raw, total, out=flat, where=total > 0)

@@ -1,0 +1,127 @@
+"""The base class of every estimator whose samples are bags, and its tags."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import InputTags
+from sklearn.utils.validation import column_or_1d
+
+from bagwise._compat import _check_sample_weight
+from bagwise.bags import check_bags
+
+
+@dataclass(slots=True)
+class BagInputTags(InputTags):
+    """scikit-learn's input tags and what else bags have.
+
+    Parameters
+    ----------
+    duplicate_invariant : bool or None, default=None
+        Whether repeating every instance of every bag leaves the decision as it is.
+        None: not promised.
+    """
+
+    duplicate_invariant: bool | None = None
+
+
+class BaseBagEstimator(BaseEstimator):
+    """Base of all estimators whose samples are bags.
+
+    `_check_bags` turns what the user gave into sound `Bags` and remembers, or compares,
+    the features.
+    """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        known = {f.name: getattr(tags.input_tags, f.name) for f in fields(InputTags)}
+        tags.input_tags = BagInputTags(**known)
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _check_bags(self, X, y=None, *, reset, min_bags=1):
+        """Return `X` as sound `Bags`, with the checked `y` when one is given."""
+        tags = self.__sklearn_tags__()
+        if y is None and reset and tags.target_tags.required:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None. Pass one label per bag."
+            )
+        X = check_bags(
+            X,
+            accept_sparse=tags.input_tags.sparse,
+            min_bags=min_bags,
+            ensure_finite=not tags.input_tags.allow_nan,
+        )
+        self._check_features(X, reset=reset)
+        if y is None:
+            return X
+        y = self._check_target(y)
+        if len(y) != len(X):
+            extra = ""
+            if len(y) == X.n_instances:
+                extra = " It has one entry per instance: labels belong to bags."
+            raise ValueError(
+                f"y has {len(y)} entries for {len(X)} bags: inconsistent numbers of "
+                f"samples.{extra}"
+            )
+        return X, y
+
+    def _check_target(self, y):
+        return column_or_1d(y, warn=True)
+
+    def _check_features(self, X, *, reset):
+        if reset:
+            self.n_features_in_ = X.n_features
+            if X.feature_names is not None:
+                self.feature_names_in_ = np.asarray(X.feature_names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return
+        expected = getattr(self, "feature_names_in_", None)
+        if X.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.n_features} features, but {type(self).__name__} is "
+                f"expecting {self.n_features_in_} features as input."
+                f"{_name_difference(expected, X.feature_names)}"
+            )
+        if expected is None or X.feature_names is None:
+            return  # an array without names is taken by position
+        wrong = np.flatnonzero(expected != np.asarray(X.feature_names, dtype=object))
+        if wrong.size:
+            j = wrong[0]
+            raise ValueError(
+                "The feature names should match those that were passed during fit: "
+                f"column {j} was {expected[j]!r} and is now {X.feature_names[j]!r}."
+            )
+
+
+def _name_difference(expected, found):
+    """Say which names are new and which are missing, where both have names."""
+    if expected is None or found is None:
+        return ""
+    new = [str(name) for name in found if name not in set(expected)][:5]
+    missing = [str(name) for name in expected if name not in set(found)][:5]
+    text = f" Not seen in fit: {', '.join(new)}." if new else ""
+    return text + (f" Missing: {', '.join(missing)}." if missing else "")
+
+
+def scores_instances(estimator):
+    """Whether a method has instance scores; used with `available_if`."""
+    if hasattr(type(estimator), "_score_instances"):
+        return True
+    raise AttributeError(
+        f"{type(estimator).__name__} has no scores for single instances"
+    )
+
+
+def check_bag_weight(sample_weight, n_bags):
+    """Return one non-negative weight per bag; ones when None is given."""
+    weight = _check_sample_weight(sample_weight, np.empty((n_bags, 1)))
+    if (weight < 0).any():
+        bag = int(np.flatnonzero(weight < 0)[0])
+        raise ValueError(
+            f"sample_weight must not be negative, got {weight[bag]} for bag {bag}."
+        )
+    return weight
