@@ -57,7 +57,7 @@ how much of the distance between the mean scores of the two classes.
 def entries(wanted):
     """Yield the name and the unfitted pipeline of every method."""
     for method in list_methods():
-        if method.kind == "regression" or (wanted and method.name not in wanted):
+        if method.task == "regression" or (wanted and method.name not in wanted):
             continue
         scaler = make_scaler(method.scale, sparse=False)
         yield method.name, make_pipeline(scaler, build_estimator(method.spec()))

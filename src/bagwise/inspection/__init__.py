@@ -1,17 +1,31 @@
-"""Look inside fitted models: which instances decide."""
+"""Look inside fitted models: which instances and which features decide."""
 
+from bagwise.inspection._contributions import (
+    FeatureContributions,
+    feature_contributions,
+)
 from bagwise.inspection._explain import Explanation, explain
 from bagwise.inspection._faithfulness import Faithfulness, faithfulness
+from bagwise.inspection._feature_plots import (
+    plot_bag_contributions,
+    plot_feature_importance,
+)
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores, key_instances
+from bagwise.inspection._permutation import bag_permutation_importance
 
 __all__ = [
     "IMPORTANCE_METHODS",
     "Explanation",
     "Faithfulness",
+    "FeatureContributions",
+    "bag_permutation_importance",
     "explain",
     "faithfulness",
+    "feature_contributions",
     "instance_importance",
     "instance_scores",
     "key_instances",
+    "plot_bag_contributions",
+    "plot_feature_importance",
 ]
