@@ -13,11 +13,12 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test lint types unit format bench clean
+.PHONY: help setup demo test test-portable lint types unit format bench clean
 
 help:
 	@echo "make demo    compare methods on digit bags and write a report"
 	@echo "make test    linter, types, and the test suite"
+	@echo "make test-portable  the suite as other processors would compute it (slow)"
 	@echo "make bench   the benchmarks (slow)"
 	@echo "make format  format the code"
 
@@ -43,6 +44,10 @@ unit: setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 test: lint types unit
+
+# The suite under other instruction sets and with threads: no answer hangs on rounding.
+test-portable: setup
+	PYTHON_BIN=$(BIN)/python JOBS=$(JOBS) .ci/portable
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -12,7 +12,7 @@ from bagwise.bags.segments import segment_max
 from bagwise.datasets import make_key_instance_bags
 from bagwise.kernels._instance import instance_kernel
 from bagwise.metrics import key_instance_success
-from bagwise.svm import MIODM, ODM
+from bagwise.svm import KISVM, MIODM, ODM
 from bagwise.svm.miodm import _base, _pool
 
 
@@ -235,3 +235,22 @@ def test_musk_gap(benchmark):
         model = MIODM(gamma="auto", level="bag", tol=1e-4, random_state=0).fit(X, y)
     assert model.duality_gap_ <= 1e-4 * model.objective_
     assert model.relaxation_ratio_ > 0.98
+
+
+# ----------------------------------------------------------------------------- rounding
+
+
+@pytest.mark.parametrize("machine", [MIODM, KISVM])
+@pytest.mark.parametrize("seed", [2, 3, 7])
+def test_rounding_does_not_choose_between_equal_mixtures(machine, seed):
+    """Noise in the last digit, as another processor makes it, changes no answer."""
+    X, y = make_key_instance_bags(
+        40, n_features=5, bag_size=(2, 8), noise=0.5, random_state=seed
+    )
+    rng = np.random.default_rng(seed)
+    noisy = X.with_data(X.data + 1e-15 * rng.normal(size=X.data.shape))
+    model = machine(level="instance", random_state=0).fit(X, y)
+    other = machine(level="instance", random_state=0).fit(noisy, y)
+    np.testing.assert_allclose(
+        model.decision_function(X), other.decision_function(noisy), atol=1e-6
+    )

@@ -10,7 +10,6 @@ from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
 from bagwise.svm.miodm import _units
 from bagwise.svm.miodm._features import FeatureUnits
 from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
-from bagwise.svm.miodm._oracle import simplex_quadratic
 from bagwise.svm.miodm._solvers import (
     Mixture,
     integer_bound,
@@ -286,18 +285,3 @@ def test_stochastic_mirror_prox_descends_and_repeats():
     assert runs[0] == runs[1] != runs[2]
     newton = newton_mixture(units, loss, *start, tol=1e-12)
     assert min(runs) >= newton.objective - 1e-9
-
-
-def test_simplex_quadratic_against_a_dense_grid():
-    rng = np.random.default_rng(0)
-    A = rng.normal(size=(3, 3))
-    H, c = A @ A.T, rng.normal(size=3)
-    x = simplex_quadratic(H, c, np.full(3, 1 / 3), 1000)
-    steps = np.linspace(0, 1, 401)
-    a, b = np.meshgrid(steps, steps)
-    inside = a + b <= 1
-    grid = np.stack([a[inside], b[inside], 1 - a[inside] - b[inside]])
-    values = 0.5 * np.einsum("in,ij,jn->n", grid, H, grid) + c @ grid
-    mine = 0.5 * x @ H @ x + c @ x
-    assert mine <= values.min() + 1e-12
-    assert mine >= values.min() - 1e-4

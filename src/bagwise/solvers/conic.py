@@ -11,8 +11,16 @@ def conic_step(
 ):
     r"""Solve the problem of `dual_coordinate` with Clarabel.
 
-    With one more variable :math:`s \ge |w|^2` every ball is linear,
-    :math:`a_i s - 2 g_i'w + q_i \le 0`, so that there is a single second-order cone.
+    With :math:`w = c + \sigma u` around the centre :math:`c` of the smallest ball, of
+    radius :math:`\sigma`, and one more variable :math:`s \ge |u|^2`, every ball is
+    linear,
+
+    .. math::
+        s + \tfrac{2}{\sigma} (c - c_i)'u
+            + \tfrac{1}{\sigma^2} (|c - c_i|^2 - R_i^2) \le 0,
+
+    so that there is a single second-order cone. Around the origin a ball would be a
+    difference of squares, and a thin one, far away, would drown in rounding.
 
     Parameters
     ----------
@@ -38,22 +46,31 @@ def conic_step(
     cap = np.broadcast_to(cap, (n,)).astype(float)
     a, G, q = balls or (np.zeros(0), np.zeros((0, r)), np.zeros(0))
     m = len(a)
-    # Variables: w (r), b, s, slack (n). Rows: hinge (n), slack >= 0 (n), balls (m).
+    centre, width, rows, constant = _around_smallest(a, G, q, r)
+    largest = np.maximum(np.abs(rows).max(axis=1, initial=1.0), np.abs(constant))
+    # Variables: u (r), b, s, slack (n). Rows: hinge (n), slack >= 0 (n), balls (m).
     penalty = 0.0 if bias_scale in (0.0, np.inf) else 1.0 / bias_scale
     P = sp.diags_array(np.r_[np.zeros(r), penalty, 0.0, np.zeros(n)]).tocsc()
-    cost = np.r_[np.zeros(r), 0.0, 0.5, cap]
+    cost = np.r_[width * centre, 0.0, 0.5 * width**2, cap]
     blocks = [
-        sp.hstack([-A, -sign[:, None], np.zeros((n, 1)), -sp.eye_array(n)]),
+        sp.hstack([-width * A, -sign[:, None], np.zeros((n, 1)), -sp.eye_array(n)]),
         sp.hstack([sp.csr_array((n, r + 2)), -sp.eye_array(n)]),
-        sp.hstack([-2.0 * G, np.zeros((m, 1)), a[:, None], sp.csr_array((m, n))]),
+        sp.hstack(
+            [
+                rows / largest[:, None],
+                np.zeros((m, 1)),
+                1.0 / largest[:, None],
+                sp.csr_array((m, n)),
+            ]
+        ),
     ]
-    right = [-np.broadcast_to(margin, (n,)), np.zeros(n), -q]
+    right = [A @ centre - margin, np.zeros(n), -constant / largest]
     cones = [clarabel.NonnegativeConeT(2 * n + m)]
-    # |(2 w, s - 1)| <= s + 1  <=>  |w|^2 <= s.
-    rows = np.zeros((r + 2, r + 2))
-    rows[:2, r + 1] = -1.0
-    rows[2:, :r] = -2.0 * np.eye(r)
-    blocks.append(sp.hstack([rows, sp.csr_array((r + 2, n))]))
+    # |(2 u, s - 1)| <= s + 1  <=>  |u|^2 <= s.
+    corner = np.zeros((r + 2, r + 2))
+    corner[:2, r + 1] = -1.0
+    corner[2:, :r] = -2.0 * np.eye(r)
+    blocks.append(sp.hstack([corner, sp.csr_array((r + 2, n))]))
     right.append(np.r_[1.0, -1.0, np.zeros(r)])
     cones.append(clarabel.SecondOrderConeT(r + 2))
     if bias_scale == 0.0:  # b = 0
@@ -69,17 +86,33 @@ def conic_step(
     if str(found.status) not in ("Solved", "AlmostSolved"):
         raise RuntimeError(f"Clarabel did not solve the convex step: {found.status}")
     x, z = np.array(found.x), np.array(found.z)
+    fixed = 0.5 * centre @ centre
+    primal, dual = found.obj_val + fixed, found.obj_val_dual + fixed
     # "Almost" may be far off: judge by what was reached.
-    gap = abs(found.obj_val - found.obj_val_dual) / max(abs(found.obj_val), 1.0)
+    gap = abs(primal - dual) / max(abs(primal), 1.0)
     violation = max(found.r_prim, found.r_dual, gap)
     return DualSolution(
-        w=x[:r],
+        w=centre + width * x[:r],
         b=float(x[r]) if bias_scale else 0.0,
         beta=z[:n],
-        mu=z[2 * n : 2 * n + m],
+        mu=z[2 * n : 2 * n + m] / (a * width**2 * largest),
         n_passes=found.iterations,
         violation=violation,
         converged=violation < 1e-6,
-        primal=float(found.obj_val),
-        dual=float(found.obj_val_dual),
+        primal=float(primal),
+        dual=float(dual),
     )
+
+
+def _around_smallest(a, G, q, rank):
+    """Centre and radius of the smallest ball; all balls in coordinates around it."""
+    if not len(a):
+        return np.zeros(rank), 1.0, np.zeros((0, rank)), np.zeros(0)
+    centres = G / a[:, None]
+    squared = np.einsum("ij,ij->i", centres, centres)
+    radius = np.maximum(squared - q / a, 1e-14 * squared)
+    smallest = radius.argmin()
+    centre, width = centres[smallest], float(np.sqrt(radius[smallest]))
+    away = centre - centres
+    apart = np.einsum("ij,ij->i", away, away)
+    return centre, width, 2.0 * away / width, (apart - radius) / width**2

@@ -12,7 +12,7 @@ from bagwise.solvers.margin_distribution import (
     row_norms,
     scaled_rows,
 )
-from bagwise.svm.miodm._oracle import ascend_csr, ascend_dense, enumerate_choices
+from bagwise.svm.miodm._loops import ascend_csr, ascend_dense, enumerate_choices
 from bagwise.svm.miodm._units import Units
 
 # Pairs of opposite choices in the first mixture, and steps to find their directions.

@@ -15,7 +15,7 @@ import numpy as np
 
 from bagwise.bags.segments import segment_argmax
 from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
-from bagwise.svm.miodm._oracle import simplex_quadratic
+from bagwise.solvers.simplex import simplex_quadratic
 
 _HEAVY_STARTS = 5
 _ROUNDED_STARTS = 2
@@ -27,6 +27,10 @@ _TRIAL_STEPS = 5
 _MAX_ADDED = 6
 _ADD_SHARE = 0.3
 _STALE_ROUNDS = 5
+# Weight of the squared mixture, in units of the tolerance; it moves the gap by less.
+_SQUARE = 0.1
+# The smallest damping of a Newton step, in units of the mean curvature.
+_DAMPING = 1e-6
 
 
 class Mixture(NamedTuple):
@@ -94,9 +98,14 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
     The objective of a mixture is convex and smooth with gradient ``-q / 2`` and
     Hessian ``G'(K + R)^{-1} G`` on the selected rows, where the columns of ``G`` are
     the margins of the choices alone; the factor of the inner solve is reused.
+
+    Choices that differ only in bags without dual weight are worth the same, so that
+    many mixtures are optimal and rounding would choose between them. A square of the
+    weights, far below `tol`, makes the optimum unique.
     """
     result, products, norms = _evaluate(units, loss, choices, weight, delta)
-    n_iter = 0
+    square = _SQUARE * tol * max(1.0, abs(result.objective))
+    n_iter, damping = 0, 0.0
     while n_iter < max_iter and len(choices) > 1:
         gap = 0.5 * (norms.max() - weight @ norms)
         if gap <= tol * max(1.0, abs(result.objective)):
@@ -105,32 +114,41 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
         block = products[result.rows]
         hessian = block.T @ result.factor.solve(block)
         hessian = 0.5 * (hessian + hessian.T)
-        gradient = -0.5 * norms
-        goal = simplex_quadratic(
-            hessian, gradient - hessian @ weight, weight, 2000 * len(choices)
-        )
-        direction = goal - weight
-        slope = gradient @ direction
-        step = 1.0
+        hessian.flat[:: len(hessian) + 1] += square
+        gradient = square * weight - 0.5 * norms
+        # The curvature holds as long as the selected rows do: a step into flat
+        # directions may go too far, and is damped until the objective falls.
+        typical = np.trace(hessian) / len(hessian)
         while True:
-            # Exact zeros of the goal must stay zeros, not become rounding errors.
-            trial = goal if step == 1.0 else weight + step * direction
+            damped = hessian + damping * np.eye(len(hessian))
+            trial = simplex_quadratic(damped, gradient - damped @ weight, weight)
+            direction = trial - weight
+            expected = gradient @ direction + 0.5 * direction @ hessian @ direction
             outcome = _evaluate(units, loss, choices, trial, result.delta)
             fallen = outcome[0].objective - result.objective
+            fallen += 0.5 * square * (trial @ trial - weight @ weight)
+            left = 0.5 * (outcome[2].max() - trial @ outcome[2])
             # Near the optimum the gap is visible long after the fall has drowned in
             # rounding errors.
             noise = 1e-14 * max(1.0, abs(result.objective))
-            if fallen <= 1e-4 * step * slope + noise or step < 1e-8:
+            better = fallen <= 0.1 * expected + noise
+            better = better and (fallen < -noise or left < gap)
+            if better or damping > 1e6 * typical:
                 break
-            step *= 0.5
-        left = 0.5 * (outcome[2].max() - trial @ outcome[2])
-        if fallen > noise or (fallen > -noise and left >= gap):
+            damping = max(10.0 * damping, _DAMPING * typical)
+        if not better:
             break  # no further progress is possible
+        damping = 0.1 * damping if damping > _DAMPING * typical else 0.0
         weight = trial
         result, products, norms = outcome
     return Mixture(
         choices, weight, result.delta, result.margins, norms, result.objective, n_iter
     )
+
+
+def _heaviest(weight, count):
+    """Positions of the largest weights; equal ones, up to rounding, in order."""
+    return np.argsort(-np.round(weight, 9), kind="stable")[:count]
 
 
 def violated_choices(units, mixture, rng):
@@ -147,7 +165,7 @@ def violated_choices(units, mixture, rng):
     if units.enumerable:
         choice, norm = units.enumerate_all(delta)
         return choice[None], np.array([norm]), True
-    heavy = np.argsort(-mixture.weight, kind="stable")[:_HEAVY_STARTS]
+    heavy = _heaviest(mixture.weight, _HEAVY_STARTS)
     linear, norms = units.uncoupled(delta)
     plus = delta[: units.n_positive]
     spread = np.repeat(plus, np.diff(units.offsets))
@@ -313,7 +331,7 @@ def integer_bound(units, loss, mixture, rng=None):
     for positive, and random choices, are tried as well.
     """
     score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
-    heavy = np.argsort(-mixture.weight, kind="stable")[:_ROUNDED_STARTS]
+    heavy = _heaviest(mixture.weight, _ROUNDED_STARTS)
     starts = [segment_argmax(score, units.offsets)]
     starts += list(mixture.choices[heavy[mixture.weight[heavy] > 0]])
     if rng is None:

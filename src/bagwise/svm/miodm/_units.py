@@ -21,7 +21,7 @@ from scipy import sparse
 from scipy.linalg.lapack import dtrtrs
 
 from bagwise.solvers.margin_distribution import CholeskyFactor, KernelRows
-from bagwise.svm.miodm._oracle import ascend_kernel, enumerate_choices
+from bagwise.svm.miodm._loops import ascend_kernel, enumerate_choices
 
 # Enumerating every choice is exact; beyond these sizes the ascent takes over.
 MAX_CHOICES = 4096

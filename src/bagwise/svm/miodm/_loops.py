@@ -157,35 +157,3 @@ def enumerate_choices(kernel, cross, delta, offsets):
             i -= 1
         if i < 0:
             return best, best_value
-
-
-@njit()
-def simplex_quadratic(hessian, linear, start, max_iter):
-    """Minimise ``x'Hx/2 + linear'x`` over the simplex by pairwise exchanges."""
-    x = start.copy()
-    gradient = hessian @ x + linear
-    n = x.shape[0]
-    scale = 1e-15 + np.max(np.abs(gradient))
-    for _ in range(max_iter):
-        gain, lose = 0, -1
-        for k in range(n):
-            if gradient[k] < gradient[gain]:
-                gain = k
-            if x[k] > 0.0 and (lose < 0 or gradient[k] > gradient[lose]):
-                lose = k
-        violation = gradient[lose] - gradient[gain]
-        if violation <= 1e-13 * scale:
-            break
-        curvature = (
-            hessian[gain, gain] + hessian[lose, lose] - 2.0 * hessian[gain, lose]
-        )
-        step = x[lose]
-        if curvature * step > violation:
-            step = violation / curvature
-            x[lose] -= step
-        else:
-            x[lose] = 0.0
-        x[gain] += step
-        for k in range(n):
-            gradient[k] += step * (hessian[k, gain] - hessian[k, lose])
-    return x
