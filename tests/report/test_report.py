@@ -4,8 +4,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from report_helpers import EVIL, make_comparison
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from bagwise.report import render_report, report_context, write_report
+from bagwise.report._curves import instance_table
+from bagwise.report._view import View
 
 
 class Page(HTMLParser):
@@ -53,9 +56,7 @@ def test_the_data_of_the_page_are_those_of_the_comparison():
     assert browser["bags"][0]["id"] == EVIL
     bag = browser["bags"][7]
     X, name = comparison.problem.X, "best one"
-    from bagwise.report._curves import instance_table
-
-    scores = instance_table(comparison, name)
+    scores = instance_table(View(comparison), name)
     rows = X.offsets[7] + np.array(bag["positions"])
     part = slice(bag["first"], bag["first"] + bag["count"])
     np.testing.assert_allclose(browser["scores"][name][part], scores[rows], rtol=1e-3)
@@ -63,19 +64,27 @@ def test_the_data_of_the_page_are_those_of_the_comparison():
 
 
 def test_calibration_and_histogram_count_every_test_bag():
-    data = report_context(make_comparison())["data"]
-    bins = data["calibration"]["best one"]
+    (curves,) = report_context(make_comparison())["data"]["curves"]
+    bins = curves["calibration"]["best one"]
     assert sum(one["n"] for one in bins) == 40
     assert all(one["low"] <= one["observed"] <= one["high"] for one in bins)
-    histogram = data["histograms"]["best one"]
-    assert sum(histogram["positive"]) == sum(histogram["negative"]) == 20
+    histogram = curves["histograms"]["best one"]
+    assert sum(histogram["own"]) == sum(histogram["rest"]) == 20
+    assert histogram["cut"]
 
 
-def test_roc_area_is_the_mean_over_folds():
-    from sklearn.metrics import roc_auc_score
-
+def test_areas_are_means_over_folds():
     comparison = make_comparison()
-    found = report_context(comparison)["data"]["roc"]["best one"]["auc"]
+    (curves,) = report_context(comparison)["data"]["curves"]
+    found = curves["roc"]["best one"]["area"]
+    precision = [
+        average_precision_score(comparison.problem.y[a["test"]], a["score"])
+        for key, a in comparison.arrays.items()
+        if key.startswith("0-")
+    ]
+    assert curves["pr"]["best one"]["area"] == pytest.approx(
+        np.mean(precision), abs=1e-4
+    )
     areas = [
         roc_auc_score(comparison.problem.y[a["test"]], a["score"])
         for key, a in comparison.arrays.items()
@@ -95,9 +104,11 @@ def test_many_large_bags_make_a_small_page(tmp_path):
 
 def test_several_classes_have_a_report_too(tmp_path):
     comparison = make_comparison(n_classes=3, names=("a", "b"))
-    context = report_context(comparison)
-    assert context["data"]["histograms"] == {}
-    assert context["data"]["roc"]["a"]["auc"] > 0
+    mean, *own = report_context(comparison)["data"]["curves"]
+    assert mean["histograms"] == {}
+    assert [one["class"] for one in own] == [0, 1, 2]
+    areas = [one["roc"]["a"]["area"] for one in own]
+    assert mean["roc"]["a"]["area"] == pytest.approx(np.mean(areas), abs=1e-3)
     assert write_report(comparison, tmp_path / "r.html").exists()
 
 

@@ -46,7 +46,7 @@ def print_ranking(result: Any) -> None:
     """Print the ranking of a comparison as a table."""
     from bagwise.comparison import METRICS
     from bagwise.comparison._ranking import explain_test
-    from bagwise.report._context import seconds
+    from bagwise.report._numbers import seconds
 
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="dim")

@@ -2,11 +2,19 @@
 
 from bagwise.report._context import report_context
 from bagwise.report._leaderboard_page import plot_ranks, plot_times, write_leaderboard
-from bagwise.report._plots import plot_key_instances, plot_ranking, plot_roc
+from bagwise.report._plots import (
+    plot_confusion,
+    plot_key_instances,
+    plot_precision_recall,
+    plot_ranking,
+    plot_roc,
+)
 from bagwise.report._render import render_report, write_report
 
 __all__ = [
+    "plot_confusion",
     "plot_key_instances",
+    "plot_precision_recall",
     "plot_ranking",
     "plot_ranks",
     "plot_roc",

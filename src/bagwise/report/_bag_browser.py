@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from bagwise.comparison._comparison import Comparison
 from bagwise.inspection._features import moments, top_features
 from bagwise.report._curves import instance_table
+from bagwise.report._view import View
 
 __all__ = ["browser_context"]
 
@@ -22,24 +22,23 @@ MAX_PIXELS = 900_000
 N_FEATURES = 8
 
 
-def browser_context(comparison: Comparison, finished: list[str]) -> dict[str, Any]:
+def browser_context(view: View) -> dict[str, Any]:
     """Return bags, their instances and what each method says about them.
 
     Scores are out of fold. Large data are cut down: bags that the best method gets
     wrong are kept first, then an even sample; of a large bag, the instances the best
     scoring method puts on top.
     """
-    problem = comparison.problem
-    X = problem.X
+    problem, X = view.problem, view.problem.X
     tables = {}
-    for name in finished:
-        table = instance_table(comparison, name)
+    for name in view.finished:
+        table = instance_table(view, name)
         if table is not None and len(tables) < MAX_METHODS:
             tables[name] = table
-    bag_scores = {name: _bag_results(comparison, name) for name in finished}
-    bags = _choose_bags(comparison, finished, bag_scores)
+    results = {name: _bag_results(view, name) for name in view.finished}
+    bags = _choose_bags(view, results)
     lead = next(iter(tables.values()), None)
-    heat = {name: _heat(comparison, table) for name, table in tables.items()}
+    heat = {name: _heat(table) for name, table in tables.items()}
     about = None if problem.images is not None else moments(X)
     shown: list[int] = []
     entries = []
@@ -52,14 +51,9 @@ def browser_context(comparison: Comparison, finished: list[str]) -> dict[str, An
         entries.append(
             {
                 "id": str(X.ids[i]),
-                "label": str(problem.y[i]),
-                "positive": bool(problem.y[i] == problem.classes[-1]),
+                "class": int(view.truth[i]),
                 "size": stop - start,
-                "results": {
-                    name: bag_scores[name][i]
-                    for name in finished
-                    if i in bag_scores[name]
-                },
+                "results": {n: found[i] for n, found in results.items() if i in found},
                 "first": len(shown),
                 "count": len(rows),
                 "positions": [int(row - start) for row in rows],
@@ -82,50 +76,56 @@ def browser_context(comparison: Comparison, finished: list[str]) -> dict[str, An
     }
 
 
-def _bag_results(comparison: Comparison, method: str) -> dict[int, dict[str, Any]]:
-    """Return score and predicted label of every test bag of the first repeat."""
-    classes, found = comparison.problem.classes, {}
-    for row in comparison.runs(method):
-        if row["repeat"] != 0:
+def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
+    """Return score and predicted class of every test bag of the first repeat.
+
+    Of several classes the score is that of the predicted one.
+    """
+    found = {}
+    for fold in view.folds(method):
+        if fold.repeat != 0:
             continue
-        arrays = comparison.arrays[row["key"]]
-        for place, i in enumerate(arrays["test"]):
-            score = arrays["score"][place] if len(arrays["score"]) else 0.0
-            label = classes[int(arrays["label"][place])]
-            right = bool(label == comparison.problem.y[i])
-            value = float(np.max(score))
-            found[int(i)] = {"s": _short(value), "l": str(label), "ok": right}
+        for place, i in enumerate(fold.test):
+            k, score = int(fold.label[place]), None
+            if fold.score is not None:
+                value = fold.score[place]
+                score = _short(value[k] if np.ndim(value) else value)
+            right = bool(k == fold.truth[place])
+            found[int(i)] = {"s": score, "k": k, "ok": right}
     return found
 
 
 def _choose_bags(
-    comparison: Comparison,
-    finished: list[str],
-    results: dict[str, dict[int, dict[str, Any]]],
+    view: View, results: dict[str, dict[int, dict[str, Any]]]
 ) -> list[int]:
-    X = comparison.problem.X
+    X = view.problem.X
     everyone = list(range(X.n_bags))
     limit = MAX_BAGS
-    if finished:
+    if view.finished:
         # Bags nobody tested (a train/test split) come last.
-        best = results[finished[0]]
+        best = results[view.finished[0]]
         wrong = [i for i in everyone if i in best and not best[i]["ok"]]
         right = [i for i in everyone if i in best and best[i]["ok"]]
     else:
         wrong, right = [], everyone
-    room = max(0, limit - len(wrong[: limit // 2]))
-    picks = np.unique(np.linspace(0, len(right) - 1, min(room, len(right))).astype(int))
-    chosen = sorted({*wrong[: limit // 2], *(right[k] for k in picks)})
-    total, kept = 0, []
-    for i in chosen:
-        total += min(int(X.sizes[i]), MAX_PER_BAG)
-        if total > MAX_INSTANCES and kept:
-            break
-        kept.append(i)
-    return kept
+    # An even sample of both: the first ones alone may all be of one class.
+    wrong = _even(wrong, limit // 2)
+    right = _even(right, limit - len(wrong))
+    chosen = sorted({*wrong, *right})
+    total = int(np.minimum(X.sizes[chosen], MAX_PER_BAG).sum())
+    if total > MAX_INSTANCES:
+        chosen = _even(chosen, max(1, len(chosen) * MAX_INSTANCES // total))
+    return chosen
 
 
-def _heat(comparison: Comparison, table: Any) -> Any:
+def _even(values: list[int], n: int) -> list[int]:
+    if len(values) <= n:
+        return values
+    picks = np.unique(np.linspace(0, len(values) - 1, n).astype(int))
+    return [values[k] for k in picks]
+
+
+def _heat(table: Any) -> Any:
     """Return percentiles 0 to 100 of instance scores, as one scale for all folds."""
     heat = np.zeros(len(table))
     known = ~np.isnan(table)

@@ -15,21 +15,30 @@ from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._ranking import explain_test
 from bagwise.report._bag_browser import browser_context
+from bagwise.report._classes import class_figures, constant_class, group_figures
 from bagwise.report._curves import (
+    Curve,
     calibration,
+    mean_precision,
     mean_roc,
     member_table,
     score_histogram,
 )
+from bagwise.report._numbers import (
+    figure,
+    memory,
+    p_value,
+    place,
+    plain,
+    round_axis,
+    seconds,
+)
+from bagwise.report._view import View
 
 __all__ = ["report_context"]
 
-VERDICTS = {
-    "best": "best",
-    "not told apart": "not told apart",
-    "worse": "worse",
-    "untested": "untested",
-}
+UNIT = ("accuracy", "auroc", "balanced_accuracy", "average_precision", "key_success")
+MAX_CURVES = 8  # classes with curves of their own
 
 
 def report_context(comparison: Comparison) -> dict[str, Any]:
@@ -46,14 +55,21 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         Plain values; ``["data"]`` is what the page's script reads.
     """
     metric = METRICS[comparison.metric]
-    finished = [row.method for row in comparison.ranking if row.n_folds]
+    view = View(comparison)
     return {
         "title": comparison.problem.name,
-        "summary": comparison.summary() if finished else "No method finished.",
+        "summary": comparison.summary() if view.finished else "No method finished.",
         "metric": metric.title,
+        "metric_text": _in_text(metric.title),
         "metric_reason": comparison.metric_reason,
-        "facts": _facts(comparison),
-        "ranking": _ranking(comparison),
+        "dot": "the figure over all test bags"
+        if view.pooled
+        else "the mean over folds",
+        "finished": bool(view.finished),
+        "facts": _facts(view),
+        "classes": _class_counts(view),
+        "positive": None if view.positive is None else view.names[view.positive],
+        "ranking": _ranking(view),
         "ranking_columns": _columns(comparison),
         "axis": _axis(comparison),
         "test_note": explain_test(comparison),
@@ -62,7 +78,8 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
             for c in comparison.choices
         ],
         "asked": all(choice.reason == "as asked" for choice in comparison.choices),
-        "stacks": _stacks(comparison, finished),
+        "groups": _groups(view),
+        "stacks": _stacks(view),
         "params": _params(comparison),
         "failures": [
             {
@@ -77,25 +94,31 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "notes": _notes(comparison),
         "provenance": _provenance(comparison),
         "references": _references(comparison),
-        "data": _script_data(comparison, finished),
+        "data": _script_data(view),
     }
 
 
-def _facts(comparison: Comparison) -> list[dict[str, str]]:
-    problem = comparison.problem
-    X, classes = problem.X, problem.classes
-    counts = [int((problem.y == label).sum()) for label in classes]
-    pairs = zip(classes, counts, strict=True)
-    split = ", ".join(f"{label}: {n}" for label, n in pairs)
+def _in_text(title: str) -> str:
+    """Write a title in the middle of a sentence: capitals of acronyms stay."""
+    return title if title[1:2].isupper() or title[1:2].isdigit() else title.lower()
+
+
+def _facts(view: View) -> list[dict[str, str]]:
+    comparison, X = view.comparison, view.problem.X
     sizes = X.sizes
     ok = [row for row in comparison.rows if row["status"] == "ok"]
     kind = "sparse" if X.is_sparse else str(X.dtype)
+    groups = getattr(X, "groups", None)
+    detail = f"{len(view.names)} classes"
+    if groups is not None:
+        n_groups = len(np.unique(np.asarray(groups).astype(str)))
+        detail += f", {n_groups:,} groups kept together"
     return [
-        _fact("Bags", f"{X.n_bags:,}", split if len(classes) <= 4 else ""),
+        _fact("Bags", f"{X.n_bags:,}", detail),
         _fact(
             "Instances",
             f"{X.n_instances:,}",
-            f"{sizes.min()} to {sizes.max()} a bag, median {np.median(sizes):g}",
+            _sizes(sizes),
         ),
         _fact("Features", f"{X.n_features:,}", kind),
         _fact("Methods", str(len(comparison.methods)), f"{len(ok):,} finished runs"),
@@ -107,8 +130,29 @@ def _facts(comparison: Comparison) -> list[dict[str, str]]:
     ]
 
 
+def _sizes(sizes: Any) -> str:
+    if sizes.min() == sizes.max():
+        return f"{sizes.min():,} in every bag"
+    return f"{sizes.min():,} to {sizes.max():,} a bag, median {np.median(sizes):g}"
+
+
 def _fact(name: str, value: str, detail: str) -> dict[str, str]:
     return {"name": name, "value": value, "detail": detail}
+
+
+def _class_counts(view: View) -> list[dict[str, Any]]:
+    """Return how many bags each class has."""
+    counts = np.bincount(view.truth, minlength=len(view.names))
+    return [
+        {
+            "name": name,
+            "bags": f"{int(n):,}",
+            "share": round(100 * int(n) / len(view.truth), 2),
+            "percent": f"{100 * int(n) / len(view.truth):.1f}%",
+            "positive": k == view.positive,
+        }
+        for k, (name, n) in enumerate(zip(view.names, counts, strict=True))
+    ]
 
 
 def _columns(comparison: Comparison) -> list[dict[str, str]]:
@@ -116,41 +160,38 @@ def _columns(comparison: Comparison) -> list[dict[str, str]]:
     found = []
     for name, metric in METRICS.items():
         values = [getattr(row, name) for row in comparison.ranking]
-        if name != comparison.metric and not all(np.isnan(value) for value in values):
+        if name != comparison.metric and np.isfinite(values).any():
             found.append({"name": name, "title": metric.title})
     return found
 
 
-def _ranking(comparison: Comparison) -> list[dict[str, Any]]:
-    axis = _axis(comparison)
-    span = axis["high"] - axis["low"]
-
-    def place(value: float) -> float | None:
-        if np.isnan(value):
-            return None
-        share = 100 * (value - axis["low"]) / span
-        return round(float(min(100.0, max(0.0, share))), 2)
-
-    columns = _columns(comparison)
+def _ranking(view: View) -> list[dict[str, Any]]:
+    comparison = view.comparison
+    axis, columns = _axis(comparison), _columns(comparison)
+    unit = comparison.metric in UNIT
     rows = []
     for number, row in enumerate(comparison.ranking):
-        missing = np.isnan(row.mean)
-        interval = "" if np.isnan(row.low) else f"{row.low:.3f} to {row.high:.3f}"
+        interval = ""
+        if np.isfinite([row.low, row.high]).all():
+            interval = f"{figure(row.low, unit)} to {figure(row.high, unit)}"
         rows.append(
             {
                 "rank": row.rank,
                 "color": number,
                 "method": row.method,
-                "mean": "" if missing else f"{row.mean:.3f}",
+                "mean": figure(row.mean, unit),
                 "interval": interval,
-                "left": place(row.low),
-                "right": place(row.high),
-                "at": place(row.mean),
-                "p": "" if np.isnan(row.p_holm) else _p(row.p_holm),
-                "verdict": VERDICTS[row.verdict],
+                "left": place(row.low, axis),
+                "right": place(row.high, axis),
+                "at": place(row.mean, axis),
+                "p": p_value(row.p_holm),
+                "verdict": row.verdict,
                 "failed": row.n_failed,
+                "constant": constant_class(view, row.method),
                 "n_folds": row.n_folds,
-                "cells": [_number(getattr(row, c["name"])) for c in columns],
+                "cells": [
+                    figure(getattr(row, c["name"]), c["name"] in UNIT) for c in columns
+                ],
                 "fit": seconds(row.fit_time),
                 "tune": seconds(row.tune_time),
                 "predict": seconds(row.predict_time),
@@ -160,87 +201,63 @@ def _ranking(comparison: Comparison) -> list[dict[str, Any]]:
     return rows
 
 
-def _stacks(comparison: Comparison, finished: list[str]) -> list[dict[str, Any]]:
+def _axis(comparison: Comparison) -> dict[str, Any]:
+    """Return the common axis of the interval plots."""
+    values = [
+        float(value)
+        for row in comparison.ranking
+        for value in (row.low, row.mean, row.high)
+        if np.isfinite(value)
+    ]
+    if comparison.metric in UNIT:
+        low, high = (min(values), max(values)) if values else (0.0, 1.0)
+        return round_axis(max(0.0, low), min(1.0, high), bounds=(0.0, 1.0))
+    return round_axis(min(values, default=0.0), max(values, default=1.0))
+
+
+def _groups(view: View) -> dict[str, Any] | None:
+    """Return the table of figures per group, in words."""
+    found = group_figures(view, view.finished)
+    if found is None:
+        return None
+    return {
+        "n": f"{found['n']:,}",
+        "mixed": found["mixed"],
+        "rows": [
+            {
+                "method": row["method"],
+                "n": f"{row['n']:,}",
+                "accuracy": figure(row["accuracy"]),
+                "auroc": figure(row["auroc"]),
+            }
+            for row in found["rows"]
+        ],
+    }
+
+
+def _stacks(view: View) -> list[dict[str, Any]]:
     """Return the members of every stack, placed on an axis of weights."""
     stacks = []
-    for name in finished:
-        table = member_table(comparison, name)
+    for name in view.finished:
+        table = member_table(view, name)
         if table is None:
             continue
         ends = [0.0, *(m["low"] for m in table), *(m["high"] for m in table)]
-        axis = _round_axis(min(ends), max(ends))
-        span = axis["high"] - axis["low"]
+        axis = round_axis(min(ends), max(ends))
         members = [
             {
                 "name": member["name"],
                 "weight": f"{member['weight']:.2f}",
-                "auroc": _number(member["auroc"]),
+                "auroc": figure(member["auroc"]),
                 "folds": member["folds"],
-                "at": round(100 * (member["weight"] - axis["low"]) / span, 2),
-                "left": round(100 * (member["low"] - axis["low"]) / span, 2),
-                "right": round(100 * (member["high"] - axis["low"]) / span, 2),
+                "at": place(member["weight"], axis),
+                "left": place(member["low"], axis),
+                "right": place(member["high"], axis),
             }
             for member in table
         ]
         stacks.append({"method": name, "axis": axis, "members": members})
     return stacks
-
-
-def _axis(comparison: Comparison) -> dict[str, Any]:
-    """Return the common axis of the interval plots."""
-    values = [
-        value
-        for row in comparison.ranking
-        for value in (row.low, row.mean, row.high)
-        if not np.isnan(value)
-    ]
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    if METRICS[comparison.metric].higher:  # all of these lie between 0 and 1
-        low, high = max(0.0, low), min(1.0, high)
-    return _round_axis(low, high)
-
-
-def _round_axis(low: float, high: float) -> dict[str, Any]:
-    """Return an axis with round ends that holds both values."""
-    span = max(high - low, 0.02)
-    step = next(
-        s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5) if span / s <= 5.5
-    )
-    low = float(np.floor(low / step + 1e-9) * step)
-    high = float(np.ceil(high / step - 1e-9) * step)
-    ticks = np.arange(low, high + step / 2, step)
-    return {
-        "low": low,
-        "high": high,
-        "ticks": [
-            {"at": round(100 * (t - low) / (high - low), 2), "text": f"{t:g}"[:5]}
-            for t in np.round(ticks, 6).tolist()
-        ],
-    }
-
-
-def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3f}"
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def seconds(value: float) -> str:
-    """Write a time with two digits and its unit."""
-    if np.isnan(value):
-        return ""
-    if value < 0.9995:
-        return f"{1000 * value:.3g} ms" if value >= 0.001 else "< 1 ms"
-    return f"{value:.3g} s" if value < 90 else f"{value / 60:.1f} min"
-
-
-def memory(value: float) -> str:
-    """Write a number of bytes with its unit."""
-    if np.isnan(value):
-        return ""
-    return f"{value / 1e6:.0f} MB" if value < 1e9 else f"{value / 1e9:.1f} GB"
 
 
 def _params(comparison: Comparison) -> list[dict[str, Any]]:
@@ -300,56 +317,79 @@ def _references(comparison: Comparison) -> list[dict[str, str]]:
     ]
 
 
-def _script_data(comparison: Comparison, finished: list[str]) -> dict[str, Any]:
+def _script_data(view: View) -> dict[str, Any]:
     """Return what the script draws: curves, histograms, times and bags."""
+    comparison = view.comparison
     order = {row.method: number for number, row in enumerate(comparison.ranking)}
-    methods, roc, reliability, histograms = [], {}, {}, {}
-    for name in finished:
+    methods = []
+    for name in view.finished:
         row = comparison.ranking[order[name]]
-        total = row.fit_time + row.tune_time
         methods.append(
             {
                 "name": name,
                 "color": order[name],
-                "mean": _round(row.mean),
-                "low": _round(row.low),
-                "high": _round(row.high),
-                "fit": _round(row.fit_time, 6),
-                "total": _round(total, 6),
+                "mean": plain(row.mean, 6),
+                "total": plain(row.fit_time + row.tune_time, 6),
+                "probability": all(f.probability is not None for f in view.folds(name)),
             }
         )
-        curve = mean_roc(comparison, name)
-        if curve is not None:
-            roc[name] = {
-                "fpr": [_round(v, 3) for v in curve.fpr],
-                "tpr": [_round(v, 3) for v in curve.tpr],
-                "auc": _round(curve.auc),
-            }
-        bins = calibration(comparison, name)
-        if bins is not None:
-            reliability[name] = [
-                {key: _round(value) for key, value in one.items()} for one in bins
-            ]
-        histogram = score_histogram(comparison, name)
-        if histogram is not None:
-            histograms[name] = {
-                "edges": [_round(v) for v in histogram["edges"]],
-                "negative": [int(v) for v in histogram["negative"]],
-                "positive": [int(v) for v in histogram["positive"]],
-            }
-    labels = [str(label) for label in comparison.problem.classes]
+    counts = np.bincount(view.truth, minlength=len(view.names))
     return {
         "metric": METRICS[comparison.metric].title,
-        "higher": METRICS[comparison.metric].higher,
-        "classes": labels,
+        "unit": comparison.metric in UNIT,
+        "classes": view.names,
+        "counts": counts.tolist(),
+        "positive": view.positive,
         "methods": methods,
-        "roc": roc,
-        "calibration": reliability,
-        "histograms": histograms,
-        "browser": browser_context(comparison, finished),
+        "curves": _curves(view),
+        "figures": {name: class_figures(view, name) for name in view.finished},
+        "browser": browser_context(view),
     }
 
 
-def _round(value: float, digits: int = 4) -> float | None:
-    number = float(value)
-    return None if np.isnan(number) else round(number, digits)
+def _curves(view: View) -> list[dict[str, Any]]:
+    """Return the curves of every class that has some, the mean of all first."""
+    chosen: list[int | None] = [None]
+    if view.positive is None and len(view.names) <= MAX_CURVES:
+        chosen += list(view.all_classes)
+    found = []
+    for k in chosen:
+        one: dict[str, Any] = {"class": k, "roc": {}, "pr": {}}
+        one |= {"calibration": {}, "histograms": {}}
+        for name in view.finished:
+            _put(one["roc"], name, _points(mean_roc(view, name, k)))
+            _put(one["pr"], name, _points(mean_precision(view, name, k)))
+            bins = calibration(view, name, k)
+            if bins is not None:
+                one["calibration"][name] = [
+                    {key: plain(value) for key, value in b.items()} for b in bins
+                ]
+            histogram = score_histogram(view, name, k)
+            if histogram is not None:
+                one["histograms"][name] = {
+                    "edges": [plain(v) for v in histogram["edges"]],
+                    "rest": histogram["rest"].tolist(),
+                    "own": histogram["own"].tolist(),
+                    "cut": histogram["cut"],
+                }
+        found.append(one)
+    return found
+
+
+def _put(found: dict[str, Any], name: str, value: Any) -> None:
+    if value is not None:
+        found[name] = value
+
+
+def _points(curve: Curve | None) -> dict[str, Any] | None:
+    """Return a curve without the points on its straight pieces."""
+    if curve is None:
+        return None
+    x, y = np.round(curve.x, 3), np.round(curve.y, 3)
+    same = (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:])
+    keep = np.concatenate([[True], ~same, [True]])
+    return {
+        "x": x[keep].tolist(),
+        "y": y[keep].tolist(),
+        "area": plain(curve.area, 4),
+    }

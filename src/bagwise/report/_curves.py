@@ -2,112 +2,158 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
-from sklearn.metrics import roc_curve
+from sklearn.metrics import (
+    average_precision_score,
+    precision_recall_curve,
+    roc_curve,
+)
 
-from bagwise.comparison._comparison import Comparison
+from bagwise.report._view import View
 
 __all__ = [
-    "Roc",
+    "Curve",
     "calibration",
     "instance_table",
+    "mean_precision",
     "mean_roc",
     "member_table",
     "score_histogram",
 ]
 
 Array = NDArray[np.float64]
+GRID = np.linspace(0.0, 1.0, 101)
 
 
 @dataclass(frozen=True)
-class Roc:
-    """A ROC curve and its area."""
+class Curve:
+    """A curve over the unit interval and the area under it."""
 
-    fpr: Array
-    tpr: Array
-    auc: float
-
-
-def fold_scores(
-    comparison: Comparison, method: str
-) -> list[tuple[NDArray[Any], dict[str, NDArray[Any]]]]:
-    """Return truth (class index) and stored arrays of every finished fold."""
-    found = []
-    for row in comparison.runs(method):
-        arrays = comparison.arrays[row["key"]]
-        y = comparison.problem.y[arrays["test"]]
-        found.append((np.searchsorted(comparison.problem.classes, y), arrays))
-    return found
+    x: Array
+    y: Array
+    area: float
 
 
-def mean_roc(comparison: Comparison, method: str, n_points: int = 101) -> Roc | None:
+def mean_roc(view: View, method: str, k: int | None = None) -> Curve | None:
     """Return the ROC curve averaged over folds.
 
     Scores of different folds come from different models and are not on one scale, so
     the curves are averaged (the mean true positive rate at each false positive rate)
     rather than the scores pooled. Leave-one-bag-out has no curve per fold and is
-    pooled. More than two classes: mean over one-vs-rest curves.
+    pooled. Without a class `k`: of two the positive one, of more the mean of all
+    against the rest.
     """
-    folds = [
-        (truth, arrays["score"]) for truth, arrays in fold_scores(comparison, method)
-    ]
-    if not folds:
+
+    def one(positive: NDArray[Any], score: Array) -> tuple[Array, float]:
+        fpr, tpr, _ = roc_curve(positive, score, drop_intermediate=True)
+        curve = np.interp(GRID, fpr, tpr)
+        # On a vertical piece of the curve its upper end counts.
+        last = np.searchsorted(fpr, GRID, side="right") - 1
+        area = float(np.sum(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2))
+        return np.where(fpr[last] == GRID, tpr[last], curve), area
+
+    found = _mean_curve(view, method, k, one)
+    if found is None:
         return None
-    if comparison.protocol.pooled:
-        truth = np.concatenate([fold[0] for fold in folds])
-        folds = [(truth, np.concatenate([fold[1] for fold in folds]))]
-    grid = np.linspace(0.0, 1.0, n_points)
+    return Curve(np.append(0.0, found.x), np.append(0.0, found.y), found.area)
+
+
+def mean_precision(view: View, method: str, k: int | None = None) -> Curve | None:
+    """Return precision against recall, averaged over folds as in `mean_roc`.
+
+    Precision is that of the highest threshold which reaches the recall, without
+    interpolation; the area is the average precision.
+    """
+
+    def one(positive: NDArray[Any], score: Array) -> tuple[Array, float]:
+        precision, recall, _ = precision_recall_curve(positive, score)
+        precision, recall = precision[-2::-1], recall[-2::-1]  # from high thresholds on
+        at = np.minimum(np.searchsorted(recall, GRID), len(recall) - 1)
+        return precision[at], float(average_precision_score(positive, score))
+
+    return _mean_curve(view, method, k, one)
+
+
+def _mean_curve(
+    view: View,
+    method: str,
+    k: int | None,
+    one: Callable[[NDArray[Any], Array], tuple[Array, float]],
+) -> Curve | None:
     curves, areas = [], []
-    for truth, score in folds:
-        columns = (
-            [(truth == 1, score)]
-            if score.ndim == 1
-            else [(truth == k, score[:, k]) for k in range(score.shape[1])]
-        )
-        for positive, column in columns:
-            if positive.all() or not positive.any():
-                continue
-            fpr, tpr, _ = roc_curve(positive, column, drop_intermediate=True)
-            curve = np.interp(grid, fpr, tpr)
-            # On a vertical piece of the curve its upper end counts.
-            last = np.searchsorted(fpr, grid, side="right") - 1
-            curves.append(np.where(fpr[last] == grid, tpr[last], curve))
-            areas.append(float(np.trapezoid(tpr, fpr)))
+    for positive, score in _score_columns(view, method, k):
+        if positive.any() and not positive.all():
+            curve, area = one(positive, score)
+            curves.append(curve)
+            areas.append(area)
     if not curves:
         return None
-    tpr = np.mean(curves, axis=0)
-    return Roc(np.append(0.0, grid), np.append(0.0, tpr), float(np.mean(areas)))
+    return Curve(GRID, np.mean(curves, axis=0), float(np.mean(areas)))
+
+
+def _score_columns(
+    view: View, method: str, k: int | None
+) -> Iterator[tuple[NDArray[Any], Array]]:
+    """Yield membership and score of every class asked for, fold by fold."""
+    folds = view.folds(method)
+    if not folds or any(fold.score is None for fold in folds):
+        return
+    for c in view.own_class() if k is None else [k]:
+        parts = [view.against_rest(fold, fold.score, c) for fold in folds]
+        if view.pooled:
+            yield tuple(np.concatenate(values) for values in zip(*parts, strict=True))
+        else:
+            yield from parts
 
 
 def calibration(
-    comparison: Comparison, method: str, n_bins: int = 8
+    view: View, method: str, k: int | None = None, n_bins: int = 8
 ) -> list[dict[str, float]] | None:
-    """Return observed against predicted frequency in bins of equal count.
+    """Return observed against predicted frequency in bins of about equal count.
 
-    None for methods without probabilities and for more than two classes. Intervals
-    are Clopper and Pearson's, 95%.
+    Of more than two classes without a `k`: how often the predicted class is right,
+    against the probability that was given to it. Equal probabilities share a bin.
+    Intervals are Clopper and Pearson's, 95%. None for methods without probabilities.
     """
-    folds = fold_scores(comparison, method)
-    parts = [(t, a["probability"]) for t, a in folds if "probability" in a]
-    if not parts or len(parts) < len(folds) or parts[0][1].ndim > 1:
+    folds = view.folds(method)
+    if not folds or any(fold.probability is None for fold in folds):
         return None
-    truth = np.concatenate([part[0] for part in parts])
-    p = np.concatenate([part[1] for part in parts])
-    order = np.argsort(p, kind="stable")
+    hits, values = [], []
+    for fold in folds:
+        p = fold.probability
+        if k is None and view.positive is None:
+            hits.append(fold.truth == fold.label)
+            values.append(p[np.arange(len(p)), fold.label])
+        elif p.ndim == 1 and k is not None and k != view.positive:
+            hits.append(fold.truth == k)
+            values.append(1.0 - p)
+        else:
+            own = view.positive if k is None else k
+            hits.append(fold.truth == own)
+            values.append(p if p.ndim == 1 else p[:, own])
+    return _bins(np.concatenate(hits), np.concatenate(values), n_bins)
+
+
+def _bins(hit: NDArray[Any], p: Array, n_bins: int) -> list[dict[str, float]]:
     n_bins = int(min(n_bins, max(2, len(p) // 12)))
+    inner = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
+    cuts = np.unique(np.quantile(p, inner, method="lower"))
+    place = np.searchsorted(cuts, p)
     bins = []
-    for chunk in np.array_split(order, n_bins):
-        n, hits = len(chunk), int(truth[chunk].sum())
+    for b in np.unique(place):
+        chosen = place == b
+        n, hits = int(chosen.sum()), int(hit[chosen].sum())
         low = float(beta.ppf(0.025, hits, n - hits + 1)) if hits else 0.0
         high = float(beta.ppf(0.975, hits + 1, n - hits)) if hits < n else 1.0
         bins.append(
             {
-                "predicted": float(p[chunk].mean()),
+                "predicted": float(p[chosen].mean()),
                 "observed": hits / n,
                 "low": low,
                 "high": high,
@@ -118,51 +164,59 @@ def calibration(
 
 
 def score_histogram(
-    comparison: Comparison, method: str, n_bins: int = 25
+    view: View, method: str, k: int | None = None, n_bins: int = 25
 ) -> dict[str, Any] | None:
-    """Return how decision values of test bags are spread, for each class.
+    """Return how decision values of test bags are spread, of a class and of the rest.
 
-    Within a fold, scores are divided by their mean size, which keeps the threshold at
-    0 and puts folds on a common scale. None for more than two classes.
+    Within a fold, scores are divided by their mean size, which keeps zero where it is
+    and puts folds on a common scale. ``"cut"`` tells whether zero is where the method
+    cuts. None without scores, and for several classes without a `k`.
     """
-    folds = fold_scores(comparison, method)
-    if not folds or folds[0][1]["score"].ndim > 1:
+    folds = view.folds(method)
+    own = view.positive if k is None else k
+    if own is None or not folds or any(fold.score is None for fold in folds):
         return None
-    scaled, truths = [], []
-    for truth, arrays in folds:
-        size = float(np.abs(arrays["score"]).mean())
-        scaled.append(arrays["score"] / (size if size > 0 else 1.0))
-        truths.append(truth)
-    score, truth = np.concatenate(scaled), np.concatenate(truths)
-    bound = float(np.quantile(np.abs(score), 0.99)) if len(score) else 1.0
-    bound = max(bound, 1e-9)
+    scaled, members, cut = [], [], True
+    for fold in folds:
+        member, score = view.against_rest(fold, fold.score, own)
+        size = float(np.abs(score).mean())
+        scaled.append(score / (size if size > 0 else 1.0))
+        members.append(member)
+        cut &= bool(((fold.label == own) == (score > 0))[score != 0].all())
+    score, member = np.concatenate(scaled), np.concatenate(members)
+    bound = max(float(np.quantile(np.abs(score), 0.99)), 1e-9)
     edges = np.linspace(-bound, bound, n_bins + 1)
     clipped = np.clip(score, -bound, bound)
     return {
         "edges": edges,
-        "negative": np.histogram(clipped[truth == 0], edges)[0],
-        "positive": np.histogram(clipped[truth == 1], edges)[0],
+        "rest": np.histogram(clipped[~member], edges)[0],
+        "own": np.histogram(clipped[member], edges)[0],
+        "cut": cut,
     }
 
 
-def instance_table(comparison: Comparison, method: str) -> Array | None:
-    """Return the out-of-fold score of every instance; NaN where there is none."""
-    X = comparison.problem.X
+def instance_table(view: View, method: str) -> Array | None:
+    """Return the out-of-fold score of every instance; NaN where there is none.
+
+    Of two classes scores are for the positive one, of more for the one that was
+    predicted for the bag.
+    """
+    X = view.problem.X
     values = np.full(X.n_instances, np.nan)
     found = False
-    for row in comparison.runs(method):
-        arrays = comparison.arrays[row["key"]]
-        if "instances" not in arrays or row["repeat"] != 0:
+    for fold in view.folds(method):
+        if fold.instances is None or fold.repeat != 0:
             continue
         found, start = True, 0
-        for i in arrays["test"]:
+        for place, i in enumerate(fold.test):
             first, last = int(X.offsets[i]), int(X.offsets[i + 1])
-            values[first:last] = arrays["instances"][start : start + last - first]
+            part = fold.instances[start : start + last - first]
+            values[first:last] = part if part.ndim == 1 else part[:, fold.label[place]]
             start += last - first
     return values if found else None
 
 
-def member_table(comparison: Comparison, method: str) -> list[dict[str, Any]] | None:
+def member_table(view: View, method: str) -> list[dict[str, Any]] | None:
     """Return what a stack trusts, averaged over folds; None for other methods.
 
     Returns
@@ -174,8 +228,8 @@ def member_table(comparison: Comparison, method: str) -> list[dict[str, Any]] | 
     """
     weights: dict[str, list[float]] = {}
     areas: dict[str, list[float]] = {}
-    for row in comparison.runs(method):
-        arrays = comparison.arrays[row["key"]]
+    for row in view.comparison.runs(method):
+        arrays = view.comparison.arrays[row["key"]]
         if "member_names" not in arrays:
             return None
         for k, name in enumerate(arrays["member_names"]):

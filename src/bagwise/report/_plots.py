@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,34 @@ import numpy as np
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._evaluate import METRICS
 from bagwise.inspection._pictures import plot_bags
-from bagwise.report._curves import instance_table, mean_roc
+from bagwise.report._classes import confusion
+from bagwise.report._curves import Curve, instance_table, mean_precision, mean_roc
+from bagwise.report._view import View
 
-__all__ = ["plot_key_instances", "plot_ranking", "plot_roc"]
+__all__ = [
+    "plot_confusion",
+    "plot_key_instances",
+    "plot_precision_recall",
+    "plot_ranking",
+    "plot_roc",
+]
 
 
 def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
-    """Draw mean and interval of every method, the best on top."""
+    """Draw mean and interval of every method, the best on top.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
     rows = [row for row in comparison.ranking if row.n_folds][::-1]
     ax = _axes(ax, (6.4, 0.8 + 0.34 * len(rows)))
     colors = {"best": "#2b8a3e", "not told apart": "#1c7ed6"}
@@ -35,18 +56,110 @@ def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
 def plot_roc(
     comparison: Comparison, methods: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
-    """Draw ROC curves, averaged over folds at equal false positive rates."""
-    names = methods or [row.method for row in comparison.ranking if row.n_folds][:5]
-    ax = _axes(ax, (5.0, 5.0))
-    ax.plot([0, 1], [0, 1], color="#adb5bd", linewidth=1, linestyle="--")
-    for name in names:
-        curve = mean_roc(comparison, name)
-        if curve is not None:
-            ax.plot(curve.fpr, curve.tpr, label=f"{name} ({curve.auc:.3f})")
+    """Draw ROC curves, averaged over folds at equal false positive rates.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    methods : sequence of str, optional
+        Which; the best five by default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
+    ax = _curves(comparison, methods, ax, mean_roc)
+    ax.plot([0, 1], [0, 1], color="#adb5bd", linewidth=1, linestyle="--", zorder=0)
     ax.set_xlabel("False positive rate")
     ax.set_ylabel("True positive rate")
-    ax.set_aspect("equal")
     ax.legend(loc="lower right", fontsize=8, frameon=False)
+    return ax
+
+
+def plot_precision_recall(
+    comparison: Comparison, methods: Sequence[str] | None = None, ax: Any = None
+) -> Any:
+    """Draw precision against recall, averaged over folds, with average precisions.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    methods : sequence of str, optional
+        Which; the best five by default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
+    ax = _curves(comparison, methods, ax, mean_precision)
+    ax.set_xlabel("Recall")
+    ax.set_ylabel("Precision")
+    ax.legend(loc="lower left", fontsize=8, frameon=False)
+    return ax
+
+
+def _curves(
+    comparison: Comparison,
+    methods: Sequence[str] | None,
+    ax: Any,
+    make: Callable[[View, str], Curve | None],
+) -> Any:
+    view = View(comparison)
+    ax = _axes(ax, (5.0, 5.0))
+    for name in methods or view.finished[:5]:
+        curve = make(view, name)
+        if curve is not None:
+            ax.plot(curve.x, curve.y, label=f"{name} ({curve.area:.3f})")
+    about = "mean of all classes against the rest"
+    if view.positive is not None:
+        about = f"positive class: {view.names[view.positive]}"
+    ax.set_title(about, fontsize=9)
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_ylim(-0.02, 1.02)
+    ax.set_aspect("equal")
+    return ax
+
+
+def plot_confusion(
+    comparison: Comparison, method: str | None = None, ax: Any = None
+) -> Any:
+    """Draw how many test bags of each class were given each class.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    method : str, optional
+        Which; the best by default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+    """
+    view = View(comparison)
+    counts = confusion(view, comparison.best if method is None else method)
+    size = 1.8 + 0.5 * len(view.names)
+    ax = _axes(ax, (size, size))
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    ax.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0)
+    for (i, j), n in np.ndenumerate(counts):
+        shade = "white" if share[i, j] > 0.55 else "#212529"
+        ax.text(j, i, str(n), ha="center", va="center", fontsize=9, color=shade)
+    ax.set_xticks(range(len(view.names)), view.names, rotation=45, ha="right")
+    ax.set_yticks(range(len(view.names)), view.names)
+    ax.set_xlabel("Predicted class")
+    ax.set_ylabel("True class")
     return ax
 
 
@@ -56,20 +169,40 @@ def plot_key_instances(
     method: str | None = None,
     n_instances: int = 8,
 ) -> Any:
-    """Draw the highest instances of positive bags, scored out of fold."""
-    ranked = [row.method for row in comparison.ranking]
-    names = [method] if method is not None else ranked
+    """Draw the highest instances of positive bags, scored out of fold.
+
+    No bag was seen by the model that scores it.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    n_bags : int, default=6
+        How many bags; of more than two classes they are of any class.
+    method : str, optional
+        Which; the best one that scores instances by default.
+    n_instances : int, default=8
+        Most instances of a bag.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
+    view = View(comparison)
+    names = [method] if method is not None else view.finished
     for name in names:
-        scores = instance_table(comparison, name)
+        scores = instance_table(view, name)
         if scores is not None:
             break
     else:
-        who = repr(method) if method is not None else "no method of this comparison"
-        raise ValueError(f"{who} does not score instances")
+        who = repr(method) if method is not None else "any method of this comparison"
+        raise ValueError(f"there are no instance scores of {who}")
     problem = comparison.problem
-    seen = ~np.isnan(scores[problem.X.offsets[:-1]])
-    positive = problem.y == problem.classes[-1]
-    bags = np.flatnonzero(positive & seen)[:n_bags]
+    chosen = ~np.isnan(scores[problem.X.offsets[:-1]])
+    if view.positive is not None:
+        chosen &= view.truth == view.positive
+    bags = np.flatnonzero(chosen)[:n_bags]
     return plot_bags(
         problem.X,
         scores,
@@ -77,7 +210,7 @@ def plot_key_instances(
         images=problem.images,
         instance_labels=problem.instance_labels,
         n_instances=n_instances,
-        titles=[f"bag {problem.X.ids[i]}" for i in bags],
+        titles=[f"bag {problem.X.ids[i]}: {problem.y[i]}" for i in bags],
     )
 
 

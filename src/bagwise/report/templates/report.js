@@ -32,7 +32,7 @@
 
   /* Frame of a chart: axes with grid lines, returns the scales. */
   function frame(box, opts) {
-    const W = Math.round(Math.max(300, Math.min(560, box.clientWidth || 480)));
+    const W = Math.round(Math.max(300, Math.min(opts.most || 560, box.clientWidth || 480)));
     const H = Math.round(W * (opts.ratio || 0.68)), L = 42, R = 14, T = 10, B = 40;
     const root = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": opts.label });
     const x = (v) => L + (opts.fx ? opts.fx(v) : (v - opts.x[0]) / (opts.x[1] - opts.x[0])) * (W - L - R);
@@ -47,63 +47,78 @@
     }
     root.append(svg("line", { class: "axisline", x1: L, x2: W - R, y1: H - B, y2: H - B }));
     root.append(svg("text", { x: (L + W - R) / 2, y: H - 5, "text-anchor": "middle" }, opts.xlabel));
+    box.closest("figure").classList.remove("hollow");
     box.replaceChildren(root);
     return { root, x, y, W, H, L, R, T, B };
   }
   const unitTicks = [0, 0.25, 0.5, 0.75, 1].map((v) => ({ v, t: String(v) }));
+  const cut = (text, n) => (text.length > n ? text.slice(0, n - 1) + "\u2026" : text);
+  const fixed = (v, n = 3) => (v === null || v === undefined ? "\u2013" : v.toFixed(n));
+  const show = (v) => (D.unit ? v.toFixed(3) : String(Number(v.toPrecision(4))));
   function empty(box, text) {
+    box.closest("figure").classList.add("hollow");
     box.replaceChildren(el("p", { class: "note" }, text));
   }
   const path = (xs, ys, f) => xs.map((v, i) => `${i ? "L" : "M"}${f.x(v).toFixed(1)} ${f.y(ys[i]).toFixed(1)}`).join("");
   function titled(node, text) { node.append(svg("title", {}, text)); return node; }
-
-  /* Which methods are drawn. */
-  const drawn = new Set(D.methods.slice(0, 4).map((m) => m.name));
-  const chips = byId("chips");
-  for (const m of D.methods) {
-    const chip = el("button", { type: "button", class: "c" + (m.color % 16), "aria-pressed": drawn.has(m.name) },
-      el("i", { class: "dot" }), m.name);
-    chip.addEventListener("click", () => {
-      if (!drawn.delete(m.name)) drawn.add(m.name);
-      chip.setAttribute("aria-pressed", drawn.has(m.name));
-      drawRoc(); drawCalibration();
-    });
-    chips.append(chip);
+  function steps(low, high, most) {
+    const span = high - low, power = Math.pow(10, Math.floor(Math.log10(span / most)));
+    const step = [1, 2, 5, 10].map((k) => k * power).find((s) => span / s <= most);
+    const ticks = [], digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * span; k++) {
+      const v = k * step;
+      ticks.push({ v, t: Math.abs(v) >= 1e5 || digits > 4 ? String(Number(v.toPrecision(3))) : v.toFixed(digits) });
+    }
+    return ticks;
   }
 
-  function drawRoc() {
-    const box = byId("roc");
-    if (!Object.keys(D.roc).length) return empty(box, "No curve: test sets hold one class only.");
-    const f = frame(box, { x: [0, 1], y: [0, 1], xticks: unitTicks, yticks: unitTicks, xlabel: "false positive rate", label: "ROC curves" });
-    f.root.append(svg("line", { x1: f.x(0), y1: f.y(0), x2: f.x(1), y2: f.y(1), class: "gridline", "stroke-dasharray": "4 4" }));
-    const names = D.methods.map((m) => m.name).filter((n) => drawn.has(n) && D.roc[n]);
+  const drawn = new Set(D.methods.slice(0, 4).map((m) => m.name));
+  const two = D.positive !== null;
+  let C = D.curves[0];  // the curves of one class, or of all
+
+  /* Lines with their key in a corner. */
+  function lines(box, curves, opts) {
+    const f = frame(box, { x: [0, 1], y: [0, 1], xticks: unitTicks, yticks: unitTicks, ...opts });
+    if (opts.diagonal) f.root.append(svg("line", { x1: f.x(0), y1: f.y(0), x2: f.x(1), y2: f.y(1), class: "guide" }));
+    if (opts.level !== undefined) f.root.append(titled(svg("line", { x1: f.x(0), y1: f.y(opts.level), x2: f.x(1), y2: f.y(opts.level), class: "guide" }), `share of bags: ${opts.level.toFixed(3)}`));
+    const names = D.methods.map((m) => m.name).filter((n) => drawn.has(n) && curves[n]);
     [...names].reverse().forEach((name) => {
-      const c = D.roc[name];
-      f.root.append(titled(svg("path", { class: "line " + colorOf(name), d: path(c.fpr, c.tpr, f) }), `${name}: AUROC ${c.auc.toFixed(3)}`));
+      const c = curves[name];
+      f.root.append(titled(svg("path", { class: "line " + colorOf(name), d: path(c.x, c.y, f) }), `${name}: ${opts.area} ${c.area.toFixed(3)}`));
     });
+    const left = opts.left ? f.x(0) + 12 : f.W - 226;
     names.slice(0, 8).forEach((name, i) => {
       const ty = f.y(0) - 12 - (Math.min(names.length, 8) - 1 - i) * 17;
-      f.root.append(svg("rect", { x: f.W - 226, y: ty - 8, width: 14, height: 4, rx: 2, class: "pt " + colorOf(name) }));
-      f.root.append(svg("text", { x: f.W - 206, y: ty - 2, class: "lab" }, `${name.slice(0, 22)}  ${D.roc[name].auc.toFixed(3)}`));
+      f.root.append(svg("rect", { x: left, y: ty - 8, width: 14, height: 4, rx: 2, class: "pt " + colorOf(name) }));
+      f.root.append(svg("text", { x: left + 20, y: ty - 2, class: "lab halo" }, `${cut(name, 22)}  ${curves[name].area.toFixed(3)}`));
     });
+  }
+  const noCurve = "No curve: no method gives scores to test bags inside and outside the class.";
+  function drawRoc() {
+    const box = byId("roc");
+    if (!Object.keys(C.roc).length) return empty(box, noCurve);
+    lines(box, C.roc, { xlabel: "false positive rate", label: "ROC curves", diagonal: true, area: "AUROC" });
+  }
+  function drawPr() {
+    const box = byId("pr");
+    if (!Object.keys(C.pr).length) return empty(box, noCurve);
+    const total = D.counts.reduce((a, b) => a + b, 0), k = C.class === null ? D.positive : C.class;
+    const level = k === null ? undefined : D.counts[k] / total;
+    byId("pr-about").textContent = "with average precision" + (k === null ? "" : `; dashed: share of ${cut(D.classes[k], 20)}`);
+    lines(box, C.pr, { xlabel: "recall", label: "Precision against recall", area: "average precision", left: true, level });
   }
 
   function drawCalibration() {
     const box = byId("calibration");
-    const with_p = D.methods.map((m) => m.name).filter((n) => D.calibration[n]);
+    const with_p = D.methods.map((m) => m.name).filter((n) => C.calibration[n]);
     if (!with_p.length) return empty(box, "None of these methods gives probabilities.");
     let names = with_p.filter((n) => drawn.has(n));
     const instead = !names.length;
     if (instead) names = with_p.slice(0, 3);
     const f = frame(box, { x: [0, 1], y: [0, 1], xticks: unitTicks, yticks: unitTicks, xlabel: "predicted probability", label: "Calibration curves" });
-    f.root.append(svg("line", { x1: f.x(0), y1: f.y(0), x2: f.x(1), y2: f.y(1), class: "gridline", "stroke-dasharray": "4 4" }));
-    names.slice(0, 8).forEach((name, i) => {
-      f.root.append(svg("rect", { x: f.x(0) + 10, y: f.T + 8 + i * 17, width: 14, height: 4, rx: 2, class: "pt " + colorOf(name) }));
-      f.root.append(svg("text", { x: f.x(0) + 30, y: f.T + 14 + i * 17, class: "lab" }, name.slice(0, 26)));
-    });
-    if (instead) f.root.append(svg("text", { x: f.x(1) - 6, y: f.y(0) - 10, "text-anchor": "end" }, "those of the methods that give probabilities"));
+    f.root.append(svg("line", { x1: f.x(0), y1: f.y(0), x2: f.x(1), y2: f.y(1), class: "guide" }));
     for (const name of [...names].reverse()) {
-      const bins = D.calibration[name], c = colorOf(name);
+      const bins = C.calibration[name], c = colorOf(name);
       f.root.append(svg("path", { class: "line " + c, d: path(bins.map((b) => b.predicted), bins.map((b) => b.observed), f) }));
       for (const b of bins) {
         f.root.append(svg("line", { class: "whisker " + c, x1: f.x(b.predicted), x2: f.x(b.predicted), y1: f.y(b.low), y2: f.y(b.high) }));
@@ -111,27 +126,42 @@
           `${name}: predicted ${b.predicted.toFixed(2)}, observed ${b.observed.toFixed(2)} of ${b.n} bags`));
       }
     }
+    names.slice(0, 8).forEach((name, i) => {
+      f.root.append(svg("rect", { x: f.x(0) + 10, y: f.T + 8 + i * 17, width: 14, height: 4, rx: 2, class: "pt " + colorOf(name) }));
+      f.root.append(svg("text", { x: f.x(0) + 30, y: f.T + 14 + i * 17, class: "lab halo" }, cut(name, 26)));
+    });
+    if (instead) f.root.append(svg("text", { x: f.x(1) - 6, y: f.y(0) - 10, "text-anchor": "end" }, "those of the methods that give probabilities"));
   }
 
   function niceMax(v) {
     const p = Math.pow(10, Math.floor(Math.log10(v)));
     return [1, 2, 3, 4, 5, 6, 8, 10].map((k) => k * p).find((k) => k >= v);
   }
+  const hm = byId("histogram-method");
+  function fillHistogram() {
+    const before = hm.value;
+    hm.replaceChildren(...D.methods.filter((m) => C.histograms[m.name]).map((m) => el("option", { value: m.name }, m.name)));
+    if (C.histograms[before]) hm.value = before;
+    hm.hidden = !hm.options.length;
+  }
   function drawHistogram() {
-    const box = byId("histogram"), name = byId("histogram-method").value, h = D.histograms[name];
-    if (!h) return empty(box, "Shown for two classes only.");
-    const top = niceMax(Math.max(1, ...h.positive, ...h.negative)), e = h.edges;
-    const f = frame(box, { x: [e[0], e[e.length - 1]], y: [0, top], ratio: 0.6, label: "Scores of bags",
-      xticks: [e[0] / 1.25, 0, -e[0] / 1.25].map((v) => ({ v, t: v === 0 ? "0" : v < 0 ? "negative" : "positive" })),
+    const box = byId("histogram"), h = C.histograms[hm.value], about = byId("histogram-about");
+    about.textContent = "";
+    if (!h) return empty(box, !two && C.class === null ? (D.curves.length > 1 ? "Choose a class to see how its scores are spread." : "Shown for at most eight classes.") : "These methods give labels, no scores.");
+    about.textContent = "decision values out of fold" + (h.cut ? ", cut at 0" : "");
+    const k = C.class === null ? D.positive : C.class, own = D.classes[k], other = two ? D.classes[1 - k] : "other classes";
+    const top = niceMax(Math.max(1, ...h.own, ...h.rest)), e = h.edges, end = e[e.length - 1];
+    const f = frame(box, { x: [e[0], end], y: [0, top], ratio: 0.6, label: "Scores of bags",
+      xticks: [{ v: -end / 1.35, t: cut(other, 18) }, { v: 0, t: "0" }, { v: end / 1.35, t: cut(own, 18) }],
       yticks: [0, top / 2, top].filter(Number.isInteger).map((v) => ({ v, t: String(v) })), xlabel: "decision value (scaled within each fold)" });
-    [["negative", "hneg"], ["positive", "hpos"]].forEach(([key, cls], k) => h[key].forEach((n, i) => {
+    [["rest", "hneg"], ["own", "hpos"]].forEach(([key, cls], s) => h[key].forEach((n, i) => {
       if (!n) return;
       const w = (f.x(e[i + 1]) - f.x(e[i])) / 2 - 0.6;
-      f.root.append(titled(svg("rect", { class: cls, x: f.x(e[i]) + k * (w + 0.6), width: Math.max(1, w), y: f.y(n), height: f.y(0) - f.y(n), rx: 1 }), `${n} bags`));
+      f.root.append(titled(svg("rect", { class: cls, x: f.x(e[i]) + s * (w + 0.6), width: Math.max(1, w), y: f.y(n), height: f.y(0) - f.y(n), rx: 1 }), `${n} bags`));
     }));
-    f.root.append(svg("line", { class: "axisline", x1: f.x(0), x2: f.x(0), y1: f.T, y2: f.y(0), "stroke-dasharray": "3 3" }));
-    const key = (cls, text) => el("span", {}, el("i", { style: `background:var(--${cls})` }), text);
-    box.append(el("div", { class: "legend" }, key("neg", `truly ${D.classes[0]}`), key("pos", `truly ${D.classes[1]}`)));
+    if (h.cut) f.root.append(svg("line", { class: "axisline", x1: f.x(0), x2: f.x(0), y1: f.T, y2: f.y(0), "stroke-dasharray": "3 3" }));
+    const key = (cls, text) => el("span", {}, el("i", { class: cls }), text);
+    box.append(el("div", { class: "legend" }, key("kneg", `truly ${two ? other : "of another class"}`), key("kpos", `truly ${own}`)));
   }
 
   function drawTime() {
@@ -139,50 +169,96 @@
     if (!ms.length) return empty(byId("time"), "No times.");
     const floor = 1e-4, log = (v) => Math.log10(Math.max(v, floor));
     const lo = Math.floor(Math.min(...ms.map((m) => log(m.total)))), hi = Math.max(lo + 1, Math.ceil(Math.max(...ms.map((m) => log(m.total)))));
-    const ys = ms.flatMap((m) => [m.mean]), pad = Math.max(0.02, (Math.max(...ys) - Math.min(...ys)) * 0.18);
+    const ys = ms.map((m) => m.mean), spread = Math.max(...ys) - Math.min(...ys);
+    const pad = Math.max(spread * 0.18, D.unit ? 0.02 : Math.max(1e-9, Math.abs(ys[0]) * 0.02));
     const y = [Math.min(...ys) - pad, Math.max(...ys) + pad];
-    const ticks = []; for (let k = lo; k <= hi; k++) ticks.push({ v: Math.pow(10, k), t: k < -2 ? `${Math.pow(10, k + 3)} ms` : k < 0 ? `${Math.pow(10, k + 3)} ms` : `${Math.pow(10, k)} s` });
-    const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1].find((s) => (y[1] - y[0]) / s <= 6) || 1;
-    const yt = []; for (let v = Math.ceil(y[0] / step) * step; v <= y[1] + 1e-9; v += step) yt.push({ v, t: v.toFixed(2) });
-    const f = frame(byId("time"), { fx: (v) => 0.03 + 0.94 * (log(v) - lo) / (hi - lo), y, xticks: ticks, yticks: yt, xlabel: "fit and tuning time", label: "Quality against time" });
+    const ticks = []; for (let k = lo; k <= hi; k++) ticks.push({ v: Math.pow(10, k), t: k < 0 ? `${Number(Math.pow(10, k + 3).toPrecision(1))} ms` : `${Math.pow(10, k)} s` });
+    const yt = steps(y[0], y[1], 6).filter((t) => !D.unit || (t.v >= -1e-9 && t.v <= 1 + 1e-9));
+    const wide = byId("time").clientWidth > 700;
+    const f = frame(byId("time"), { most: 1180, ratio: wide ? 0.36 : 0.68, fx: (v) => 0.03 + 0.94 * (log(v) - lo) / (hi - lo), y, xticks: ticks, yticks: yt, xlabel: "fit and tuning time", label: "Quality against time" });
     const taken = ms.map((m) => [f.x(m.total) - 6, f.y(m.mean) - 6, f.x(m.total) + 6, f.y(m.mean) + 6]);
     for (const m of ms) {
-      const cx = f.x(m.total), cy = f.y(m.mean), c = "c" + (m.color % 16);
-      f.root.append(titled(svg("circle", { class: "pt " + c, cx, cy, r: 6 }), `${m.name}: ${m.mean.toFixed(3)}, ${m.total.toPrecision(3)} s`));
-      const w = m.name.length * 6.4;
+      const cx = f.x(m.total), cy = f.y(m.mean), c = "c" + (m.color % 16), name = cut(m.name, 30);
+      f.root.append(titled(svg("circle", { class: "pt " + c, cx, cy, r: 6 }), `${m.name}: ${show(m.mean)}, ${m.total.toPrecision(3)} s`));
+      const w = name.length * 6.4;
       for (const [dy, right] of [4, -9, 17, -22, 30, -35, 43].flatMap((v) => [[v, true], [v, false]])) {
         const bx = right ? cx + 9 : cx - 9 - w, box = [bx, cy + dy - 10, bx + w, cy + dy + 3];
         if (taken.some((b) => box[0] < b[2] && b[0] < box[2] && box[1] < b[3] && b[1] < box[3])) continue;
         if (box[0] < f.L - 4 || box[2] > f.W || box[1] < 0 || box[3] > f.H - f.B) continue;
         taken.push(box);
-        f.root.append(svg("text", { class: "lab", x: right ? cx + 9 : cx - 9, y: cy + dy, "text-anchor": right ? "start" : "end" }, m.name));
+        f.root.append(svg("text", { class: "lab", x: right ? cx + 9 : cx - 9, y: cy + dy, "text-anchor": right ? "start" : "end" }, name));
         break;
       }
     }
   }
 
-  const hm = byId("histogram-method");
-  for (const m of D.methods) if (D.histograms[m.name]) hm.append(el("option", { value: m.name }, m.name));
-  hm.addEventListener("change", drawHistogram);
-  hm.hidden = !hm.options.length;
-  const drawAll = () => { drawRoc(); drawCalibration(); drawHistogram(); drawTime(); };
-  drawAll();
-  let width = innerWidth, waiting = 0;
-  addEventListener("resize", () => {
-    if (innerWidth === width) return;
-    width = innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(drawAll, 120);
-  });
+  /* Confusion and figures of one method. */
+  const cm = byId("classes-method");
+  function drawClasses() {
+    const g = D.figures[cm.value], n = D.classes.length, m = g.matrix.length;
+    byId("classes-hint").textContent = `${cm.value} on ${g.n.toLocaleString("en")} test bags` + (m < n ? `; the first ${m} of ${n} classes.` : ".");
+    const cell = (tag, text, cls, extra = {}) => el(tag, { class: cls, ...extra }, text);
+    const head = el("tr", {}, cell("th", ""), ...D.classes.slice(0, m).map((c) => cell("th", cut(c, m > 8 ? 9 : 16), "num", { scope: "col", title: c })));
+    const rows = g.matrix.map((row, i) => el("tr", {}, cell("th", cut(D.classes[i], 24), "", { scope: "row", title: D.classes[i] }), ...row.map((v, j) => {
+      const share = v / Math.max(1, g.rows[i].bags);
+      const td = cell("td", String(v), "num cell" + (i === j ? " hit" : ""), { title: `${v} of ${g.rows[i].bags} bags of ${D.classes[i]} were called ${D.classes[j]}` });
+      td.style.setProperty("--share", (100 * share).toFixed(1) + "%");
+      return td;
+    })));
+    byId("confusion").replaceChildren(el("table", { class: "plain matrix" }, el("thead", {}, head), el("tbody", {}, ...rows)));
+    const titles = ["Class", "Bags", "Precision", "Recall", "F1", "AUROC", "Average precision"];
+    const lines = g.rows.map((r, i) => el("tr", {}, el("th", { scope: "row", title: D.classes[i] }, cut(D.classes[i], 24), i === D.positive ? el("span", { class: "badge pos" }, "positive") : ""),
+      cell("td", String(r.bags), "num"), ...[r.precision, r.recall, r.f1, r.auroc, r.ap].map((v) => cell("td", fixed(v), "num"))));
+    byId("class-figures").replaceChildren(el("table", { class: "plain" }, el("thead", {}, el("tr", {}, ...titles.map((t, i) => cell("th", t, i ? "num" : "")))), el("tbody", {}, ...lines)));
+  }
+
+  function about() {
+    const k = C.class;
+    byId("curves-hint").textContent = (two ? `Of the class ${D.classes[D.positive]}, averaged over folds.`
+      : k === null ? "Every class against the rest, averaged over classes and folds." : `Class ${D.classes[k]} against the rest, averaged over folds.`) + " Every bag was scored by a model that has not seen it.";
+    byId("calibration-about").textContent = two || k !== null ? `observed share of ${cut(D.classes[two ? D.positive : k], 24)} against its predicted probability` : "how often the predicted class is right, against its probability";
+  }
+  const drawAll = () => { about(); drawRoc(); drawPr(); drawCalibration(); drawHistogram(); drawTime(); };
+  if (D.methods.length) {
+    const chips = byId("chips");
+    for (const m of D.methods) {
+      const chip = el("button", { type: "button", class: "c" + (m.color % 16), "aria-pressed": drawn.has(m.name), title: m.name },
+        el("i", { class: "dot" }), el("span", {}, m.name));
+      chip.addEventListener("click", () => {
+        if (!drawn.delete(m.name)) drawn.add(m.name);
+        chip.setAttribute("aria-pressed", drawn.has(m.name));
+        drawRoc(); drawPr(); drawCalibration();
+      });
+      chips.append(chip);
+    }
+    const which = byId("curves-class");
+    D.curves.forEach((c, i) => which.append(el("option", { value: i }, c.class === null ? "all, averaged" : D.classes[c.class])));
+    byId("curves-controls").hidden = D.curves.length < 2;
+    which.addEventListener("change", () => { C = D.curves[which.value]; fillHistogram(); drawAll(); });
+    hm.addEventListener("change", drawHistogram);
+    for (const m of D.methods) cm.append(el("option", { value: m.name }, m.name));
+    cm.addEventListener("change", drawClasses);
+    fillHistogram();
+    drawAll();
+    drawClasses();
+    let width = innerWidth, waiting = 0;
+    addEventListener("resize", () => {
+      if (innerWidth === width) return;
+      width = innerWidth;
+      clearTimeout(waiting);
+      waiting = setTimeout(drawAll, 120);
+    });
+  }
 
   /* Bag browser. */
   const B = D.browser, list = byId("bag-list"), view = byId("bag-view");
   const methodBox = byId("bag-method"), filterBox = byId("bag-filter");
   const names = B.methods.length ? B.methods : D.methods.map((m) => m.name);
   for (const name of names) methodBox.append(el("option", { value: name }, name));
+  filterBox.append(el("option", { value: "all" }, "all bags"), ...D.classes.slice(0, 40).map((c, k) => el("option", { value: "class " + k }, c + " bags")), el("option", { value: "wrong" }, "wrongly predicted"));
   byId("bags-hint").textContent = (B.methods.length
-    ? "Pick a bag: its instances are ranked by a model that has never seen the bag. "
-    : "None of these methods scores single instances; bags are shown with their scores. ")
+    ? `Pick a bag: its instances are ranked by a model that has never seen the bag, by how much they speak for ${two ? D.classes[D.positive] : "the predicted class"}. `
+    : "No scores of single instances were kept; bags are shown with their scores. ")
     + (B.truth ? "“true” marks instances that really are positive, which no method was told. " : "")
     + (B.bags.length < B.n_bags ? `Showing ${B.bags.length} of ${B.n_bags} bags. ` : "")
     + "Arrow keys move through the list.";
@@ -226,16 +302,15 @@
     const before = visible[current];
     visible = B.bags.filter((b) => {
       const r = b.results[method];
-      if (filter === "positive") return b.positive;
-      if (filter === "negative") return !b.positive;
+      if (filter.startsWith("class ")) return b.class === Number(filter.slice(6));
       if (filter === "wrong") return r && !r.ok;
       return true;
     });
     list.replaceChildren(...visible.map((b, i) => {
       const r = b.results[method];
       const item = el("li", { role: "option", id: "bag-" + i, "aria-selected": "false" },
-        el("i", { class: "sq" + (b.positive ? " p" : "") }), el("span", { class: "id", title: b.id }, nameOf(b)),
-        el("span", { class: "x" }, r && !r.ok ? "wrong" : ""), el("small", {}, r ? String(r.s) : ""));
+        el("i", { class: "sq " + (two ? (b.class === D.positive ? "p" : "") : "c" + (b.class % 16)), title: D.classes[b.class] }), el("span", { class: "id", title: b.id }, nameOf(b)),
+        el("span", { class: "x" }, r && !r.ok ? "wrong" : ""), el("small", {}, r && r.s !== null ? String(r.s) : ""));
       item.addEventListener("click", () => select(i));
       return item;
     }));
@@ -262,8 +337,8 @@
   }
   function showBag() {
     const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
-    const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${bag.label}`),
-      r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${r.l}`) : el("span", { class: "badge" }, "not in a test fold"),
+    const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${D.classes[bag.class]}`),
+      r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${D.classes[r.k]}`) : el("span", { class: "badge" }, "not in a test fold"),
       el("span", {}, `${bag.size} instances` + (bag.count < bag.size ? `, the first ${bag.count} shown` : "")));
     const cards = el("div", { class: "cards" + (B.images ? "" : " wide"), role: "group", "aria-label": "Instances, highest score first" });
     order.forEach((k, place) => {
@@ -320,7 +395,7 @@
   filterBox.addEventListener("change", fillList);
   if (B.bags.length) {
     fillList();
-    const telling = visible.findIndex((b) => b.positive && b.results[methodBox.value] && b.results[methodBox.value].ok);
+    const telling = visible.findIndex((b) => (!two || b.class === D.positive) && b.results[methodBox.value] && b.results[methodBox.value].ok);
     if (telling > 0) select(telling);
   }
   else byId("bags").hidden = true;

@@ -1,0 +1,123 @@
+"""A comparison as a page reads it: classes by name, scores towards the positive one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.comparison._comparison import Comparison
+
+__all__ = ["Fold", "View"]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The test bags of one fold, and what a method said about them.
+
+    Attributes
+    ----------
+    repeat : int
+        Which repeat of the protocol.
+    test : ndarray of shape (n,)
+        Positions of the bags.
+    truth, label : ndarray of shape (n,)
+        Indices of the true and of the predicted class.
+    score, probability : ndarray of shape (n,) or (n, n_classes), or None
+        Of two classes one column, high for the positive one.
+    instances : ndarray of shape (n_test_instances,) or (.., n_classes), or None
+        Scores of the instances of these bags, one bag after the other.
+    """
+
+    repeat: int
+    test: NDArray[Any]
+    truth: NDArray[Any]
+    label: NDArray[Any]
+    score: NDArray[Any] | None
+    probability: NDArray[Any] | None
+    instances: NDArray[Any] | None
+
+
+class View:
+    """What several parts of a page ask of a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+
+    Attributes
+    ----------
+    names : list of str
+        The classes, in the order of their indices.
+    positive : int or None
+        Index of the positive class; None for more than two.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison, self.problem = comparison, comparison.problem
+        self.pooled = bool(comparison.protocol.pooled)
+        self._folds: dict[str, list[Fold]] = {}
+        classes = self.problem.classes
+        self.names = [str(label) for label in classes]
+        self.positive: int | None = None
+        if len(classes) == 2:
+            chosen = getattr(self.problem, "pos_label", None)
+            found = [] if chosen is None else np.flatnonzero(classes == chosen).tolist()
+            self.positive = int(found[0]) if found else 1
+
+    @cached_property
+    def finished(self) -> list[str]:
+        """Methods with at least one finished fold, the best first."""
+        return [row.method for row in self.comparison.ranking if row.n_folds]
+
+    @cached_property
+    def truth(self) -> NDArray[Any]:
+        """Class index of every bag."""
+        return np.searchsorted(self.problem.classes, self.problem.y)
+
+    def folds(self, method: str) -> list[Fold]:
+        """Return the finished folds of a method."""
+        if method not in self._folds:
+            self._folds[method] = [
+                self._fold(row) for row in self.comparison.runs(method)
+            ]
+        return self._folds[method]
+
+    def _fold(self, row: dict[str, Any]) -> Fold:
+        arrays = self.comparison.arrays[row["key"]]
+        test = np.asarray(arrays["test"]).astype(np.int64)
+        score, probability = arrays.get("score"), arrays.get("probability")
+        if score is not None and len(score) != len(test):  # labels were all it gave
+            score = None
+        if self.positive == 0:  # stored towards the second class, as scikit-learn does
+            score = None if score is None else -score
+            probability = None if probability is None else 1.0 - probability
+        return Fold(
+            int(row["repeat"]),
+            test,
+            self.truth[test],
+            np.asarray(arrays["label"]).astype(np.int64),
+            score,
+            probability,
+            arrays.get("instances"),
+        )
+
+    def against_rest(self, fold: Fold, values: NDArray[Any], k: int) -> Any:
+        """Return which bags are of class `k`, and the column that speaks for it."""
+        if values.ndim == 1:
+            sign = 1.0 if k == self.positive else -1.0
+            return fold.truth == k, sign * values
+        return fold.truth == k, values[:, k]
+
+    def own_class(self) -> list[int]:
+        """Return the classes a mean curve goes over: the positive one, or all."""
+        return [self.positive] if self.positive is not None else list(self.all_classes)
+
+    @property
+    def all_classes(self) -> range:
+        """Indices of the classes."""
+        return range(len(self.names))

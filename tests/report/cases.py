@@ -1,0 +1,199 @@
+"""Comparisons of every kind a page must be right about, made of values, not of runs."""
+
+import numpy as np
+from report_helpers import EVIL
+
+from bagwise import Bags
+from bagwise.comparison import Comparison, KFold, LeaveOneBagOut, Method, Problem
+from bagwise.comparison._evaluate import bag_metrics
+
+LONG = "a method whose name is as long as some people think that names should be " * 2
+
+
+def build(
+    y,
+    methods,
+    *,
+    name="case",
+    protocol=None,
+    metric="accuracy",
+    groups=None,
+    ids=None,
+    sizes=3,
+    width=4,
+):
+    """Return a comparison whose methods are functions of (true class, generator).
+
+    A method gives a dict with `label` and, if it likes, `score`, `probability` and
+    `instances`; None is a failed run.
+    """
+    rng = np.random.default_rng(0)
+    y = np.asarray(y)
+    classes = np.unique(y)
+    truth = np.searchsorted(classes, y)
+    offsets = np.arange(len(y) + 1) * sizes
+    extra = {} if groups is None else {"groups": np.asarray(groups)}
+    data = rng.normal(size=(offsets[-1], width))
+    X = Bags(data, offsets, ids=ids, **extra)
+    problem = Problem(name, X, y)
+    protocol = KFold(4) if protocol is None else protocol
+    rows, arrays = [], {}
+    for m, (method, say) in enumerate(methods.items()):
+        for repeat, fold in protocol.folds(len(y)):
+            _, test = protocol.split(y, repeat, fold, 0)
+            found = say(truth[test], rng)
+            key = f"{m}-{repeat}-{fold}"
+            figures = {"accuracy": None, "auroc": None, "balanced_accuracy": None}
+            figures |= {"log_loss": None}
+            if found is not None:
+                score = found.get("score")
+                empty = np.empty(0)
+                figures = bag_metrics(
+                    truth[test],
+                    found["label"],
+                    empty if score is None else score,
+                    found.get("probability"),
+                    len(classes),
+                )
+                found.setdefault("score", empty)
+                if found.pop("instances", True):
+                    found["instances"] = rng.normal(size=len(test) * sizes)
+                arrays[key] = {"test": test, **found}
+            rows.append(
+                {
+                    "key": key,
+                    "status": "failed" if found is None else "ok",
+                    "method": method,
+                    "repeat": repeat,
+                    "fold": fold,
+                    **figures,
+                    "key_success": None,
+                    "fit_time": 0.01 * (m + 1),
+                    "tune_time": 0.0,
+                    "predict_time": 0.001,
+                    "peak_memory": 10**6,
+                    "params": {},
+                    "error": "ValueError: it broke" if found is None else "",
+                    "traceback": "Traceback\n  it broke" if found is None else "",
+                    "notes": [],
+                }
+            )
+    return Comparison(
+        problem,
+        [Method(method, "x.Y") for method in methods],
+        rows,
+        metric,
+        protocol,
+        None,
+        0,
+        arrays=arrays,
+    )
+
+
+def good(strength=1.5, probability=True, instances=True):
+    """Return a method whose scores are better than chance."""
+
+    def say(truth, rng, n_classes=None):
+        n = int(max(truth.max(), 1)) + 1 if n_classes is None else n_classes
+        score = rng.normal(size=(len(truth), n))
+        score[np.arange(len(truth)), truth] += strength
+        p = np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
+        found = {"label": score.argmax(axis=1), "instances": instances}
+        two = n == 2
+        found["score"] = score[:, 1] - score[:, 0] if two else score
+        if probability:
+            found["probability"] = p[:, 1] if two else p
+        return found
+
+    return say
+
+
+def of(n_classes, **options):
+    """Return a good method that knows the number of classes."""
+    say = good(**options)
+    return lambda truth, rng: say(truth, rng, n_classes)
+
+
+def perfect(truth, rng):
+    """Answer right, with certainty."""
+    return {
+        "label": truth.copy(),
+        "score": truth * 2.0 - 1.0,
+        "probability": truth.astype(float),
+    }
+
+
+def constant(truth, rng):
+    """Say the first class to everything."""
+    zero = np.zeros(len(truth))
+    return {"label": zero.astype(int), "score": zero - 1.0, "probability": zero + 0.3}
+
+
+def labels_only(truth, rng):
+    """Answer with labels, nothing else."""
+    return {"label": np.where(rng.random(len(truth)) < 0.7, truth, 0)}
+
+
+def fails(truth, rng):
+    """Fail."""
+    return
+
+
+def _words(n, first="active", second="inactive"):
+    return np.where(np.arange(n) % 2 == 0, first, second)
+
+
+CASES = {
+    "plain": lambda: build(_words(60), {"a": of(2), "b": of(2, strength=0.5)}),
+    "perfect": lambda: build(_words(40), {"a": perfect, "b": perfect, "c": perfect}),
+    "perfect and constant": lambda: build(
+        _words(40), {"a": perfect, "b": constant}, metric="log_loss"
+    ),
+    "constant": lambda: build(_words(40), {"a": constant, "b": constant}),
+    "failed": lambda: build(_words(40), {"a": of(2), "b": fails}),
+    "all failed": lambda: build(_words(40), {"a": fails, "b": fails}),
+    "one method": lambda: build(_words(40), {"a": of(2)}),
+    "five classes": lambda: build(
+        np.arange(100) % 5, {"a": of(5), "b": of(5, strength=0.3)}
+    ),
+    "seven classes": lambda: build(
+        [f"kind {k % 7}" for k in range(140)],
+        {"a": of(7), "b": of(7, probability=False, instances=False)},
+    ),
+    "thirty classes": lambda: build(np.arange(240) % 30, {"a": of(30), "b": of(30)}),
+    "no probabilities": lambda: build(
+        _words(40), {"a": of(2, probability=False), "b": of(2, probability=False)}
+    ),
+    "labels only": lambda: build(
+        np.arange(60) % 3, {"a": labels_only, "b": labels_only}
+    ),
+    "many bags": lambda: build(
+        _words(20_000),
+        {f"m{k}": of(2, strength=0.3 * k) for k in range(5)},
+        sizes=4,
+    ),
+    "long names": lambda: build(
+        _words(40, LONG + "x", LONG + "y"),
+        {f"{LONG} {k}": of(2) for k in range(3)} | {LONG: constant},
+        name=LONG,
+        ids=[f"{LONG} {i}" for i in range(40)],
+    ),
+    "markup": lambda: build(
+        _words(40, EVIL, "<i>other</i>"),
+        {EVIL: of(2), "<img src=x onerror=window.hacked=1>": constant},
+        name=EVIL,
+        ids=[f"{EVIL}{i}" for i in range(40)],
+    ),
+    "leave one out": lambda: build(
+        _words(30), {"a": of(2), "b": constant}, protocol=LeaveOneBagOut()
+    ),
+    "repeats": lambda: build(
+        _words(40), {"a": of(2), "b": of(2)}, protocol=KFold(4, n_repeats=3)
+    ),
+    "a rare class": lambda: build(
+        np.where(np.arange(120) % 15 == 0, "yes", "no"),
+        {"a": of(2), "b": constant},
+        metric="auroc",
+    ),
+    "one bag size": lambda: build(_words(40), {"a": of(2)}, sizes=1, width=1),
+}

@@ -1,0 +1,209 @@
+"""A page of every kind of result: no error, nothing false, prints on A4."""
+
+import json
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from cases import CASES
+from sklearn.metrics import (
+    average_precision_score,
+    confusion_matrix,
+    precision_recall_fscore_support,
+    roc_auc_score,
+)
+
+from bagwise.report import render_report, report_context, write_report
+
+
+@cache
+def case(name):
+    """Build a case once."""
+    return CASES[name]()
+
+
+@cache
+def context(name):
+    """Make the context of a case once."""
+    return report_context(case(name))
+
+
+def runs(comparison, method):
+    """Return truth and stored arrays of the folds of a method."""
+    y, classes = comparison.problem.y, comparison.problem.classes
+    for row in comparison.runs(method):
+        arrays = comparison.arrays[row["key"]]
+        yield np.searchsorted(classes, y[arrays["test"]]), arrays
+
+
+def has(comparison, what):
+    """Tell whether any finished run stored something that is not empty."""
+    return any(np.size(arrays.get(what, ())) for arrays in comparison.arrays.values())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_context_is_plain_and_the_page_renders(name):
+    values = context(name)
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+    text = render_report(values)
+    shown = re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    shown = re.sub(r"<[^>]*>", " ", shown)
+    assert not re.search(
+        r"\b(nan|NaN|None(?! of)|inf|undefined)\b", shown.split("Methods and")[0]
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_counts_and_figures_of_classes_are_true(name):
+    comparison, data = case(name), context(name)["data"]
+    n = len(comparison.problem.classes)
+    for method, found in data["figures"].items():
+        folds = [
+            (truth, arrays)
+            for (truth, arrays), row in zip(
+                runs(comparison, method), comparison.runs(method), strict=True
+            )
+            if row["repeat"] == 0
+        ]
+        truth = np.concatenate([t for t, _ in folds])
+        label = np.concatenate([a["label"] for _, a in folds])
+        counts = confusion_matrix(truth, label, labels=range(n))
+        assert found["n"] == len(truth)
+        np.testing.assert_array_equal(found["matrix"], counts)
+        precision, recall, f1, bags = precision_recall_fscore_support(
+            truth, label, labels=range(n), zero_division=np.nan
+        )
+        for k, row in enumerate(found["rows"]):
+            assert row["bags"] == bags[k]
+            for value, true in (
+                (row["precision"], precision[k]),
+                (row["recall"], recall[k]),
+                (row["f1"], f1[k]),
+            ):
+                if value is None:
+                    assert np.isnan(true)
+                else:
+                    assert value == pytest.approx(true, abs=6e-4)
+
+
+@pytest.mark.parametrize("name", ["plain", "five classes", "a rare class", "repeats"])
+def test_areas_of_every_class_are_those_of_scikit_learn(name):
+    comparison, data = case(name), context(name)["data"]
+    two = len(comparison.problem.classes) == 2
+    for method, found in data["figures"].items():
+        for k, row in enumerate(found["rows"]):
+            roc, precision = [], []
+            for truth, arrays in runs(comparison, method):
+                score = arrays["score"]
+                own = (score if k else -score) if two else score[:, k]
+                roc.append(roc_auc_score(truth == k, own))
+                precision.append(average_precision_score(truth == k, own))
+            assert row["auroc"] == pytest.approx(np.mean(roc), abs=6e-4)
+            assert row["ap"] == pytest.approx(np.mean(precision), abs=6e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_constant_answers_are_called_out(name):
+    comparison = case(name)
+    for row in context(name)["ranking"]:
+        given = {int(k) for _, a in runs(comparison, row["method"]) for k in a["label"]}
+        only = str(comparison.problem.classes[given.pop()]) if len(given) == 1 else None
+        assert row["constant"] == only
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_marks_of_the_ranking_stand_on_its_axis(name):
+    values = context(name)
+    axis = values["axis"]
+    assert axis["high"] > axis["low"]
+    for row, told in zip(values["ranking"], case(name).ranking, strict=True):
+        if row["at"] is None:
+            assert np.isnan(told.mean)
+            continue
+        place = axis["low"] + row["at"] / 100 * (axis["high"] - axis["low"])
+        assert place == pytest.approx(told.mean, abs=1e-3 * max(1.0, axis["high"]))
+        assert row["left"] is None or row["left"] <= row["at"] <= row["right"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bins_of_calibration_hold_every_test_bag_once(name):
+    comparison = case(name)
+    for curves in context(name)["data"]["curves"]:
+        for method, bins in curves["calibration"].items():
+            total = sum(len(truth) for truth, _ in runs(comparison, method))
+            assert sum(b["n"] for b in bins) == total
+            means = [b["predicted"] for b in bins]
+            assert means == sorted(means)
+            assert len(set(means)) == len(means)
+
+
+def test_many_bags_make_a_small_page(tmp_path):
+    path = write_report(case("many bags"), tmp_path / "report.html")
+    assert path.stat().st_size < 5_000_000
+
+
+SHOWN = """() => document.querySelector("main").innerText"""
+STICKS_OUT = """() => [...document.querySelectorAll("main *")]
+    .filter((e) => e.getBoundingClientRect().right > innerWidth + 1
+        && !e.closest(".scroll") && !e.closest("svg") && !e.closest("details"))
+    .map((e) => e.tagName + "." + e.className)"""
+CUT_OFF = """() => [...document.querySelectorAll(".scroll, figure, details")]
+    .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.id || e.className)"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", CASES)
+def test_in_a_browser(open_report, name):
+    comparison = case(name)
+    page = open_report(comparison)
+    text = page.evaluate(SHOWN)
+    assert not re.search(r"\b(NaN|undefined|null|Infinity)\b", text)
+    done = bool(comparison.arrays)
+    assert ("No method finished" in text) == (not done)
+    assert ("gives probabilities" in text) == (
+        done and not has(comparison, "probability")
+    )
+    assert ("No scores of single instances" in text) == (
+        not has(comparison, "instances")
+    )
+    n = len(comparison.problem.classes)
+    marked = page.locator(".shares .badge.pos").count()
+    assert marked == (1 if n == 2 else 0)
+    for label in map(str, comparison.problem.classes[:40]):
+        assert " ".join(label.split()) in " ".join(text.split())
+    if done and has(comparison, "score"):
+        assert page.locator("#roc path.line").count() > 0
+        assert page.locator("#pr path.line").count() > 0
+    if done:
+        for option in page.locator("#curves-class option").all()[1:]:
+            page.locator("#curves-class").select_option(option.get_attribute("value"))
+        for option in page.locator("#classes-method option").all()[:4]:
+            page.locator("#classes-method").select_option(option.get_attribute("value"))
+            cells = page.locator("#confusion td").all_inner_texts()
+            assert sum(map(int, cells)) == sum(
+                len(a["test"])
+                for row in comparison.runs(option.get_attribute("value"))
+                if row["repeat"] == 0
+                for a in [comparison.arrays[row["key"]]]
+            )
+    for width in (1200, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(STICKS_OUT) == []
+    # A4 at 96 dots an inch, less the margins: nothing may be cut off on paper.
+    page.set_viewport_size({"width": 703, "height": 1000})
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 703
+    assert page.evaluate(CUT_OFF) == []
+
+
+@pytest.mark.browser
+def test_paper_is_white_and_a4(open_report):
+    page = open_report(case("plain"), color_scheme="dark")
+    document = page.pdf(prefer_css_page_size=True)
+    box = re.search(rb"/MediaBox\s*\[\s*0 0 ([\d.]+) ([\d.]+)", document)
+    assert [round(float(value)) for value in box.groups()] == [595, 842]
+    page.emulate_media(media="print")
+    shade = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(shade) == "rgb(255, 255, 255)"
