@@ -195,5 +195,13 @@ CASES = {
         {"a": of(2), "b": constant},
         metric="auroc",
     ),
+    "groups": lambda: build(
+        np.where(np.arange(60) // 3 % 2 == 0, "ill", "well"),
+        {"a": of(2), "b": of(2, probability=False)},
+        groups=np.arange(60) // 3,
+    ),
+    "mixed groups": lambda: build(
+        np.arange(60) % 3, {"a": of(3)}, groups=[f"p{i // 4}" for i in range(60)]
+    ),
     "one bag size": lambda: build(_words(40), {"a": of(2)}, sizes=1, width=1),
 }

@@ -138,6 +138,28 @@ def test_bins_of_calibration_hold_every_test_bag_once(name):
             assert len(set(means)) == len(means)
 
 
+def test_groups_are_pooled_by_their_mean_score():
+    comparison, (a, b) = case("groups"), context("groups")["groups"]["rows"]
+    groups, truth = comparison.problem.X.groups, comparison.problem.y == "well"
+    for row, what in ((a, "probability"), (b, "score")):
+        hits = []
+        for run in comparison.runs(row["method"]):
+            arrays = comparison.arrays[run["key"]]
+            own = groups[arrays["test"]]
+            means = {g: arrays[what][own == g].mean() for g in np.unique(own)}
+            cut = 0.5 if what == "probability" else 0.0
+            right = [(mean > cut) == truth[groups == g][0] for g, mean in means.items()]
+            hits.append(np.mean(right))
+        assert float(row["accuracy"]) == pytest.approx(np.mean(hits), abs=6e-4)
+
+
+def test_groups_of_several_classes_are_counted_and_left_out():
+    found = context("mixed groups")["groups"]
+    assert (found["n"], found["mixed"]) == ("15", 15)
+    assert found["rows"][0]["accuracy"] == ""
+    assert context("plain")["groups"] is None
+
+
 def test_many_bags_make_a_small_page(tmp_path):
     path = write_report(case("many bags"), tmp_path / "report.html")
     assert path.stat().st_size < 5_000_000
