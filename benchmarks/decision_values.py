@@ -19,7 +19,8 @@ import warnings
 
 import numpy as np
 
-from bagwise.comparison import as_problem, fit_method, list_methods
+from bagwise.comparison import as_problem, list_methods
+from bagwise.comparison._tuning import fit_method
 
 SETS = ("musk1", "elephant", "digits")
 TOLERANCE = 1e-10

@@ -3,7 +3,9 @@
 import pytest
 from toy_methods import make_problem
 
-from bagwise.comparison import KFold, freeze, make_runs
+from bagwise.comparison import KFold
+from bagwise.comparison._compare import make_runs
+from bagwise.comparison._problem import freeze
 
 
 @pytest.fixture

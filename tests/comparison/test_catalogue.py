@@ -9,12 +9,12 @@ from sklearn.svm import SVC
 from bagwise import Bags
 from bagwise.comparison import (
     Method,
-    build_estimator,
     choose_methods,
     find_method,
-    fit_method,
     list_methods,
 )
+from bagwise.comparison._description import build_estimator
+from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.catalogue._lookup import METHODS, resolve
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.inspection import instance_scores

@@ -13,9 +13,9 @@ from bagwise.comparison import (
     Problem,
     as_problem,
     compare,
-    describe_estimator,
-    fit_method,
 )
+from bagwise.comparison._description import describe_estimator
+from bagwise.comparison._tuning import fit_method
 from bagwise.compose import SimpleMI
 from bagwise.least_squares import SAFE
 from bagwise.report._curves import member_table

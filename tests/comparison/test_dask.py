@@ -5,7 +5,8 @@ import time
 import pytest
 from toy_methods import toy
 
-from bagwise.comparison import Store, run_all
+from bagwise.comparison import Store
+from bagwise.comparison._many_runs import run_all
 
 distributed = pytest.importorskip("distributed")
 

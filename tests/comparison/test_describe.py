@@ -6,9 +6,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
-from bagwise.comparison import (
+from bagwise.comparison import KFold
+from bagwise.comparison._description import (
     DataRef,
-    KFold,
     Run,
     build_estimator,
     describe_estimator,

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from toy_methods import make_problem, toy
 
-from bagwise.comparison import Halves, KFold, LeaveOneBagOut, TrainTest, TwoWay, compare
+from bagwise.comparison import (
+    Halves,
+    KFold,
+    LeaveOneBagOut,
+    TrainTest,
+    TwoWay,
+    compare,
+)
 from bagwise.comparison._protocols import protocol_from_dict
 
 Y = np.array([0] * 12 + [1] * 9)

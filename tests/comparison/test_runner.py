@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from toy_methods import toy
 
-from bagwise.comparison import Store, run_all, run_one
+from bagwise.comparison import Store
+from bagwise.comparison._many_runs import run_all
+from bagwise.comparison._one_run import run_one
 
 STABLE = ("key", "status", "method", "fold", "accuracy", "auroc", "params", "error")
 
@@ -79,7 +81,9 @@ def test_limits_and_deaths_end_as_rows_and_spare_the_others(tmp_path, toy_runs):
 
 SCRIPT = """
 import sys
-from bagwise.comparison import (Run, Store, run_all)
+from bagwise.comparison import Store
+from bagwise.comparison._description import Run
+from bagwise.comparison._many_runs import run_all
 import json
 runs = [Run.from_dict(d) for d in json.load(open(sys.argv[1]))]
 with Store(sys.argv[2]) as store:

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from toy_methods import toy
 
-from bagwise.comparison import Outcome, Store, StoreError, run_key
+from bagwise.comparison import Store, StoreError
+from bagwise.comparison._description import run_key
+from bagwise.comparison._one_run import Outcome
 
 
 def outcome(value=0.5):

@@ -6,7 +6,9 @@ from matplotlib.text import Text
 from scipy import stats
 
 from bagwise.cli import main
-from bagwise.comparison import DataRef, KFold, Outcome, Run, Store, run_key
+from bagwise.comparison import KFold, Store
+from bagwise.comparison._description import DataRef, Run, run_key
+from bagwise.comparison._one_run import Outcome
 from bagwise.report import plot_times
 from bagwise.reproduction import leaderboard
 from bagwise.reproduction._leaderboard import (

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import ParameterGrid
 
-from bagwise.comparison import TwoWay, as_problem, build_estimator
-from bagwise.comparison._description import build_value
-from bagwise.comparison._synthetic import (
-    is_synthetic,
-    synthetic_problem,
-    training_bags,
-)
+from bagwise.comparison import TwoWay, as_problem
+from bagwise.comparison._description import build_estimator, build_value
+from bagwise.datasets._drawn import is_drawn
 from bagwise.reproduction import list_tables, load_table
 from bagwise.reproduction._schemes import Draws
 from bagwise.reproduction._tables import known_dataset, parse_table
@@ -80,7 +76,7 @@ def test_every_cell_can_be_run_or_says_why_not(name):
             assert cell.not_comparable, where
         assert cell.method is not None or cell.skip, where
         if cell.scheme.redraw:
-            assert is_synthetic(cell.dataset), where
+            assert is_drawn(cell.dataset), where
 
 
 @pytest.mark.parametrize("name", list_tables())
@@ -208,22 +204,3 @@ def test_two_way_folds_cross_the_classes():
 def test_two_way_refuses_too_few_bags():
     with pytest.raises(ValueError, match="too few bags"):
         TwoWay(5, 4).check(np.array([0] * 8 + [1] * 10), 3)
-
-
-def test_synthetic_sets_by_name_and_seed():
-    one, same = (
-        synthetic_problem("safe-toy-1:3"),
-        synthetic_problem("safe-toy-1", seed=3),
-    )
-    assert one.hash() == same.hash()
-    assert one.hash() != synthetic_problem("safe-toy-1:4").hash()
-    large = synthetic_problem("safe-toy-2-1000")
-    assert large.X.n_instances == 1000
-    n_train = training_bags("safe-toy-2-1000")
-    assert n_train == 20
-    assert large.y[:n_train].sum() == 10
-    assert training_bags("safe-toy-1") is None
-    assert synthetic_problem("binding-10").X.n_features == 10
-    with pytest.raises(ValueError, match="integer"):
-        synthetic_problem("binding-5:x")
-    assert not is_synthetic("musk1")

@@ -9,8 +9,7 @@ import pytest
 from test_papers import SMALL
 
 from bagwise.cli import main
-from bagwise.comparison._problem import Problem
-from bagwise.comparison._synthetic import synthetic_problem
+from bagwise.comparison import Problem, as_problem
 from bagwise.datasets import make_generalised_bags
 from bagwise.reproduction import Reproduction, reproduce, write_results_page
 from bagwise.reproduction._tables import parse_table
@@ -85,7 +84,7 @@ def measured(cell, values, n_repeats=1, share=1.0, drop=()):
     per = len(values) // n_repeats
     keys = [[f"k{r * per + i}" for i in range(per)] for r in range(n_repeats)]
     arrays = {key: {"cpu_seconds": np.array([3.0])} for key in rows}
-    problems = {"h": synthetic_problem("safe-toy-1")}
+    problems = {"h": as_problem("safe-toy-1")}
     return measure(cell, keys, rows, arrays, problems, share)
 
 
@@ -134,7 +133,7 @@ def test_best_cut_of_the_test_scores():
     """A gap that the best cut closes is told from one of the ranking."""
     table = small([{**ROWS[0], "values": [60.0]}])
     (cell,) = table.cells
-    problem = synthetic_problem("safe-toy-1")
+    problem = as_problem("safe-toy-1")
     truth = problem.y == problem.classes[1]
     test = np.r_[np.flatnonzero(truth)[:3], np.flatnonzero(~truth)[:3]]
     # Ranked + + - + - - and cut at 0, below all: right are the three positive ones.
@@ -349,7 +348,7 @@ def test_command_reports_what_is_stored(capsys, tmp_path):
 
 
 def test_problem_is_not_changed_by_a_name():
-    one = synthetic_problem("safe-toy-1:0", title="a")
+    one = as_problem("safe-toy-1:0", name="a")
     assert isinstance(one, Problem)
     assert one.name == "a"
-    assert one.hash() == synthetic_problem("safe-toy-1:0").hash()
+    assert one.hash() == as_problem("safe-toy-1:0").hash()

@@ -10,7 +10,8 @@ import numpy as np
 
 from bagwise.bags import Bags, as_bags
 from bagwise.comparison._problem import Problem
-from bagwise.comparison._synthetic import is_synthetic, synthetic_problem
+from bagwise.datasets import available, fetch, load_digit_bags
+from bagwise.datasets._drawn import draw, is_drawn
 from bagwise.io import read_bags
 
 __all__ = ["as_problem", "as_unlabelled", "join_problems"]
@@ -52,8 +53,6 @@ def as_problem(
 def _from_name(
     data: str | os.PathLike[str], name: str | None, bag: str | None, label: str | None
 ) -> Problem:
-    from bagwise import datasets
-
     path = Path(data)
     if path.exists() and path.is_file():
         options = {"bag": bag, "label": label}
@@ -68,14 +67,15 @@ def _from_name(
                 " (--bag and --label)"
             )
         return _checked(Problem(name or path.stem, X, np.asarray(y)))
-    known = str(data) in datasets.available()  # some names look like files: sci.med
+    known = str(data) in available()  # some names look like files: sci.med
     if not known and (path.suffix or len(path.parts) > 1):
         raise FileNotFoundError(f"no such file: {path}")
-    if is_synthetic(str(data)):
-        return _checked(synthetic_problem(str(data), title=name))
+    if is_drawn(str(data)):
+        drawn = draw(str(data))
+        return _from_bunch(drawn, name or drawn.name)
     if str(data) == "digits":
-        return _from_bunch(datasets.load_digit_bags(), name or "digits")
-    return _from_bunch(datasets.fetch(str(data)), name or str(data))
+        return _from_bunch(load_digit_bags(), name or "digits")
+    return _from_bunch(fetch(str(data)), name or str(data))
 
 
 def _from_bunch(bunch: Any, name: str) -> Problem:

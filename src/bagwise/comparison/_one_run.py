@@ -159,7 +159,8 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     if instances is not None and run.repeat == 0:
         if X.n_instances <= MAX_STORED_INSTANCES:
             arrays["instances"] = instances.astype(np.float32)
-    arrays.update(_stack(fitted.model[-1]))
+    if hasattr(fitted.model[-1], "_fit_arrays"):
+        arrays.update(fitted.model[-1]._fit_arrays())
     times = {"fit": fitted.fit_time, "tune": fitted.tune_time, "predict": predict_time}
     return Outcome(
         "ok",
@@ -170,24 +171,6 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         arrays,
         versions=versions(),
     )
-
-
-def _stack(model: Any) -> dict[str, NDArray[Any]]:
-    """Return what a stack trusts: members, their weights and out-of-fold ROC areas.
-
-    Means over the classes where each class has a stack of its own.
-    """
-    parts = getattr(model, "estimators_", [model])
-    if not all(hasattr(part, "member_weights_") for part in parts):
-        return {}
-    names = list(parts[0].member_weights_)
-    weights = [[part.member_weights_[name] for name in names] for part in parts]
-    areas = [[part.member_scores_[name] for name in names] for part in parts]
-    return {
-        "member_names": np.array(names),
-        "member_weights": np.mean(weights, axis=0),
-        "member_scores": np.mean(areas, axis=0),
-    }
 
 
 def _warm_up(run: Run, X: Any, y: NDArray[Any]) -> None:

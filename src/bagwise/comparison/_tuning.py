@@ -1,8 +1,8 @@
 """Fit one method of a run: scale, tune, refit.
 
 Scaler and tuning see the training bags alone. Within them, work that does not depend
-on the candidate is done once: the scaler is fitted once for all inner folds, and a
-bag kernel is evaluated once for all inner folds and all values of ``C``.
+on the candidate is done once: the scaler is fitted once for all inner folds, and an
+estimator may share more (a kernel matrix, a path of solutions) by a hook.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
@@ -25,12 +26,6 @@ from sklearn.preprocessing import (
 
 from bagwise.comparison._description import build_estimator, build_value, to_plain
 from bagwise.comparison._evaluate import auroc, predictions
-from bagwise.comparison._shared_search import (
-    gram_search,
-    path_search,
-    shares_gram,
-    shares_path,
-)
 from bagwise.compose import OnInstances
 from bagwise.kernels import resolve_gamma
 
@@ -105,11 +100,11 @@ def fit_method(
     scaler = make_scaler(scale, sparse=X.is_sparse)
     scaled = X if isinstance(scaler, str) else scaler.fit_transform(X)
     scale_time = time.perf_counter() - started
-    candidates = _candidates(grid, scaled, seed)
-    if tuning is None or len(ParameterGrid(candidates)) < 2:
+    candidates = list(ParameterGrid(_candidates(grid, scaled, seed)))
+    if tuning is None or len(candidates) < 2:
         started = time.perf_counter()
         model = build_estimator(estimator, seed)
-        chosen = next(iter(ParameterGrid(candidates)))
+        chosen = candidates[0]
         model = model.set_params(**chosen).fit(scaled, y)
         fit_time = time.perf_counter() - started + scale_time
         result = Fitted(model, to_plain(chosen), None, 0.0, fit_time)
@@ -141,29 +136,64 @@ def _width(value: Any, X: Any) -> Any:
 
 def _search(
     estimator: Mapping[str, Any],
-    candidates: list[dict[str, list[Any]]],
+    candidates: list[dict[str, Any]],
     X: Any,
     y: NDArray[Any],
     tuning: Mapping[str, Any],
     seed: int,
 ) -> Fitted:
     splitter = StratifiedKFold(tuning["n_splits"], shuffle=True, random_state=seed)
+    splits = list(splitter.split(np.zeros(len(y)), y))
     model = build_estimator(estimator, seed)
-    scoring = scorer(tuning["scoring"])
     started = time.perf_counter()
-    shared = None
-    if shares_gram(model):
-        shared = gram_search
-    elif shares_path(model, candidates):
-        shared = path_search
-    if shared is not None:
-        splits = list(splitter.split(np.zeros(len(y)), y))
-        chosen, score = shared(model, candidates, X, y, splits, scoring)
-        tuned = time.perf_counter()
-        model = model.set_params(**chosen).fit(X, y)
-        fit_time = time.perf_counter() - tuned
-        return Fitted(model, to_plain(chosen), score, tuned - started, fit_time)
-    search = GridSearchCV(model, candidates, scoring=scoring, cv=splitter)
+    scores = score_candidates(
+        model, candidates, X, y, splits, scorer(tuning["scoring"])
+    )
+    best = int(np.nanargmax(scores))
+    tuned = time.perf_counter()
+    model = clone(model).set_params(**candidates[best]).fit(X, y)
+    return Fitted(
+        model,
+        to_plain(candidates[best]),
+        float(scores[best]),
+        tuned - started,
+        time.perf_counter() - tuned,
+    )
+
+
+def score_candidates(
+    model: Any,
+    candidates: list[dict[str, Any]],
+    X: Any,
+    y: NDArray[Any],
+    splits: list[tuple[Any, Any]],
+    scoring: Any,
+) -> NDArray[np.float64]:
+    """Return the mean score of every candidate over the folds, NaN where it failed.
+
+    An estimator that can share work between candidates has a method
+    ``_score_candidates`` with these arguments; where it returns None, or is missing,
+    every candidate is fitted on every fold.
+
+    Parameters
+    ----------
+    model : estimator
+        What is tuned; unfitted.
+    candidates : list of dict
+        Parameters to try.
+    X, y : Bags, ndarray
+        Bags and labels.
+    splits : list of (train, test)
+        Folds.
+    scoring : str or callable
+        As in scikit-learn.
+    """
+    if hasattr(model, "_score_candidates"):
+        shared = model._score_candidates(candidates, X, y, splits, scoring)
+        if shared is not None:
+            return np.asarray(shared, dtype=np.float64)
+    grid = [{name: [value] for name, value in one.items()} for one in candidates]
+    search = GridSearchCV(model, grid, scoring=scoring, cv=splits, refit=False)
     try:
         search.fit(X, y)
     except ValueError as error:
@@ -172,15 +202,7 @@ def _search(
             raise
         last = text.splitlines()[-1]
         raise ValueError(f"every candidate of the grid failed, with {last}") from error
-    elapsed = time.perf_counter() - started
-    fit_time = float(search.refit_time_)
-    return Fitted(
-        search.best_estimator_,
-        to_plain(search.best_params_),
-        float(search.best_score_),
-        max(0.0, elapsed - fit_time),
-        fit_time,
-    )
+    return np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)
 
 
 def scorer(name: str) -> Any:

@@ -274,6 +274,18 @@ class BagStackingClassifier(ProbabilityMixin, WeightedBagClassifier):
         del self._members
         return self
 
+    def _fit_arrays(self):
+        """Return what the stack trusts; means over the classes where each has one."""
+        parts = self._parts()
+        names = list(parts[0].member_weights_)
+        weights = [[part.member_weights_[name] for name in names] for part in parts]
+        areas = [[part.member_scores_[name] for name in names] for part in parts]
+        return {
+            "member_names": np.array(names),
+            "member_weights": np.mean(weights, axis=0),
+            "member_scores": np.mean(areas, axis=0),
+        }
+
     def _member_scores(self, views):
         columns = [
             score_rows(model, views[view])

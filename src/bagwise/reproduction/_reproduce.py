@@ -16,7 +16,7 @@ from bagwise.comparison._many_runs import Event, Listener, run_all
 from bagwise.comparison._one_run import library_version
 from bagwise.comparison._problem import Problem, freeze
 from bagwise.comparison._store import Store
-from bagwise.comparison._synthetic import synthetic_problem
+from bagwise.datasets._drawn import draw as draw_set
 from bagwise.reproduction._pages import csv_rows, table_page, write_table
 from bagwise.reproduction._schemes import MAX_REPEATS
 from bagwise.reproduction._tables import Cell, Table, load_table
@@ -177,7 +177,7 @@ class _Data:
     def _freeze(self, name: str, draw: int, *, redraw: bool) -> DataRef:
         if redraw:
             state = MAX_REPEATS * 1000 * self.seed + draw
-            problem = synthetic_problem(name, seed=state)
+            problem = as_problem(draw_set(name, seed=state))
         else:
             problem = as_problem(name)
         ref = freeze(problem, self.folder)

@@ -17,8 +17,9 @@ from importlib import resources
 from typing import Any
 
 from bagwise.comparison._description import Spec
-from bagwise.comparison._synthetic import is_synthetic
 from bagwise.comparison.catalogue import Method, find_method
+from bagwise.datasets import available
+from bagwise.datasets._drawn import is_drawn
 from bagwise.reproduction._schemes import Scheme, parse_scheme
 
 __all__ = ["Cell", "Table", "list_tables", "load_table", "parse_table"]
@@ -352,6 +353,4 @@ def _only(values: Mapping[str, Any], known: set[str], where: str) -> None:
 
 def known_dataset(name: str) -> bool:
     """Tell whether a data set of a table is one the library knows by name."""
-    from bagwise.datasets import available
-
-    return name == "digits" or is_synthetic(name) or name in available()
+    return name == "digits" or is_drawn(name) or name in available()

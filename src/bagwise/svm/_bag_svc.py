@@ -21,6 +21,7 @@ from bagwise.kernels._set import (
     resolve_set,
     set_features,
 )
+from bagwise.svm._kernel_search import candidate_scores
 from bagwise.svm._pairwise import (
     class_scores,
     objectives,
@@ -285,6 +286,9 @@ class BagSVC(MulticlassBagClassifier):
         self.objective_ = float(primal[0]) if two else primal
         self.duality_gap_ = float(gap[0]) if two else gap
         return coef, np.sort(svc.support_)
+
+    def _score_candidates(self, candidates, X, y, splits, scoring):
+        return candidate_scores(self, candidates, X, y, splits, scoring)
 
     def _training_matrix(self, X):
         if self._pairwise:

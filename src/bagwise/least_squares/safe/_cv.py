@@ -4,8 +4,6 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,8 +11,7 @@ from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_con
 from bagwise.bags.segments import repeat
 from bagwise.base import BagClassifierMixin, BaseBagEstimator
 from bagwise.least_squares._weights import class_factor, mean_squared_distance
-from bagwise.least_squares.safe._cv_kernel import Fold, kernel_decisions
-from bagwise.least_squares.safe._cv_moments import moment_decisions
+from bagwise.least_squares.safe._paths import grid_scores, make_folds, score_fold
 from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
 from bagwise.least_squares.safe._safe import SAFE, training_bags
 
@@ -190,14 +187,11 @@ class_weight, max_iter, tol, random_state
         count = _check_sample_weight(sample_weight, np.empty((len(codes), 1)))
         gammas, rhos, shares = self._grid(X, count)
         training, folds = self._split(X, y, codes, count)
-        decisions = self._decisions(settings, training, folds, gammas, rhos, shares)
-        score = partial(self._score, X, y, None if sample_weight is None else count)
-        scores = np.empty((len(gammas), len(rhos), len(shares), len(folds)))
-        for i, values in enumerate(decisions):
-            for g in range(len(shares)):
-                for j, fold in enumerate(folds):
-                    for r in range(len(rhos)):
-                        scores[i, r, g, j] = score(values[g][j][r], fold.test)
+        weight = None if sample_weight is None else count
+        score = partial(score_fold, self.scoring, self.classes_, X, y, weight)
+        fixed = self.class_weight != "balanced"
+        values = (gammas, rhos, shares)
+        scores = grid_scores(settings, training, folds, values, score, fixed=fixed)
         self._choose(gammas, rhos, shares, scores)
         self.best_estimator_ = self._safe(**self.best_params_)
         self.best_estimator_.fit(X, y, sample_weight=count)
@@ -237,42 +231,8 @@ class_weight, max_iter, tol, random_state
         if cv is None:  # five, or as many as the smallest class allows
             cv = max(2, min(5, np.bincount(codes).min()))
         splits = check_cv(cv, y, classifier=True).split(X, y)
-        folds = []
-        for number, (train, test) in enumerate(splits):
-            train = train[count[train] > 0]  # a bag without weight is not there
-            kind, mine = codes[train], count[train]
-            missing = np.setdiff1d(np.arange(len(self.classes_)), kind)
-            if missing.size:
-                raise ValueError(
-                    f"Fold {number} has no training bag of class "
-                    f"{self.classes_[missing[0]]}. Use fewer or stratified folds."
-                )
-            factor = class_factor(self.class_weight, self.classes_, kind, mine)
-            loss_weight = mine * factor[kind]
-            Y = columns[train] @ LabelTargets(len(self.classes_)).mix(None)
-            folds.append(Fold(number, train, test, mine, loss_weight, Y))
-        return training, folds
-
-    def _decisions(self, settings, training, folds, gammas, rhos, shares):
-        """Yield the decisions on left-out bags for every width."""
-        targets = LabelTargets(len(self.classes_))
-        grid = (folds, gammas, rhos, shares)
-        fixed = self.class_weight != "balanced"
-        if settings.uses_features(training.X):
-            return moment_decisions(settings, training, targets, *grid, fixed=fixed)
-        Y = training.columns @ targets.mix(training.totals)
-        return kernel_decisions(settings, training, Y, *grid, fixed=fixed)
-
-    def _score(self, X, y, count, values, test):
-        """Score of one fold; bags count as often as they weigh, if they do."""
-        values = values[:, 0] if values.shape[1] == 1 else values
-        fold = _Decided(self.classes_, values)
-        weight = None if count is None else count[test]
-        if self.scoring is None:
-            return float(np.average(fold.predict(None) == y[test], weights=weight))
-        extra = {} if weight is None else {"sample_weight": weight}
-        return check_scoring(fold, scoring=self.scoring)(
-            fold, X[test], y[test], **extra
+        return training, make_folds(
+            codes, count, self.classes_, self.class_weight, splits
         )
 
     def _choose(self, gammas, rhos, shares, scores):
@@ -323,20 +283,3 @@ class_weight, max_iter, tol, random_state
         """
         check_is_fitted(self)
         return self.best_estimator_.instance_scores(self._check_bags(X, reset=False))
-
-
-class _Decided(ClassifierMixin, BaseEstimator):
-    """A classifier that has decided already, for scorers."""
-
-    def __init__(self, classes=None, values=None):
-        self.classes_ = classes
-        self.values = values
-        self.classes = classes
-
-    def decision_function(self, X):
-        return self.values
-
-    def predict(self, X):
-        if self.values.ndim == 1:
-            return self.classes_[(self.values > 0).astype(np.intp)]
-        return self.classes_[self.values.argmax(axis=1)]

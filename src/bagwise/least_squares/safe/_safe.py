@@ -13,6 +13,7 @@ from bagwise.base import BagClassifierMixin
 from bagwise.least_squares._weights import class_factor
 from bagwise.least_squares.safe._base import BaseSAFE, can_stream
 from bagwise.least_squares.safe._fit import fit_bags
+from bagwise.least_squares.safe._paths import candidate_scores
 from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
 
 
@@ -301,6 +302,9 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         # Nothing can be solved as long as there is one class only.
         self._extend(training, targets, solve=len(self.classes_) > 1)
         return self
+
+    def _score_candidates(self, candidates, X, y, splits, scoring):
+        return candidate_scores(self, candidates, X, y, splits, scoring)
 
     def _merge_classes(self, y, classes):
         """Extend `classes_` by new labels; moments seen so far follow."""

@@ -1,4 +1,4 @@
-"""Artificial data sets of the papers, by name and seed.
+"""The papers' artificial data sets, drawn by name and seed.
 
 A name is ``safe-toy-1``, ``safe-toy-2``, ``safe-toy-2-5000`` (so many instances, a
 tenth for training) or ``binding-5``; ``safe-toy-1:3`` is the same set drawn with
@@ -8,13 +8,15 @@ seed 3.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.comparison._problem import Problem
+from bagwise.datasets._paper_sets import make_multi_site_binding, make_safe_toy
 
-__all__ = ["is_synthetic", "synthetic_problem", "training_bags"]
+__all__ = ["draw", "is_drawn", "training_bags"]
 
 _TOY = re.compile(r"safe-toy-([12])(?:-(\d+))?")
 _BINDING = re.compile(r"binding-(\d+)")
@@ -23,7 +25,7 @@ MAX_TRAINING_INSTANCES = 5_000
 BINDING_BAGS = 200
 
 
-def is_synthetic(name: str) -> bool:
+def is_drawn(name: str) -> bool:
     """Tell whether a name, with or without a seed, is of an artificial set."""
     base = name.partition(":")[0]
     return bool(_TOY.fullmatch(base) or _BINDING.fullmatch(base))
@@ -46,7 +48,7 @@ def training_bags(name: str) -> int | None:
     return min(int(match[2]) // 10, MAX_TRAINING_INSTANCES) // BAG_SIZE
 
 
-def synthetic_problem(name: str, *, seed: int = 0, title: str | None = None) -> Problem:
+def draw(name: str, *, seed: int = 0) -> Bunch:
     """Draw an artificial data set.
 
     Parameters
@@ -55,12 +57,15 @@ def synthetic_problem(name: str, *, seed: int = 0, title: str | None = None) -> 
         See the module; a seed after a colon goes before `seed`.
     seed : int, default=0
         Fixes the draw.
-    title : str, optional
-        Name in tables; with the seed by default.
+
+    Returns
+    -------
+    Bunch
+        `X`, `y`, `instance_labels` and `name`, which tells the seed.
 
     Examples
     --------
-    >>> synthetic_problem("binding-5:1").X.shape
+    >>> draw("binding-5:1").X.shape
     (400,)
     """
     base, _, tail = name.partition(":")
@@ -69,7 +74,7 @@ def synthetic_problem(name: str, *, seed: int = 0, title: str | None = None) -> 
             seed = int(tail)
         except ValueError:
             raise ValueError(f"the seed of {name!r} must be an integer") from None
-    title = title or f"{base}:{seed}"
+    title = f"{base}:{seed}"
     match = _TOY.fullmatch(base)
     if match is not None:
         return _toy(title, int(match[1]), match[2], seed)
@@ -82,10 +87,8 @@ def synthetic_problem(name: str, *, seed: int = 0, title: str | None = None) -> 
     return _binding(title, int(match[1]), seed)
 
 
-def _toy(title: str, variant: int, total: str | None, seed: int) -> Problem:
-    from bagwise.datasets import make_safe_toy
-
-    def draw(n_bags: int, state: int) -> tuple[Bags, np.ndarray, np.ndarray]:
+def _toy(title: str, variant: int, total: str | None, seed: int) -> Bunch:
+    def part(n_bags: int, state: int) -> tuple[Bags, np.ndarray, np.ndarray]:
         X, y, z = make_safe_toy(
             variant,
             n_bags,
@@ -96,22 +99,20 @@ def _toy(title: str, variant: int, total: str | None, seed: int) -> Problem:
         return Bags(X.data, X.offsets), y, np.asarray(z.values)
 
     if total is None:
-        X, y, z = draw(100, seed)
-        return Problem(title, X, y, z)
+        X, y, z = part(100, seed)
+        return _bunch(title, X, y, z)
     # Training and test bags are drawn apart, so that both are balanced.
     n_train = training_bags(f"safe-toy-{variant}-{total}")
     n_test = int(total) // BAG_SIZE - (n_train or 0)
     if not n_train or n_train < 4:
         raise ValueError(f"{title!r} needs at least 200 instances")
-    parts = [draw(n_train, 2 * seed), draw(n_test, 2 * seed + 1)]
-    X = Bags.concatenate([part[0] for part in parts])
-    y = np.concatenate([part[1] for part in parts])
-    return Problem(title, X, y, np.concatenate([part[2] for part in parts]))
+    parts = [part(n_train, 2 * seed), part(n_test, 2 * seed + 1)]
+    X = Bags.concatenate([one[0] for one in parts])
+    y = np.concatenate([one[1] for one in parts])
+    return _bunch(title, X, y, np.concatenate([one[2] for one in parts]))
 
 
-def _binding(title: str, n_features: int, seed: int) -> Problem:
-    from bagwise.datasets import make_multi_site_binding
-
+def _binding(title: str, n_features: int, seed: int) -> Bunch:
     # Four subtargets in five dimensions, five in more (Tao et al. 2004, Section 6.3).
     X, y, z = make_multi_site_binding(
         2 * BINDING_BAGS,
@@ -121,4 +122,8 @@ def _binding(title: str, n_features: int, seed: int) -> Problem:
         random_state=seed,
         return_instance_labels=True,
     )
-    return Problem(title, X, y, np.asarray(z.values))
+    return _bunch(title, X, y, np.asarray(z.values))
+
+
+def _bunch(name: str, X: Bags, y: Any, labels: Any) -> Bunch:
+    return Bunch(X=X, y=y, instance_labels=labels, name=name)
