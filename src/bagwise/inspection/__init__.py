@@ -10,6 +10,7 @@ from bagwise.inspection._feature_plots import (
     plot_bag_contributions,
     plot_feature_importance,
 )
+from bagwise.inspection._heatmap import plot_heatmap, to_geojson
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores, key_instances
 from bagwise.inspection._permutation import bag_permutation_importance
@@ -28,4 +29,6 @@ __all__ = [
     "key_instances",
     "plot_bag_contributions",
     "plot_feature_importance",
+    "plot_heatmap",
+    "to_geojson",
 ]

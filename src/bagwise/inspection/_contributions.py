@@ -171,6 +171,28 @@ def feature_contributions(
     return FeatureContributions(values, base, scores, names, level, kind, X)
 
 
+def linear_contributions(model: Any, X: Bags) -> FeatureContributions | None:
+    """Return the exact parts of linear instance scores; None where they are not.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model of two classes, or a regressor, that scores instances.
+    X : Bags
+        The bags.
+    """
+    if len(getattr(model, "classes_", ())) > 2:
+        return None
+    names, columns = feature_groups(X, None)
+    base = _baseline(X, None)
+    score = _Score(model, X, "instance", None)
+    scores = score(X)
+    found = _linear(X, score, scores, base, columns)
+    if found is None:
+        return None
+    return FeatureContributions(*found, scores, names, "instance", "linear", X)
+
+
 def _with_rest(X: Bags, names: list[str], columns: list[Any]) -> Any:
     """Add a group of all features that no group names, so that parts still sum up."""
     rest = np.setdiff1d(np.arange(X.n_features), np.concatenate(columns))

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bagwise.bags import Bags, as_bags
+from bagwise.bags.segments import segment_argmax
+from bagwise.inspection._contributions import (
+    FeatureContributions,
+    linear_contributions,
+)
 from bagwise.inspection._features import moments, top_features
+from bagwise.inspection._heatmap import plot_heatmap, to_geojson
+from bagwise.inspection._images import as_images
+from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores
 from bagwise.inspection._pictures import plot_bags
+from bagwise.inspection._scores import bag_scores, positive_class
 
 __all__ = ["Explanation", "explain"]
+
+MOST_PROBES = 2_000  # features up to which parts of linear scores are looked for
 
 
 @dataclass(eq=False)
@@ -27,15 +39,19 @@ class Explanation:
     X : Bags
         The bags.
     scores : ndarray of shape (n_instances,)
-        Higher is more positive.
+        Higher is more positive, or more of the predicted class of several.
     labels : ndarray of shape (n_bags,)
-        Predicted labels.
-    bag_scores : ndarray of shape (n_bags,) or None
-        Decision values.
+        Predicted labels, or values.
+    bag_scores : ndarray of shape (n_bags,), (n_bags, n_classes) or None
+        Scores of the bags.
     key : ndarray of shape (n_bags,)
         Position in its bag of the highest instance.
     images : ndarray or None
         Pictures of the instances.
+    method : str
+        How the scores were found, see `instance_importance`.
+    contributions : FeatureContributions or None
+        Exact parts of the scores by feature, where scores are linear.
     """
 
     X: Bags
@@ -44,26 +60,84 @@ class Explanation:
     bag_scores: Any
     key: Any
     images: Any = None
+    method: str = "native"
+    contributions: FeatureContributions | None = None
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the table of instances by columns: plain values.
+
+        "bag", "instance" (position in the bag), "id" and "x", "y", ... where the bags
+        know them, "score", "rank" in the bag, "key", "bag_label" and "bag_score".
+        """
+        X = self.X
+        bag = X.bag_index
+        place = np.arange(X.n_instances) - X.offsets[:-1][bag]
+        order = np.lexsort((place, -np.asarray(self.scores), bag))
+        rank = np.empty(X.n_instances, dtype=np.int64)
+        rank[order] = place + 1
+        found: dict[str, Any] = {"bag": X.ids[bag], "instance": place}
+        if X.instance_ids is not None:
+            found["id"] = X.instance_ids
+        if X.coords is not None:
+            for k in range(X.coords.shape[1]):
+                found["xyz"[k] if k < 3 else f"coord{k}"] = X.coords[:, k]
+        found |= {
+            "score": np.asarray(self.scores, dtype=np.float64),
+            "rank": rank,
+            "key": place == np.asarray(self.key)[bag],
+            "bag_label": np.asarray(self.labels)[bag],
+        }
+        if self.bag_scores is not None and np.ndim(self.bag_scores) == 1:
+            found["bag_score"] = np.asarray(self.bag_scores)[bag]
+        return {name: np.asarray(values).tolist() for name, values in found.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one entry an instance: bag, position, score, rank, whether key."""
-        offsets, found = self.X.offsets, []
-        for i in range(len(self.X)):
-            scores = self.scores[offsets[i] : offsets[i + 1]]
-            ranks = np.empty(len(scores), dtype=int)
-            ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-            for j, score in enumerate(scores):
-                found.append(
-                    {
-                        "bag": np.asarray(self.X.ids[i]).tolist(),
-                        "instance": j,
-                        "score": float(score),
-                        "rank": int(ranks[j]),
-                        "key": bool(j == self.key[i]),
-                        "bag_label": np.asarray(self.labels[i]).tolist(),
-                    }
-                )
-        return found
+        """Return one entry an instance: what `columns` has, row by row."""
+        columns = self.columns()
+        names = list(columns)
+        return [
+            dict(zip(names, line, strict=True))
+            for line in zip(*columns.values(), strict=True)
+        ]
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Return the table of instances as a data frame.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+            The library of the table.
+        """
+        import narwhals.stable.v1 as nw
+
+        if backend not in ("pandas", "polars", "pyarrow"):
+            raise ValueError(
+                f"backend must be pandas, polars or pyarrow, got {backend!r}."
+            )
+        return nw.to_native(nw.from_dict(self.columns(), backend=backend))
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write the table of instances as CSV."""
+        path = Path(path)
+        columns = self.columns()
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+        return path
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return bags with their instances as JSON, and write it when asked to."""
+        bags: dict[int, dict[str, Any]] = {}
+        for i, row in zip(self.X.bag_index.tolist(), self.rows(), strict=True):
+            about = {name: row.pop(name, None) for name in ("bag_label", "bag_score")}
+            entry = {"bag": row.pop("bag"), **about, "instances": []}
+            bags.setdefault(i, entry)["instances"].append(row)
+        text = json.dumps({"method": self.method, "bags": list(bags.values())})
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
     def top_features(self, row: int, n: int = 6) -> list[tuple[str, float, float]]:
         """Return name, value and z-score of the features that set an instance apart.
@@ -75,83 +149,171 @@ class Explanation:
         n : int, default=6
             How many.
         """
-        return top_features(self.X, row, n, *self._moments())
-
-    def _moments(self) -> tuple[Any, Any]:
-        if not hasattr(self, "_cached"):
-            self._cached = moments(self.X)
-        return self._cached
+        if "moments" not in self._cache:
+            self._cache["moments"] = moments(self.X)
+        return top_features(self.X, row, n, *self._cache["moments"])
 
     def write(self, folder: str | os.PathLike[str], n_bags: int = 8) -> dict[str, Path]:
-        """Write `instances.csv` and a picture of the key instances into a folder."""
+        """Write tables and a picture of the key instances into a folder.
+
+        `instances.csv`, `instances.json`, `key_instances.png` and, where bags have
+        coordinates, `heatmap.png` of the bag with the highest score.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        table, picture = folder / "instances.csv", folder / "key_instances.png"
-        rows = self.rows()
-        with table.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        figure = self.plot(n_bags)
-        figure.savefig(picture, dpi=120)
-        return {"instances": table, "picture": picture}
+        found = {"instances": self.to_csv(folder / "instances.csv")}
+        found["json"] = folder / "instances.json"
+        self.to_json(found["json"])
+        found["picture"] = folder / "key_instances.png"
+        self.plot(n_bags).savefig(found["picture"], dpi=120)
+        if self.X.coords is not None:
+            found["heatmap"] = folder / "heatmap.png"
+            ax = self.plot_heatmap(int(self._order()[0]))
+            ax.figure.savefig(found["heatmap"], dpi=120)
+        return found
+
+    def _order(self) -> Any:
+        """Return the bags, the highest score first."""
+        if self.bag_scores is None or np.ndim(self.bag_scores) != 1:
+            return np.arange(len(self.X))
+        return np.argsort(-np.asarray(self.bag_scores), kind="stable")
 
     def plot(self, n_bags: int = 8, n_instances: int = 8) -> Any:
         """Plot the highest instances of the bags with the highest scores."""
-        order = (
-            np.argsort(-np.asarray(self.bag_scores), kind="stable")
-            if self.bag_scores is not None and np.ndim(self.bag_scores) == 1
-            else np.arange(len(self.X))
-        )
+        order = self._order()[:n_bags]
         return plot_bags(
             self.X,
             self.scores,
-            order[:n_bags],
+            order,
             images=self.images,
             n_instances=n_instances,
-            titles=[f"bag {self.X.ids[i]}: {self.labels[i]}" for i in order[:n_bags]],
+            titles=[f"bag {self.X.ids[i]}\n{_said(self, int(i))}" for i in order],
+            contributions=self.contributions,
+            about=_ABOUT[self.method],
         )
 
+    def plot_heatmap(self, bag: int, size: float | None = None, ax: Any = None) -> Any:
+        """Draw the scores of one bag at the coordinates of its instances.
 
-def explain(model: Any, X: Any, *, images: Any = None) -> Explanation:
+        Parameters
+        ----------
+        bag : int
+            Which bag.
+        size : float, default=None
+            Side of an instance; see :func:`bagwise.inspection.plot_heatmap`.
+        ax : matplotlib axes, optional
+            Where to draw.
+        """
+        rows = self._rows_of(bag)
+        title = f"bag {self.X.ids[bag]}: {_said(self, bag)}"
+        return plot_heatmap(
+            self.scores[rows], self.X.coords[rows], size, ax=ax, title=title
+        )
+
+    def to_geojson(
+        self,
+        bag: int,
+        size: float | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> dict[str, Any]:
+        """Return the instances of one bag as squares for QuPath, and write them.
+
+        Parameters
+        ----------
+        bag : int
+            Which bag.
+        size : float, default=None
+            Side of an instance.
+        path : path, optional
+            Where to write the file.
+        """
+        rows = self._rows_of(bag)
+        ids = self.X.instance_ids
+        return to_geojson(
+            self.scores[rows],
+            self.X.coords[rows],
+            size,
+            path=path,
+            ids=None if ids is None else ids[rows],
+        )
+
+    def _rows_of(self, bag: int) -> slice:
+        if self.X.coords is None:
+            raise ValueError(
+                "the bags have no coordinates: pass coords to Bags, or name the columns"
+                " of a table."
+            )
+        return slice(int(self.X.offsets[bag]), int(self.X.offsets[bag + 1]))
+
+
+_ABOUT = {
+    "native": "the model's own scores of instances",
+    "single": "score of a bag that holds the instance alone",
+    "leave_out": "drop of the bag's score without the instance",
+    "add_to": "gain of a reference bag by the instance",
+}
+
+
+def _said(found: Explanation, i: int) -> str:
+    label = found.labels[i]
+    text = f"{label:.3g}" if isinstance(label, float | np.floating) else str(label)
+    if found.bag_scores is None or np.ndim(found.bag_scores) != 1:
+        return text
+    return f"{text} (score {found.bag_scores[i]:.3g})"
+
+
+def explain(
+    model: Any,
+    X: Any,
+    *,
+    method: str = "auto",
+    pos_label: Any = None,
+    images: Any = None,
+) -> Explanation:
     """Score the instances of bags with a fitted model.
 
     Parameters
     ----------
     model : estimator
-        A fitted classifier of bags that scores instances, or a pipeline of one.
+        A fitted classifier or regressor of bags, or a pipeline of one.
     X : Bags or list of 2-D arrays
         The bags.
-    images : ndarray of shape (n_instances, height, width[, 3]), optional
-        Pictures of the instances.
+    method : {"auto", "native", "single", "leave_out", "add_to"}, default="auto"
+        How instances are scored, see `instance_importance`. "auto" takes the model's
+        own scores, and "single" where it has none.
+    pos_label : label, default=None
+        Class that high scores speak for. By default the positive class of two; of more
+        classes, for each bag the one that is predicted.
+    images : array, path or list of paths, optional
+        Pictures of the instances: an array of shape (n_instances, height, width[, 3]),
+        a `.npy` or `.npz` file, a folder with files named after the instance ids, or a
+        list of files.
 
     Returns
     -------
     Explanation
-        Scores, key instances, pictures.
+        Scores, key instances, tables and pictures.
     """
+    if method not in ("auto", *IMPORTANCE_METHODS):
+        known = ", ".join(("auto", *IMPORTANCE_METHODS))
+        raise ValueError(f"unknown method {method!r}; choose one of {known}.")
     X = as_bags(X)
-    found = instance_scores(model, X)
-    if found is None:
-        raise ValueError(
-            f"{_describe(model)} scores whole bags only and cannot say which instance"
-            " decides; choose a method that scores instances"
-        )
+    images = as_images(images, X)
+    if method == "auto":
+        own = instance_scores(model, X[:1]) is not None
+        method = "native" if own else "single"
+    found = instance_importance(model, X, method, pos_label=pos_label)
     labels = np.asarray(model.predict(X))
     scores = np.asarray(found.values, dtype=float)
+    whole = bag_scores(model, X, pos_label)
     if scores.ndim == 2:  # of each bag, the column of its predicted class
         column = np.searchsorted(model.classes_, labels)
         scores = scores[np.arange(len(scores)), column[X.bag_index]]
-    offsets = X.offsets
-    key = np.array(
-        [int(np.argmax(scores[offsets[i] : offsets[i + 1]])) for i in range(len(X))]
-    )
-    decide = getattr(model, "decision_function", None)
-    bag_scores = None if decide is None else np.asarray(decide(X))
-    return Explanation(X, scores, labels, bag_scores, key, images)
-
-
-def _describe(model: Any) -> str:
-    steps = getattr(model, "steps", None)
-    last = steps[-1][1] if steps else model
-    return type(last).__name__
+    key = segment_argmax(scores, X.offsets) - X.offsets[:-1]
+    parts = None
+    if method == "native" and images is None and X.n_features <= MOST_PROBES:
+        if pos_label is None or positive_class(model) == positive_class(
+            model, pos_label
+        ):
+            parts = linear_contributions(model, X)
+    return Explanation(X, scores, labels, whole, key, images, method, parts)

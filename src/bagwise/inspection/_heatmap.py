@@ -1,0 +1,220 @@
+"""Scores where their instances lie: heat maps of slides, and files for QuPath."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["plot_heatmap", "to_geojson"]
+
+Array = NDArray[np.float64]
+MOST_CELLS = 4_000_000
+
+
+def plot_heatmap(
+    scores: Any,
+    coords: Any,
+    size: float | None = None,
+    *,
+    ax: Any = None,
+    cmap: str = "coolwarm",
+    center: float | None = None,
+    title: str | None = None,
+) -> Any:
+    """Draw the scores of instances at their places.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_instances,)
+        One score per instance of one bag.
+    coords : array-like of shape (n_instances, 2)
+        The left and upper edge of each instance, x to the right and y downwards, as in
+        pictures.
+    size : float, default=None
+        Side of an instance in the units of `coords`; by default the smallest distance
+        between two columns or rows of them.
+    ax : matplotlib axes, optional
+        Where to draw.
+    cmap : str, default="coolwarm"
+        Colours.
+    center : float, default=None
+        Score of the middle colour. By default 0 when scores have both signs, else the
+        colours run from the lowest to the highest score.
+    title : str, optional
+        Text above.
+
+    Returns
+    -------
+    matplotlib axes
+        The axes, of a figure that is not tied to pyplot when `ax` was not given.
+
+    Notes
+    -----
+    Instances become cells of a raster, of several in one cell the mean: the cost is
+    that of one pass over the instances and of one picture.
+
+    Examples
+    --------
+    >>> from bagwise.inspection import plot_heatmap
+    >>> ax = plot_heatmap([0.1, 0.9, -0.4], [[0, 0], [256, 0], [0, 256]])
+    >>> ax.images[0].get_array().shape
+    (2, 2)
+    """
+    values, places, size = _checked(scores, coords, size)
+    raster, extent = rasterise(values, places, size)
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        height, width = raster.shape
+        long = 6.0
+        shape = (
+            (long, long * height / width)
+            if width > height
+            else (
+                long * width / height,
+                long,
+            )
+        )
+        figure = Figure(
+            figsize=(max(shape[0], 2.0) + 1.2, max(shape[1], 2.0) + 0.6), layout="tight"
+        )
+        ax = figure.subplots()
+    low, high = float(values.min()), float(values.max())
+    if center is None and low < 0 < high:
+        center = 0.0
+    if center is not None:
+        half = max(abs(low - center), abs(high - center)) or 1.0
+        low, high = center - half, center + half
+    image = ax.imshow(
+        raster,
+        cmap=cmap,
+        vmin=low,
+        vmax=high,
+        extent=extent,
+        interpolation="nearest",
+    )
+    ax.set_facecolor("#f1f3f5")
+    ax.set_xlabel("x")
+    ax.set_ylabel("y")
+    if title is not None:
+        ax.set_title(title, fontsize=10)
+    ax.tick_params(labelsize=7)
+    ax.figure.colorbar(image, ax=ax, label="instance score", shrink=0.8)
+    return ax
+
+
+def rasterise(
+    values: Array, places: Array, size: float
+) -> tuple[Array, tuple[float, float, float, float]]:
+    """Return the mean score of each cell (NaN where there is none) and its extent."""
+    origin = places.min(axis=0)
+    cells = np.floor((places - origin) / size + 1e-6).astype(np.int64)
+    width, height = (int(n) + 1 for n in cells.max(axis=0))
+    if width * height > MOST_CELLS:
+        raise ValueError(
+            f"a raster of {width} x {height} cells of size {size:g} is too large: pass "
+            "the side of an instance as size, in the units of coords."
+        )
+    flat = cells[:, 1] * width + cells[:, 0]
+    count = np.bincount(flat, minlength=width * height)
+    total = np.bincount(flat, weights=values, minlength=width * height)
+    raster = np.full(width * height, np.nan)
+    np.divide(total, count, out=raster, where=count > 0)
+    left, top = float(origin[0]), float(origin[1])
+    extent = (left, left + width * size, top + height * size, top)
+    return raster.reshape(height, width), extent
+
+
+def to_geojson(
+    scores: Any,
+    coords: Any,
+    size: float | None = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    ids: Any = None,
+    threshold: float = 0.0,
+    classes: tuple[str, str] = ("Negative", "Positive"),
+) -> dict[str, Any]:
+    """Write instances as squares that QuPath opens (File, Import objects).
+
+    Parameters
+    ----------
+    scores, coords, size
+        As in `plot_heatmap`.
+    path : path, optional
+        Where to write the file.
+    ids : array-like of shape (n_instances,), optional
+        Names of the instances.
+    threshold : float, default=0
+        Above it an instance is of the second class.
+    classes : pair of str, default=("Negative", "Positive")
+        Names of the classes.
+
+    Returns
+    -------
+    dict
+        A GeoJSON feature collection: one tile per instance with its score as a
+        measurement and its class.
+    """
+    values, places, size = _checked(scores, coords, size)
+    names = None if ids is None else [str(one) for one in ids]
+    if names is not None and len(names) != len(values):
+        raise ValueError(f"ids has {len(names)} entries for {len(values)} instances.")
+    colors = ([28, 126, 214], [217, 72, 15])
+    kinds = [
+        {"name": name, "color": color}
+        for name, color in zip(classes, colors, strict=True)
+    ]
+    features = []
+    for k, (x, y) in enumerate(places.tolist()):
+        corners = [[x, y], [x + size, y], [x + size, y + size], [x, y + size], [x, y]]
+        about: dict[str, Any] = {
+            "objectType": "tile",
+            "classification": kinds[int(values[k] > threshold)],
+            "measurements": {"score": float(values[k])},
+        }
+        if names is not None:
+            about["name"] = names[k]
+        features.append(
+            {
+                "type": "Feature",
+                "geometry": {"type": "Polygon", "coordinates": [corners]},
+                "properties": about,
+            }
+        )
+    made = {"type": "FeatureCollection", "features": features}
+    if path is not None:
+        Path(path).write_text(json.dumps(made), encoding="utf-8")
+    return made
+
+
+def _checked(scores: Any, coords: Any, size: Any) -> tuple[Array, Array, float]:
+    values = np.asarray(scores, dtype=np.float64)
+    places = np.asarray(coords, dtype=np.float64)
+    if values.ndim != 1 or not len(values):
+        raise ValueError("scores must hold one value per instance of one bag.")
+    if places.ndim != 2 or places.shape[1] < 2 or len(places) != len(values):
+        raise ValueError(
+            f"coords must have shape ({len(values)}, 2), one place per score, got "
+            f"{places.shape}."
+        )
+    places = places[:, :2]
+    if not (np.isfinite(values).all() and np.isfinite(places).all()):
+        raise ValueError("scores and coords must be finite.")
+    if size is None:
+        size = _spacing(places)
+    if not size > 0:
+        raise ValueError(f"size must be positive, got {size}.")
+    return values, places, float(size)
+
+
+def _spacing(places: Array) -> float:
+    """Return the smallest distance between two columns or two rows of instances."""
+    gaps = [np.diff(np.unique(places[:, axis])) for axis in (0, 1)]
+    together = np.concatenate(gaps)
+    return float(together.min()) if together.size else 1.0

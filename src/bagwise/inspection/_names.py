@@ -1,0 +1,30 @@
+"""What instances are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["instance_name", "shorten"]
+
+
+def instance_name(X: Any, row: int) -> str:
+    """Return the id of an instance, or a hash and its place in its bag.
+
+    Parameters
+    ----------
+    X : Bags
+        The bags.
+    row : int
+        Row of ``X.data``.
+    """
+    if X.instance_ids is not None:
+        return str(X.instance_ids[row])
+    place = row - int(X.offsets[np.searchsorted(X.offsets, row, side="right") - 1])
+    return f"#{place}"
+
+
+def shorten(name: str, length: int = 24) -> str:
+    """Cut a name that would not fit."""
+    return name if len(name) <= length else name[: length - 1] + "…"

@@ -1,0 +1,130 @@
+"""Explanations: names, tables, pictures."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from _exact_models import Pooled, PooledRegressor
+
+from bagwise import Bags
+from bagwise.datasets import make_bags
+from bagwise.inspection import explain, instance_importance
+from bagwise.linear_model import MILogisticRegression
+from bagwise.svm import BagSVC
+
+
+@pytest.fixture(scope="module")
+def bags():
+    rng = np.random.default_rng(0)
+    sizes = [3, 1, 4, 2]
+    n = sum(sizes)
+    return Bags(
+        rng.standard_normal((n, 3)),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        ids=["m1", "m2", "m3", "m4"],
+        feature_names=["logP", "charge", "volume"],
+        instance_ids=[f"c{k}" for k in range(17, 17 + n)],
+        coords=np.column_stack([np.arange(n) * 256, np.arange(n) % 2 * 256]),
+    )
+
+
+def test_table_says_who_and_where(bags):
+    model = Pooled("max").fit(bags)
+    found = explain(model, bags)
+    columns = found.columns()
+    assert columns["id"] == bags.instance_ids.tolist()
+    assert columns["bag"][:4] == ["m1", "m1", "m1", "m2"]
+    assert columns["x"][3] == 768.0
+    np.testing.assert_allclose(columns["score"], bags.data @ model.coef_)
+    for i, own in enumerate(bags):
+        scores = own @ model.coef_
+        rows = slice(int(bags.offsets[i]), int(bags.offsets[i + 1]))
+        expected = [1 + int((scores > one).sum()) for one in scores]
+        assert columns["rank"][rows] == expected
+        assert np.flatnonzero(columns["key"][rows]).tolist() == [scores.argmax()]
+    assert found.rows()[5]["id"] == "c22"
+
+
+def test_frames_agree(bags):
+    found = explain(Pooled("mean").fit(bags), bags)
+    pandas, polars = found.to_frame(), found.to_frame("polars")
+    assert pandas.to_dict("list") == polars.to_dict(as_series=False) == found.columns()
+    with pytest.raises(ValueError, match="polars"):
+        found.to_frame("excel")
+
+
+def test_files_hold_the_same(bags, tmp_path):
+    found = explain(Pooled("mean").fit(bags), bags)
+    paths = found.write(tmp_path / "out")
+    with paths["instances"].open(newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert [row["id"] for row in table] == bags.instance_ids.tolist()
+    np.testing.assert_allclose([float(r["score"]) for r in table], found.scores)
+    stored = json.loads(paths["json"].read_text(encoding="utf-8"))
+    assert [bag["bag"] for bag in stored["bags"]] == bags.ids.tolist()
+    assert [len(bag["instances"]) for bag in stored["bags"]] == bags.sizes.tolist()
+    assert stored["bags"][2]["instances"][1]["id"] == "c22"
+    assert paths["picture"].stat().st_size > 1000
+    assert paths["heatmap"].stat().st_size > 1000
+
+
+def test_every_model_can_be_explained():
+    X, y = make_bags(20, random_state=0)
+    model = BagSVC(kernel="emd").fit(X, y)
+    found = explain(model, X)
+    assert found.method == "single"
+    np.testing.assert_array_equal(found.scores, instance_importance(model, X).values)
+    left = explain(model, X, method="leave_out")
+    expected = instance_importance(model, X, "leave_out").values
+    np.testing.assert_array_equal(left.scores, expected)
+    with pytest.raises(ValueError, match="auto, native"):
+        explain(model, X, method="shap")
+
+
+def test_regression_and_several_classes(bags):
+    found = explain(PooledRegressor().fit(bags), bags)
+    np.testing.assert_array_equal(found.bag_scores, found.labels)
+    model = Pooled("mean", classes=("a", "b", "c")).fit(bags)
+    several = explain(model, bags)
+    every = bags.data @ model.coef_
+    column = np.searchsorted(model.classes_, several.labels)[bags.bag_index]
+    expected = every[np.arange(len(every)), column]
+    np.testing.assert_array_equal(several.scores, expected)
+    assert "bag_score" not in several.columns()
+    assert explain(model, bags, pos_label="b").scores.tolist() == every[:, 1].tolist()
+
+
+def test_picture_has_title_names_axes_and_legend(bags):
+    X, y = make_bags(20, random_state=0)
+    model = MILogisticRegression(random_state=0).fit(X, y)
+    found = explain(model, X)
+    assert found.contributions.kind == "linear"
+    figure = found.plot(3, 4)
+    assert "highest scores" in figure.get_suptitle()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["adds to the score", "takes from it"]
+    first = figure.axes[0]
+    top = int(np.argmax(found.bag_scores))
+    assert f"bag {top}" in first.get_ylabel()
+    assert first.get_title().startswith(f"#{found.key[top]}: ")
+    limits = {ax.get_xlim() for ax in figure.axes if ax.patches}
+    assert len(limits) == 1
+    plain = explain(Pooled("max").fit(bags), bags, method="single").plot(2)
+    texts = [text.get_text() for text in plain.legends[0].get_texts()]
+    assert "standard deviations" in texts[1]
+    assert any("c2" in ax.get_title() for ax in plain.axes)
+
+
+def test_heatmap_and_geojson_of_a_bag(bags, tmp_path):
+    found = explain(Pooled("max").fit(bags), bags)
+    ax = found.plot_heatmap(2)
+    assert "m3" in ax.get_title()
+    made = found.to_geojson(2, path=tmp_path / "m3.geojson")
+    stored = json.loads((tmp_path / "m3.geojson").read_text(encoding="utf-8"))
+    assert stored == made
+    names = [feature["properties"]["name"] for feature in made["features"]]
+    assert names == ["c21", "c22", "c23", "c24"]
+    bare = explain(Pooled("max").fit(bags), bags.to_list())
+    with pytest.raises(ValueError, match="no coordinates"):
+        bare.plot_heatmap(0)
