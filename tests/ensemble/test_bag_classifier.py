@@ -9,7 +9,8 @@ from sklearn.preprocessing import StandardScaler
 import bagwise
 from bagwise import BagClassifier, Bags
 from bagwise.datasets import make_bags
-from bagwise.ensemble import _bag_classifier as module
+from bagwise.ensemble import _plan as module
+from bagwise.ensemble._plan import Plan, Size, default_members, make_plan
 from bagwise.ensemble._views import (
     ClippedScaler,
     DefaultViews,
@@ -28,7 +29,7 @@ def fitted():
 def test_learns_and_explains(fitted, tmp_path):
     X, y, model = fitted
     assert roc_auc_score(y[40:], model.decision_function(X[40:])) > 0.9
-    assert len(model.members_) == len(model.member_weights_) == 10
+    assert len(model.members_) == len(model.member_weights_) == 11
     assert model.plan_["dropped"] == {}
     p = model.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -51,17 +52,29 @@ def test_workers_change_nothing(fitted):
 
 def test_folds_see_only_columns_of_their_own_bags():
     X, _ = make_bags(12, n_features=3, random_state=1)
-    names = {"prototypes", "emd"}
-    views = DefaultViews(
-        X, names, max_prototypes=None, max_emd=40, n_jobs=None, random_state=0
-    )
-    np.testing.assert_array_equal(views.columns["prototypes"], X.bag_index)
-    np.testing.assert_array_equal(views.columns["emd"], np.arange(12))
-    assert views.train["prototypes"].shape == (12, X.n_instances)
-    # The views of the training bags as new bags are the training views.
-    for name, matrix in views.of(X).items():
-        if name in names:
-            np.testing.assert_allclose(matrix, views.train[name], atol=1e-10)
+    names = {"prototypes", "near"}
+    for plan in (Plan(), Plan(exact_distances=False)):
+        views = DefaultViews(X, names, plan, n_jobs=None, random_state=0)
+        np.testing.assert_array_equal(views.columns["prototypes"], X.bag_index)
+        np.testing.assert_array_equal(views.columns["near"], np.arange(12))
+        assert views.train["prototypes"].shape == (12, X.n_instances)
+        # The views of the training bags as new bags are the training views.
+        for name, matrix in views.of(X).items():
+            if name in names:
+                np.testing.assert_allclose(matrix, views.train[name], atol=1e-10)
+
+
+def test_thinned_bags_are_for_fitting_and_all_instances_for_scoring():
+    X, y = make_bags(30, n_features=3, bag_size=(6, 12), random_state=1)
+    plan = Plan(max_bag_size=4)
+    names = {m.view for m in default_members(plan)}
+    assert {"thin_rows", "thin_dense"} <= names
+    views = DefaultViews(X, names, plan, n_jobs=None, random_state=0)
+    assert views.train["thin_rows"].sizes.max() == 4
+    assert views.columns["prototypes"].size == 4 * 30
+    for member in default_members(plan):
+        assert not member.score_view.startswith("thin")
+    assert views.of(X)["rows"].n_instances == X.n_instances
 
 
 def test_views_are_what_they_are_called():
@@ -74,15 +87,13 @@ def test_views_are_what_they_are_called():
     bag = Z[4]
     expected = np.r_[bag.mean(0), bag.std(0), bag.min(0), bag.max(0), np.log(len(bag))]
     np.testing.assert_allclose(rows[4], expected)
-    cube = scaler.cube(wide)
+    cube = scaler.cube(Z)
     assert cube.data.min() == 0
     assert cube.data.max() == 1
-    views = DefaultViews(
-        X, {"emd"}, max_prototypes=None, max_emd=40, n_jobs=None, random_state=0
-    )
+    views = DefaultViews(X, {"near"}, Plan(), n_jobs=None, random_state=0)
     D = emd_distances(Z)
     mean = D[~np.eye(10, dtype=bool)].mean()
-    np.testing.assert_allclose(views.train["emd"], np.exp(-D / mean), atol=1e-9)
+    np.testing.assert_allclose(views.train["near"], np.exp(-D / mean), atol=1e-9)
 
 
 def test_clipped_scaler_drops_what_hardly_varies():
@@ -95,31 +106,89 @@ def test_clipped_scaler_drops_what_hardly_varies():
 
 def test_large_data_change_the_plan(monkeypatch):
     X, y = make_bags(40, n_features=3, random_state=0)
-    monkeypatch.setattr(module, "_MANY_BAGS", 20)
-    monkeypatch.setattr(module, "_MAX_PROTOTYPES", 30)
+    monkeypatch.setattr(module, "_EXACT_BASIS", 20)
+    monkeypatch.setattr(module, "_PROTOTYPES", 30)
+    monkeypatch.setattr(module, "_TREE_DRAWS", 50)
+    monkeypatch.setattr(module, "_EXACT_SECONDS", 0.0)
     model = BagClassifier(random_state=0, cv=2).fit(X, y)
     assert model.plan_["max_prototypes"] == 30
+    assert model.plan_["exact_distances"] is False
     assert model.members_["MILES"].n_features_in_ == 30
-    assert model.plan_["max_tree_instances"] is None
-    monkeypatch.setattr(module, "_MANY_INSTANCES", 50)
-    monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 30)
-    model = BagClassifier(random_state=0, cv=2).fit(X, y)
-    assert set(model.plan_["dropped"]) == set(module._QUADRATIC)
-    assert len(model.members_) == 6
-    assert model.plan_["max_tree_instances"] == 50
+    assert model.members_["MI-SVM"].n_components == 100
     forest = model.members_["instance forest"].estimator_
     assert [tree.tree_.weighted_n_node_samples[0] for tree in forest] == [50] * 100
+    assert np.mean(model.predict(X) == y) > 0.8
+    monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 30)
+    assert set(make_plan(Size.of(X)).dropped) == set(module._QUADRATIC)
     monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 5000)
     monkeypatch.setenv("BAGWISE_MEMORY", "10KB")
-    assert "memory" in BagClassifier()._too_large(X)["EMD"]
+    assert "memory" in make_plan(Size.of(X)).dropped["near bags"]
 
 
 def test_time_budget_drops_the_dearest_and_says_so():
     X, y = make_bags(30, n_features=3, random_state=0)
-    with pytest.warns(UserWarning, match="leaves out statistics trees"):
+    with pytest.warns(UserWarning, match="leaves out .*statistics trees"):
         model = BagClassifier(random_state=0, cv=2, time_budget=0.5).fit(X, y)
     assert "statistics trees" in model.plan_["dropped"]
     assert model.plan_["estimated_seconds"] <= 0.5
+
+
+def test_the_clock_is_watched_while_fitting(monkeypatch):
+    # An estimate that is far too low: the clock says that no time is left.
+    X, y = make_bags(30, n_features=3, random_state=0)
+    monkeypatch.setattr(
+        "bagwise.ensemble._bag_classifier.estimated_seconds", lambda *_: 0.0
+    )
+    with pytest.warns(UserWarning, match="leaves out"):
+        model = BagClassifier(random_state=0, cv=2, time_budget=1e-3).fit(X, y)
+    assert len(model.members_) == 1
+    assert "no time was left" in " ".join(model.plan_["dropped"].values())
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_missing_values_are_filled_and_marked():
+    X, y = make_bags(40, n_features=4, random_state=3)
+    data = X.data.copy()
+    data[::3, 1] = np.nan
+    holes = X.with_data(data)
+    Z = InstanceScaler(holes, 0).rows(holes)
+    assert Z.n_features == 5  # the last says where
+    where = np.isnan(data[:, 1])
+    assert len(np.unique(Z.data[where, 4])) == len(np.unique(Z.data[~where, 4])) == 1
+    filled = Z.data[where, 1] * data[~where, 1].std()
+    assert np.ptp(filled) == pytest.approx(0.0, abs=1e-12)
+    model = BagClassifier(random_state=0, cv=2).fit(holes, y)
+    assert np.isfinite(model.decision_function(holes)).all()
+    assert np.mean(model.predict(holes) == y) > 0.8
+    # Bags without a gap, and gaps where training had none.
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_standard_assumption_scores_only_rise_with_an_instance():
+    X, y = make_bags(40, n_features=4, random_state=0)
+    model = BagClassifier(assumption="standard", random_state=0, cv=3).fit(X, y)
+    assert all(weight >= 0 for weight in model.member_weights_.values())
+    before = model.decision_function(X)
+    rng = np.random.default_rng(0)
+    for scale in (0.5, 3.0):
+        extra = rng.normal(scale=scale, size=(len(X), X.n_features))
+        grown = [np.vstack([bag, row]) for bag, row in zip(X, extra, strict=True)]
+        assert (model.decision_function(grown) >= before - 1e-9).all()
+
+
+def test_an_offset_changes_nothing_of_weight():
+    X, y = make_bags(40, n_features=4, random_state=0)
+    plain = BagClassifier(random_state=0, cv=2).fit(X, y)
+    for bags in (X.with_data(X.data + 1e6), X.with_data((X.data + 1e4).astype("f4"))):
+        moved = BagClassifier(random_state=0, cv=2).fit(bags, y)
+        assert np.mean(moved.predict(bags) == plain.predict(X)) > 0.95
+
+
+def test_a_numpy_seed_is_a_seed():
+    X, y = make_bags(20, n_features=3, random_state=0)
+    one = BagClassifier(random_state=7, cv=2).fit(X, y)
+    two = BagClassifier(random_state=np.int64(7), cv=2).fit(X, y)
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
 from bagwise import Bags
+from bagwise.base import bag_folds
 from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import BagStackingClassifier
@@ -120,18 +121,57 @@ def test_permuted_labels_give_chance(toy):
     assert abs(np.mean(hits) - 0.5) < 0.15  # 120 guesses: 3 standard errors
 
 
-def test_instance_scores_are_the_weighted_log_odds(toy):
+def test_instance_scores_come_from_scores_centred_in_every_fold(toy):
     X, y = toy
-    stack = BagStackingClassifier(random_state=0).fit(X, y)
-    weight = np.maximum(stack._combination.coef, 0)
+    members = [("a", WrapperMI()), ("b", WrapperMI(LogisticRegression(C=0.01)))]
+    stack = BagStackingClassifier(members, random_state=0).fit(X, y)
+    seed = check_random_state(0).randint(2**31 - 1)
+    folds = list(bag_folds(X, y, 5, random_state=seed))
+    centred, levels = stack.oof_scores_.copy(), []
+    for _, test in folds:
+        levels += [centred[test].mean(axis=0)] * len(test)
+        centred[test] -= centred[test].mean(axis=0)
+    level = np.mean(levels, axis=0)
+    found = Combination.fit(centred, y == 1, np.ones(len(y)), signed=False)
+    assert (found.coef >= 0).all()
     parts = [
-        scale(model.instance_scores(X).values)
-        for scale, model in zip(
-            stack._combination.scales, stack.members_.values(), strict=True
+        scale(model.instance_scores(X).values - shift)
+        for scale, model, shift in zip(
+            found.scales, stack.members_.values(), level, strict=True
         )
     ]
-    expected = np.average(parts, axis=0, weights=weight)
-    np.testing.assert_allclose(stack.instance_scores(X).values, expected)
+    expected = np.average(parts, axis=0, weights=found.coef)
+    np.testing.assert_allclose(stack.instance_scores(X).values, expected, atol=1e-9)
+
+
+def test_contributions_sum_to_the_decision(toy):
+    X, y = toy
+    stack = BagStackingClassifier(random_state=0).fit(X, y)
+    parts = stack.member_contributions(X)
+    assert parts.shape == (len(X), 2)
+    rest = stack.decision_function(X) - parts.sum(axis=1)
+    np.testing.assert_allclose(rest, rest[0], atol=1e-12)  # the intercept
+
+
+def test_groups_stay_on_one_side(toy):
+    X, y = toy
+    groups = np.arange(len(X)) // 4
+    grouped = Bags(X.data, X.offsets, ids=np.arange(len(X)), groups=groups)
+    labels = groups % 2
+
+    class Neighbour(Witness):
+        """Cries when it has seen another bag of the group."""
+
+        def fit(self, X, y):
+            self.seen_ = set(X.groups)
+            self.classes_ = np.unique(y)
+            return self
+
+        def decision_function(self, X):
+            return np.array([float(g in self.seen_) for g in X.groups])
+
+    stack = BagStackingClassifier([("n", Neighbour())]).fit(grouped, labels)
+    assert (stack.oof_scores_ == 0).all()
 
 
 def test_stack_without_instance_members_says_so(toy):
@@ -144,7 +184,7 @@ def test_bad_members(toy):
     X, y = toy
     with pytest.raises(ValueError, match="no name twice"):
         BagStackingClassifier([("a", SimpleMI()), ("a", SimpleMI())]).fit(X, y)
-    with pytest.raises(ValueError, match="2 bags .or groups. of each class"):
+    with pytest.raises(ValueError, match="2 bags of each class"):
         BagStackingClassifier().fit(X, np.arange(len(X)) == 0)
 
 
@@ -159,9 +199,21 @@ def test_weights_reach_members_and_stackers(toy):
     assert not np.allclose(heavy.decision_function(X), b.decision_function(X))
 
 
-def test_more_classes_share_the_views():
+def test_several_classes_are_one_against_the_rest():
     X, y = make_bags(45, n_features=4, n_classes=3, random_state=0)
-    stack = BagStackingClassifier(random_state=0).fit(X, y)
-    assert all(one.views_ is stack.views_ for one in stack.estimators_)
+    stack = BagStackingClassifier([("w", WrapperMI())], random_state=0).fit(X, y)
     assert stack.score(X, y) > 0.7
-    assert isinstance(X, Bags)
+    scores = stack.decision_function(X)
+    for k, label in enumerate(stack.classes_):
+        one = BagStackingClassifier([("w", WrapperMI())], random_state=0)
+        member = stack.members_["w"][k]
+        np.testing.assert_allclose(
+            member.decision_function(X),
+            WrapperMI().fit(X, y == label).decision_function(X),
+        )
+        combined = one._combine(stack.oof_scores_[:, :, k], y == label, np.ones(45))
+        np.testing.assert_allclose(
+            scores[:, k], combined(member.decision_function(X)[:, None]), atol=1e-9
+        )
+    assert stack.member_contributions(X).shape == (45, 1, 3)
+    assert stack.instance_scores(X).values.shape == (X.n_instances, 3)

@@ -20,9 +20,21 @@ class BagInputTags(InputTags):
     duplicate_invariant : bool or None, default=None
         Whether repeating every instance of every bag leaves the decision as it is.
         None: not promised.
+    order_invariant : bool, default=True
+        Whether the order of the training bags, and of the instances in them, leaves
+        the decision as it is, up to the tolerance of the solver.
+    one_sided : bool, default=False
+        Whether the method treats the positive class in its own way: exchanging the two
+        labels does more than turn the sign of the decision.
+    respects_standard_assumption : bool or None, default=None
+        Whether a bag is judged by its most positive instance, so that more negative
+        instances never make a bag positive. None: not known.
     """
 
     duplicate_invariant: bool | None = None
+    order_invariant: bool = True
+    one_sided: bool = False
+    respects_standard_assumption: bool | None = None
 
 
 class BaseBagEstimator(BaseEstimator):

@@ -5,6 +5,7 @@ from bagwise.embedding._mi_fv import MiFV
 from bagwise.embedding._mi_vlad import MiVLAD
 from bagwise.embedding._miles import MILDE, MILES
 from bagwise.embedding._prototypes import PrototypeEmbedding
+from bagwise.embedding._sliced_wasserstein import SlicedWassersteinEmbedding
 from bagwise.embedding._soft_ksc import SoftKSCEmbedding
 from bagwise.embedding._two_level import TwoLevelClassifier
 
@@ -15,6 +16,7 @@ __all__ = [
     "MiFV",
     "MiVLAD",
     "PrototypeEmbedding",
+    "SlicedWassersteinEmbedding",
     "SoftKSCEmbedding",
     "TwoLevelClassifier",
 ]

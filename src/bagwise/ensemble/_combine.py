@@ -1,6 +1,6 @@
 """From out-of-fold scores to one decision: Platt scaling and two logistic stackers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -127,8 +127,12 @@ class Combination:
     intercept: float
 
     @classmethod
-    def fit(cls, scores, positive, weight):
-        """Fit to out-of-fold scores of shape (n_bags, n_members)."""
+    def fit(cls, scores, positive, weight, *, signed=True):
+        """Fit to out-of-fold scores of shape (n_bags, n_members).
+
+        Without `signed` the non-negative stacker stands alone: the decision can then
+        only rise with the score of a member.
+        """
         scales = [PlattScale.fit(column, positive, weight) for column in scores.T]
         logits = np.column_stack(
             [scale(column) for scale, column in zip(scales, scores.T, strict=True)]
@@ -136,11 +140,21 @@ class Combination:
         plain = logistic_stack(
             logits, positive, weight, ridge=_POSITIVE_RIDGE, nonnegative=True
         )
-        signed = logistic_stack(
+        if not signed:
+            return cls(scales, *plain)
+        free = logistic_stack(
             logits, positive, weight, ridge=1.0 / _SIGNED_C, nonnegative=False
         )
-        coef = 0.5 * (plain[0] + signed[0])
-        return cls(scales, coef, 0.5 * (plain[1] + signed[1]))
+        coef = 0.5 * (plain[0] + free[0])
+        return cls(scales, coef, 0.5 * (plain[1] + free[1]))
+
+    def shifted(self, levels):
+        """Return the combination for scores that lie higher by one level per member."""
+        scales = [
+            replace(scale, centre=scale.centre + float(level))
+            for scale, level in zip(self.scales, levels, strict=True)
+        ]
+        return replace(self, scales=scales)
 
     def logits(self, scores):
         """Return the members' log-odds."""
@@ -151,3 +165,19 @@ class Combination:
     def __call__(self, scores):
         """Return the log-odds of the stack, linear in the members' log-odds."""
         return self.logits(scores) @ self.coef + self.intercept
+
+
+def fold_levels(scores, folds):
+    """Return the mean of every fold's scores, at the place of each of its bags.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags, n_members, n_columns)
+        Out-of-fold scores.
+    folds : list of (train, test)
+        The folds.
+    """
+    levels = np.empty_like(scores)
+    for _, test in folds:
+        levels[test] = scores[test].mean(axis=0)
+    return levels

@@ -1,21 +1,26 @@
-"""The views that `BagClassifier` learns from: label-free, computed once, shared."""
+"""The views that the default stacks learn from: label-free, computed once, shared."""
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.decomposition import TruncatedSVD
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise.bags.segments import segment_max, segment_mean, segment_min
-from bagwise.embedding import MiFV, PrototypeEmbedding
+from bagwise.embedding import MiFV, PrototypeEmbedding, SlicedWassersteinEmbedding
 from bagwise.kernels._emd import emd_distances, thin_bags
 
-# Sparse data wider than this are projected for the members that need dense rows.
+# Rows wider than this are projected for the members that cannot use so many columns.
 WIDE = 300
 PROJECTED = 100
 # A column whose spread is below this share of the largest tells rounding, not data.
 _CONSTANT = 1e-6
+# Rows that medians and principal axes are found from, and rows handled at a time.
+_SAMPLE, _CHUNK = 20_000, 50_000
+# Standardised rows with more entries than this are kept in single precision.
+_LARGE = 20_000_000
 
 
 class ClippedScaler(TransformerMixin, BaseEstimator):
@@ -58,33 +63,84 @@ def varying_columns(spread):
 class InstanceScaler:
     """Rows for distances, for dense learners and for the unit cube.
 
-    Dense data are standardised. Sparse rows stay as they are for distances; where a
-    learner needs dense rows, wide ones are projected on 100 singular vectors.
+    Dense data are filled where values are missing (the median of the column, and a
+    column that says so), standardised, and projected on principal axes when they are
+    wide. Sparse rows stay as they are for distances; where a learner needs dense rows,
+    wide ones are projected on 100 singular vectors.
     """
 
     def __init__(self, X, random_state):
-        data = X.data
         self.sparse = X.is_sparse
-        self.svd = None
+        self.axes = self.svd = None
         if self.sparse:
             if X.n_features > WIDE and X.n_instances > PROJECTED:
                 self.svd = TruncatedSVD(PROJECTED, random_state=random_state)
-                self.overall = float(self.svd.fit_transform(data).std()) or 1.0
+                self.overall = float(self.svd.fit_transform(X.data).std()) or 1.0
             return
-        self.mean = data.mean(axis=0, dtype=np.float64)
-        spread = data.std(axis=0, dtype=np.float64)
+        sample = X.data[_spread_out(X.n_instances, _SAMPLE)]
+        self._find_missing(X, np.asarray(sample, dtype=np.float64))
+        self._find_scale(X)
+        if len(self.columns) > WIDE:
+            Z = self._standardise(sample)
+            pca = PCA(min(PROJECTED, *Z.shape), random_state=random_state).fit(Z)
+            # One scale for all axes: distances stay what they are.
+            self.axes = pca.components_.T / np.sqrt(pca.explained_variance_.mean())
+        low, high = np.inf, -np.inf
+        for part in X.iter_chunks(_CHUNK):
+            Z = self._convert(part.data)
+            low, high = np.minimum(low, Z.min(axis=0)), np.maximum(high, Z.max(axis=0))
+        self.low, self.width = low, np.where(high > low, high - low, 1.0)
+
+    def _find_missing(self, X, sample):
+        gaps = np.zeros(X.n_features, dtype=bool)
+        for part in X.iter_chunks(_CHUNK):
+            gaps |= np.isnan(part.data).any(axis=0)
+        self.missing = np.flatnonzero(gaps)
+        known = np.where(np.isnan(sample).all(axis=0), 0.0, sample)
+        self.fill = np.nanmedian(known, axis=0)
+
+    def _find_scale(self, X):
+        """Means and spreads of all columns, in two passes: offsets do no harm."""
+        chunks = lambda: (self._filled(p.data) for p in X.iter_chunks(_CHUNK))  # noqa: E731
+        mean = sum(part.sum(axis=0) for part in chunks()) / X.n_instances
+        square = sum(((part - mean) ** 2).sum(axis=0) for part in chunks())
+        spread = np.sqrt(square / X.n_instances)
         self.columns = varying_columns(spread)
-        self.mean = self.mean[self.columns]
+        self.mean = mean[self.columns]
         self.scale = np.maximum(spread[self.columns], np.finfo(np.float64).tiny)
-        self.low = data.min(axis=0)[self.columns]
-        width = data.max(axis=0)[self.columns] - self.low
-        self.width = np.where(width > 0, width, 1.0)
+
+    def _filled(self, data):
+        data = np.asarray(data, dtype=np.float64)
+        gaps = np.isnan(data)
+        if gaps.any():  # also in columns that had none in training
+            data = np.where(gaps, self.fill, data)
+        return np.hstack([data, gaps[:, self.missing]]) if self.missing.size else data
+
+    def _standardise(self, data):
+        return (self._filled(data)[:, self.columns] - self.mean) / self.scale
+
+    def _convert(self, data):
+        Z = self._standardise(data)
+        return Z if self.axes is None else Z @ self.axes
+
+    @property
+    def n_columns(self):
+        """Width of dense rows."""
+        return len(self.columns) if self.axes is None else self.axes.shape[1]
 
     def rows(self, X):
         """Bags for distances and linear members."""
         if self.sparse:
             return X
-        return X.with_data((X.data[:, self.columns] - self.mean) / self.scale)
+        size = X.n_instances * self.n_columns
+        out = np.empty(
+            (X.n_instances, self.n_columns), np.float32 if size > _LARGE else None
+        )
+        first = 0
+        for part in X.iter_chunks(_CHUNK):
+            out[first : first + part.n_instances] = self._convert(part.data)
+            first += part.n_instances
+        return X.with_data(out)
 
     def dense(self, X, rows):
         """Bags with dense rows."""
@@ -94,16 +150,26 @@ class InstanceScaler:
             return X.with_data(self.svd.transform(X.data) / self.overall)
         return X.with_data(X.data.toarray())
 
-    def cube(self, X):
-        """Bags in the unit cube of the training data, or rows of unit length."""
+    def cube(self, rows):
+        """Bags in the unit cube of the training rows, or rows of unit length."""
         if self.sparse:
-            return X.with_data(normalize(sp.csr_matrix(X.data)))
-        unit = (X.data[:, self.columns] - self.low) / self.width
-        return X.with_data(np.clip(unit, -0.5, 1.5))
+            return rows.with_data(normalize(sp.csr_matrix(rows.data)))
+        dtype = rows.dtype
+        unit = (rows.data - self.low.astype(dtype)) / self.width.astype(dtype)
+        return rows.with_data(np.clip(unit, -0.5, 1.5))
+
+
+def _spread_out(n, at_most):
+    """Return at most so many positions, evenly spread over ``range(n)``."""
+    return np.arange(n) if n <= at_most else np.linspace(0, n - 1, at_most).astype(int)
 
 
 def statistics(X):
     """Mean, spread, minimum and maximum of every feature, and the log of the size."""
+    return np.vstack([_statistics(part) for part in X.iter_chunks(_CHUNK)])
+
+
+def _statistics(X):
     mean = segment_mean(X.data, X.offsets)
     spread = np.sqrt(segment_mean((X.data - mean[X.bag_index]) ** 2, X.offsets))
     parts = [mean, spread, segment_min(X.data, X.offsets)]
@@ -111,14 +177,11 @@ def statistics(X):
     return np.hstack(parts)
 
 
-class EMDView:
-    """Kernel exp(-scale EMD / mean EMD) with the training bags."""
+class DistanceView:
+    """Kernel exp(-scale D / mean D) with the training bags, D a distance of bags."""
 
-    def __init__(self, X, scale, max_instances, n_jobs):
-        self.max_instances = max_instances
-        self.n_jobs = n_jobs
-        self.bags = thin_bags(X, max_instances)
-        D = emd_distances(self.bags, max_instances=None, n_jobs=n_jobs)
+    def __init__(self, X, scale):
+        D = self._learn(X)
         n = len(X)
         mean = D.sum() / max(1, n * (n - 1))
         self.gamma = scale / mean if mean > 0 else 1.0
@@ -126,60 +189,112 @@ class EMDView:
 
     def of(self, X):
         """Kernel between other bags and the training bags."""
+        return np.exp(-self.gamma * self._distances(X))
+
+
+class EMDView(DistanceView):
+    """Earth mover's distances of thinned bags."""
+
+    def __init__(self, X, scale, max_instances, n_jobs):
+        self.max_instances = max_instances
+        self.n_jobs = n_jobs
+        super().__init__(X, scale)
+
+    def _learn(self, X):
+        self.bags = thin_bags(X, self.max_instances)
+        return emd_distances(self.bags, max_instances=None, n_jobs=self.n_jobs)
+
+    def _distances(self, X):
         thin = thin_bags(X, self.max_instances)
-        D = emd_distances(thin, self.bags, max_instances=None, n_jobs=self.n_jobs)
-        return np.exp(-self.gamma * D)
+        return emd_distances(thin, self.bags, max_instances=None, n_jobs=self.n_jobs)
+
+
+class SlicedView(DistanceView):
+    """Sliced Wasserstein distances: linear in the instances, for many bags."""
+
+    def __init__(self, X, scale, random_state):
+        self.embedding = SlicedWassersteinEmbedding(random_state=random_state)
+        super().__init__(X, scale)
+
+    def _learn(self, X):
+        self.points = self.embedding.fit_transform(X)
+        return cdist(self.points, self.points)
+
+    def _distances(self, X):
+        return cdist(self.embedding.transform(X), self.points)
 
 
 class DefaultViews:
-    """All views of `BagClassifier` that its members need; see `PlainViews`."""
+    """All views that the members of a default stack need; see `PlainViews`.
 
-    def __init__(self, X, names, *, max_prototypes, max_emd, n_jobs, random_state):
+    Parameters
+    ----------
+    X : Bags
+        Training bags.
+    names : set of str
+        The views.
+    plan : Plan
+        What the size of the data allows.
+    n_jobs, random_state
+        As in the stack.
+    """
+
+    def __init__(self, X, names, plan, *, n_jobs, random_state):
         self.names = set(names)
         self.scaler = InstanceScaler(X, random_state)
         rows = self.scaler.rows(X)
         dense = self.scaler.dense(X, rows)
         self.train = {"rows": rows, "dense": dense}
         self.columns = {}
-        everyone = np.arange(len(X))
+        if "thin_rows" in names:
+            self.train["thin_rows"] = thin_bags(rows, plan.max_bag_size)
+        if "thin_dense" in names:
+            self.train["thin_dense"] = thin_bags(dense, plan.max_bag_size)
         if "statistics" in names:
             self.train["statistics"] = statistics(dense)
         if "fisher" in names:
-            self.fisher = MiFV(2, energy=0.9, random_state=random_state).fit(dense)
+            self.fisher = MiFV(2, energy=0.9, random_state=random_state)
+            self.fisher.fit(thin_bags(dense, plan.max_bag_size))
             self.train["fisher"] = self.fisher.transform(dense)
         if "prototypes" in names:
+            thin = thin_bags(rows, plan.max_bag_size)
             self.prototypes = PrototypeEmbedding(
-                max_prototypes=max_prototypes, random_state=random_state
-            ).fit(rows)
+                max_prototypes=plan.max_prototypes, random_state=random_state
+            ).fit(thin)
             self.train["prototypes"] = self.prototypes.transform(rows)
             chosen = self.prototypes.prototype_rows_
-            self.columns["prototypes"] = X.bag_index[chosen]
-        self.emd = {}
-        for name, scale in (("emd", 1.0), ("emd_cube", 0.25)):
+            self.columns["prototypes"] = thin.bag_index[chosen]
+        self.distances = {}
+        for name, scale in (("near", 1.0), ("near_cube", 0.25)):
             if name in names:
-                bags = rows if name == "emd" else self.scaler.cube(X)
-                self.emd[name] = EMDView(bags, scale, max_emd, n_jobs)
-                self.train[name] = self.emd[name].train
-                self.columns[name] = everyone
+                bags = rows if name == "near" else self.scaler.cube(rows)
+                if plan.exact_distances:
+                    view = EMDView(bags, scale, plan.max_emd, n_jobs)
+                else:
+                    view = SlicedView(bags, scale, random_state)
+                self.distances[name] = view
+                self.train[name] = view.train
+                self.columns[name] = np.arange(len(X))
 
     def of(self, X):
-        """Return the views of other bags."""
+        """Return the views of other bags (instances in full: thinning is for fits)."""
         rows = self.scaler.rows(X)
         dense = self.scaler.dense(X, rows)
-        views = {"rows": rows, "dense": dense}
+        views = {"rows": rows, "dense": dense, "thin_rows": rows, "thin_dense": dense}
         if "statistics" in self.names:
             views["statistics"] = statistics(dense)
         if "fisher" in self.names:
             views["fisher"] = self.fisher.transform(dense)
         if "prototypes" in self.names:
             views["prototypes"] = self.prototypes.transform(rows)
-        for name, view in self.emd.items():
-            views[name] = view.of(rows if name == "emd" else self.scaler.cube(X))
+        for name, view in self.distances.items():
+            bags = rows if name == "near" else self.scaler.cube(rows)
+            views[name] = view.of(bags)
         return views
 
     def without_train(self):
         """Forget what only training needs."""
         self.train = {}
-        for view in self.emd.values():
+        for view in self.distances.values():
             view.train = None
         return self

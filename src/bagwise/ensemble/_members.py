@@ -1,0 +1,240 @@
+"""Members of a stack: fitting them, out of fold and on all bags."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+
+@dataclass
+class Member:
+    """An estimator and the view of the bags it learns from.
+
+    Parameters
+    ----------
+    name : str
+        How the stack calls it.
+    estimator : estimator
+        Unfitted.
+    view : str
+        What it is fitted on. ``thin_rows`` and ``thin_dense`` hold fewer instances of
+        large bags and are for fitting alone: bags are scored on all instances.
+    native : bool
+        Whether one fit serves all classes (otherwise one-vs-rest).
+    """
+
+    name: str
+    estimator: Any
+    view: str = "bags"
+    native: bool = False
+
+    @property
+    def score_view(self):
+        """The view that bags are scored on."""
+        return self.view.removeprefix("thin_")
+
+
+class PlainViews:
+    """The bags themselves as the only view.
+
+    A set of views gives, for the training bags and for others, objects that are
+    indexed by bag. `columns` holds, for a view whose columns stand for training bags or
+    for their instances, the training bag of each column: a member that learns from some
+    bags may see only their columns.
+    """
+
+    columns: dict = {}
+
+    def __init__(self, X):
+        self.train = {"bags": X}
+
+    def of(self, X):
+        """Return the views of other bags."""
+        return {"bags": X}
+
+    def without_train(self):
+        """Forget what only training needs."""
+        self.train = {}
+        return self
+
+
+class Classes:
+    """What members learn and say when bags have classes.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_bags,)
+        Classes 0, 1, ...; of two, 1 is the positive one.
+    n_classes : int
+        How many there are.
+    """
+
+    def __init__(self, codes, n_classes):
+        self.codes, self.n_classes = codes, n_classes
+        self.n_columns = 1 if n_classes == 2 else n_classes
+
+    def targets(self, member):
+        """Return the labels of each of a member's fits."""
+        if self.n_classes == 2:
+            return [self.codes == 1]
+        if member.native:
+            return [self.codes]
+        return [self.codes == k for k in range(self.n_classes)]
+
+    def scores(self, models, rows):
+        """Return one column of scores per class; of two, of the positive one."""
+        if len(models) == self.n_columns:
+            return np.column_stack([score_rows(model, rows) for model in models])
+        found = score_rows(models[0], rows)
+        if found.shape[1] == self.n_classes:
+            return found
+        # A fold without bags of a class: nothing speaks for it there.
+        out = np.full((len(found), self.n_classes), found.min())
+        out[:, models[0].classes_] = found
+        return out
+
+
+class Values:
+    """What members learn and say when bags have real values."""
+
+    n_columns = 1
+
+    def __init__(self, y):
+        self.y = y
+
+    def targets(self, member):
+        """Return the values."""
+        return [self.y]
+
+    def scores(self, models, rows):
+        """Return the predictions as one column."""
+        return models[0].predict(rows)[:, None]
+
+
+def score_rows(model, rows):
+    """Return the decision value of the positive class, or of each of several."""
+    if hasattr(model, "decision_function"):
+        return model.decision_function(rows)
+    p = np.clip(model.predict_proba(rows), 1e-6, 1.0 - 1e-6)
+    logit = np.log(p) - np.log1p(-p)
+    return logit[:, 1] if p.shape[1] == 2 else logit
+
+
+def take(views, name, columns, bags, learned_from):
+    """Return rows `bags` of a view, with the columns of the bags `learned_from`."""
+    rows = views[name] if bags is None else views[name][bags]
+    if name not in columns or learned_from is None:
+        return rows
+    return rows[:, np.isin(columns[name], learned_from)]
+
+
+def _seeded(estimator, seed):
+    """Clone an estimator and fix every random state in it."""
+    model = clone(estimator)
+    names = [
+        name
+        for name in model.get_params()
+        if name == "random_state" or name.endswith("__random_state")
+    ]
+    return model.set_params(**dict.fromkeys(names, seed))
+
+
+def _fit(member, rows, targets, weight, seed):
+    options = {}
+    if not (weight == 1.0).all() and has_fit_parameter(
+        member.estimator, "sample_weight"
+    ):
+        options["sample_weight"] = weight
+    return [_seeded(member.estimator, seed).fit(rows, y, **options) for y in targets]
+
+
+def _score_fold(member, views, task, fold, weight, seed):
+    train, test = fold
+    rows = take(views.train, member.view, views.columns, train, train)
+    targets = [target[train] for target in task.targets(member)]
+    models = _fit(member, rows, targets, weight[train], seed)
+    rows = take(views.train, member.score_view, views.columns, test, train)
+    return task.scores(models, rows)
+
+
+def _fit_all(member, views, task, weight, seed):
+    rows = take(views.train, member.view, {}, None, None)
+    return _fit(member, rows, task.targets(member), weight, seed)
+
+
+class Clock:
+    """Seconds that are left of a budget.
+
+    Parameters
+    ----------
+    seconds : float or None
+        The budget; None for none.
+    """
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.start = time.monotonic()
+
+    def elapsed(self):
+        """Seconds since the start."""
+        return time.monotonic() - self.start
+
+    def allows(self, more):
+        """Whether `more` seconds stay within the budget, with some grace."""
+        return self.seconds is None or self.elapsed() + more <= 1.25 * self.seconds
+
+
+def fit_members(members, views, task, folds, weight, seed, *, n_jobs, clock, track):
+    """Score every training bag out of fold and refit every member on all bags.
+
+    Parameters
+    ----------
+    members : list of Member
+        In the order in which they are fitted.
+    views : object with `train` and `columns`
+        See `PlainViews`.
+    task : Classes or Values
+        What is learned.
+    folds : list of (train, test)
+        Bags of each fold.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+    seed : int
+        Fixes the members.
+    n_jobs : int or None
+        Fits at the same time.
+    clock : Clock
+        Members for which no time is left are not fitted, the first one excepted.
+    track : callable
+        Wraps the members, to show progress.
+
+    Returns
+    -------
+    scores : dict of str to ndarray of shape (n_bags, n_columns)
+        Out-of-fold scores.
+    models : dict of str to list of estimator
+        The members fitted on all bags.
+    """
+    scores, models = {}, {}
+    slowest = 0.0
+    with Parallel(n_jobs=n_jobs) as parallel:
+        for member in track(members):
+            if models and not clock.allows(slowest):
+                continue
+            started = clock.elapsed()
+            jobs = [
+                delayed(_score_fold)(member, views, task, fold, weight, seed)
+                for fold in folds
+            ]
+            jobs.append(delayed(_fit_all)(member, views, task, weight, seed))
+            *parts, models[member.name] = parallel(jobs)
+            found = np.empty((len(weight), task.n_columns))
+            for (_, test), part in zip(folds, parts, strict=True):
+                found[test] = part
+            scores[member.name] = found
+            slowest = max(slowest, clock.elapsed() - started)
+    return scores, models

@@ -1,0 +1,203 @@
+"""What a default stack does at which size: members, short cuts, cost."""
+
+from dataclasses import asdict, dataclass, field
+
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, LinearSVC
+
+from bagwise.compose import WrapperMI
+from bagwise.ensemble._members import Member
+from bagwise.ensemble._mil_boost import MILBoost
+from bagwise.ensemble._views import PROJECTED, WIDE, ClippedScaler
+from bagwise.kernels._instance import memory_budget
+from bagwise.linear_model import MILogisticRegression
+from bagwise.solvers.l1 import L1SVC
+from bagwise.svm import MISVM
+
+# Seconds that exact earth mover's distances on one scale may take.
+_EXACT_SECONDS = 5.0
+_MAX_EMD, _MAX_EMD_MANY, _MANY_INSTANCES = 40, 15, 10_000
+# Prototypes, instances a tree draws, and basis of the max-margin member.
+_PROTOTYPES, _FEW_PROTOTYPES, _TREE_DRAWS, _BASIS = 1_000, 300, 2_000, 100
+_EXACT_BASIS = 2_000
+# Instances that the members which learn from single instances see at most.
+_MAX_ROWS, _MIN_BAG_SIZE = 50_000, 20
+# Above so many bags members that are quadratic in the bags are left out.
+_QUADRATIC_LIMIT = 5_000
+_QUADRATIC = ("statistics SVC", "near bags", "near bags in the cube")
+
+
+@dataclass
+class Size:
+    """The numbers that costs depend on; `n_features` after projection."""
+
+    n_bags: int
+    n_instances: int
+    n_features: int
+
+    @classmethod
+    def of(cls, X):
+        """Return the size of bags."""
+        wide = X.n_features > WIDE
+        return cls(len(X), X.n_instances, PROJECTED if wide else X.n_features)
+
+
+@dataclass
+class Plan:
+    """What was chosen by the size of the data.
+
+    Attributes
+    ----------
+    members : list of str
+        The members.
+    dropped : dict of str to str
+        Members that were left out, and why.
+    exact_distances : bool
+        Earth mover's distances; otherwise sliced Wasserstein distances.
+    max_emd : int
+        Instances of a bag that the exact distances look at.
+    max_bag_size : int or None
+        Instances of a bag that members which learn from instances are fitted on.
+    max_prototypes : int or None
+        Instances that MILES measures distances to.
+    tree_draws : int or None
+        Instances that each tree of the forest draws.
+    basis : int or None
+        Size of the reduced basis of the max-margin member.
+    estimated_seconds : float
+        Processor seconds of a fit.
+    """
+
+    members: list = field(default_factory=list)
+    dropped: dict = field(default_factory=dict)
+    exact_distances: bool = True
+    max_emd: int = _MAX_EMD
+    max_bag_size: int | None = None
+    max_prototypes: int | None = None
+    tree_draws: int | None = None
+    basis: int | None = None
+    estimated_seconds: float = 0.0
+
+    def to_dict(self):
+        """Return plain values."""
+        return asdict(self)
+
+
+def make_plan(size):
+    """Choose the short cuts that a size asks for, members and costs left open."""
+    n, N = size.n_bags, size.n_instances
+    plan = Plan()
+    plan.max_emd = _MAX_EMD if N <= _MANY_INSTANCES else _MAX_EMD_MANY
+    plan.exact_distances = _exact_seconds(size, plan) <= _EXACT_SECONDS
+    if N > _MAX_ROWS:
+        plan.max_bag_size = max(_MIN_BAG_SIZE, _MAX_ROWS // n)
+    if N > _EXACT_BASIS:
+        plan.basis = _BASIS
+        plan.max_prototypes = _PROTOTYPES if n <= _QUADRATIC_LIMIT else _FEW_PROTOTYPES
+    if N > 2 * _TREE_DRAWS:  # never more than a fold has
+        plan.tree_draws = _TREE_DRAWS
+    if n > _QUADRATIC_LIMIT:
+        reason = f"quadratic in the bags, and there are {n}"
+        plan.dropped = dict.fromkeys(_QUADRATIC, reason)
+    elif 4 * 8.0 * n * n > memory_budget():
+        reason = f"its {4 * 8.0 * n * n / 1e9:.1f} GB exceed the memory budget"
+        plan.dropped = dict.fromkeys(_QUADRATIC, reason)
+    return plan
+
+
+def default_members(plan):
+    """Return the members: what they are good at differs as much as can be.
+
+    The order is that of their cost, so that a budget that runs out stops dear ones.
+    """
+    thin = "" if plan.max_bag_size is None else "thin_"
+    forest = RandomForestClassifier(
+        100, min_samples_leaf=2, max_samples=plan.tree_draws
+    )
+    boosting = HistGradientBoostingClassifier(
+        max_iter=60,
+        learning_rate=0.1,
+        max_leaf_nodes=6,
+        min_samples_leaf=8,
+        max_bins=32,
+        max_features=0.2,
+        early_stopping=False,
+    )
+    logistic = LogisticRegression(C=0.1, max_iter=1_000)
+    statistics_svc = make_pipeline(ClippedScaler(), SVC(C=10.0))
+    near = SVC(C=10.0, kernel="precomputed")
+    members = [
+        Member("Fisher vector", LinearSVC(C=1.0, dual="auto"), "fisher"),
+        Member("statistics SVC", statistics_svc, "statistics"),
+        Member("instance logistic", WrapperMI(logistic), f"{thin}rows", native=True),
+        Member("statistics trees", ExtraTreesClassifier(200), "statistics", True),
+        Member("statistics boosting", boosting, "statistics"),
+        Member("near bags", near, "near"),
+        Member("near bags in the cube", near, "near_cube"),
+        *standard_members(plan)[:2],
+        Member("MILES", L1SVC(10.0), "prototypes"),
+        Member("instance forest", WrapperMI(forest), f"{thin}dense", native=True),
+    ]
+    return [m for m in members if m.name not in plan.dropped]
+
+
+def standard_members(plan):
+    """Return members whose bag score can only rise with an instance.
+
+    The largest score of an instance, or one minus the product of the instances'
+    probabilities of being negative: what the standard assumption asks for.
+    """
+    thin = "" if plan.max_bag_size is None else "thin_"
+    rbf = MISVM(C=10.0, n_components=plan.basis)
+    linear = MISVM(C=1.0, kernel="linear")
+    milr = MILogisticRegression(100.0, pooling="noisy_or", loss="log")
+    return [
+        Member("MILBoost", MILBoost(100, pooling="noisy_or"), f"{thin}dense"),
+        Member("MI-SVM", rbf, f"{thin}rows"),
+        Member("linear MI-SVM", linear, f"{thin}rows"),
+        Member("MILR", milr, f"{thin}rows"),
+    ]
+
+
+def _exact_seconds(size, plan):
+    per_bag = min(size.n_instances / size.n_bags, plan.max_emd)
+    return 1.2e-7 * size.n_bags**2 * (20 + 4 * per_bag)
+
+
+def estimated_seconds(name, size, plan, n_fits):
+    """Guess what a member costs, from its growth and one machine's constants."""
+    n, N, d = float(size.n_bags), float(size.n_instances), float(size.n_features)
+    rows = N if plan.max_bag_size is None else min(N, n * plan.max_bag_size)
+    many = min(N, plan.max_prototypes or N)
+    few, long = sorted((n, many))
+    drawn = min(N, plan.tree_draws or N)
+    basis = min(N, plan.basis or N)
+    if plan.exact_distances:
+        near = _exact_seconds(size, plan)
+    else:
+        near = 1e-4 * N + 1e-6 * n * n
+    near += n_fits * 1.5e-7 * n * n
+    witnesses = 6e-4 * n + 2e-7 * rows * basis if plan.basis else 2e-8 * N * N
+    guesses = {
+        "statistics SVC": n_fits * 1e-9 * n * n * 4 * d,
+        "statistics trees": n_fits * (0.15 + 2e-5 * n * (4 * d) ** 0.5),
+        "statistics boosting": n_fits * (0.05 + 1e-6 * n * d),
+        "Fisher vector": 3e-7 * N * d + n_fits * 1e-6 * n * d,
+        "near bags": near,
+        "near bags in the cube": near,
+        "MILES": 1e-9 * N * many * d + n_fits * (0.03 + 7.5e-10 * few * few * long),
+        # Once in all folds and once at the end every instance is scored by 100 trees.
+        "instance forest": n_fits * (0.1 + 3e-4 * drawn) + 2 * 2e-5 * N,
+        "instance logistic": n_fits * (0.01 + 5e-8 * rows * d),
+        "MILBoost": n_fits * (0.02 + rows * (3e-5 + 2e-7 * d)),
+        "MI-SVM": n_fits * (0.03 + witnesses),
+        "linear MI-SVM": n_fits * (0.03 + 6e-4 * n + 2e-7 * rows * d),
+        "MILR": n_fits * (0.02 + 5e-7 * rows * d),
+    }
+    return guesses.get(name, 0.0)
