@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, build, of, perfect
 from sklearn.metrics import (
     average_precision_score,
     confusion_matrix,
@@ -229,3 +229,21 @@ def test_paper_is_white_and_a4(open_report):
     page.emulate_media(media="print")
     shade = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(shade) == "rgb(255, 255, 255)"
+
+
+def test_the_summary_says_what_the_ranking_says():
+    shared = case("perfect").summary()
+    assert shared.startswith("a, b and c share the first place: accuracy 1.000")
+    assert [row.rank for row in case("perfect").ranking] == [1, 1, 1]
+    assert "failed" in case("failed").summary()
+    assert case("one method").summary().count(".") == 4  # three in its figures
+    partly = build(
+        np.arange(40) % 2,
+        {
+            "a": of(2),
+            "b": lambda t, rng: None if rng.random() < 0.5 else perfect(t, rng),
+        },
+    )
+    assert 0 < len(partly.failures) < 4
+    assert "b lacks folds and is not compared." in partly.summary()
+    assert "worse" not in partly.summary()

@@ -6,9 +6,12 @@ import pytest
 from report_helpers import EVIL, make_comparison
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from bagwise.comparison import KFold, compare
 from bagwise.report import render_report, report_context, write_report
 from bagwise.report._curves import instance_table
 from bagwise.report._view import View
+
+QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
 
 
 class Page(HTMLParser):
@@ -110,6 +113,24 @@ def test_several_classes_have_a_report_too(tmp_path):
     areas = [one["roc"]["a"]["area"] for one in own]
     assert mean["roc"]["a"]["area"] == pytest.approx(np.mean(areas), abs=1e-3)
     assert write_report(comparison, tmp_path / "r.html").exists()
+
+
+def test_instance_scores_of_several_classes_are_those_of_the_predicted_one():
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 3
+    X = [rng.normal(size=(3, 2)) + 2.0 * k for k in y]
+    result = compare(
+        X, y, methods=["WrapperMI"], protocol=KFold(2), grid="none", **QUIET
+    )
+    view = View(result)
+    scores = instance_table(view, result.best)
+    assert np.isfinite(scores).all()
+    fold = view.folds(result.best)[0]
+    assert fold.instances.shape == (3 * len(fold.test), 3)
+    rows = result.problem.X.offsets[fold.test[0]] + np.arange(3)
+    np.testing.assert_allclose(scores[rows], fold.instances[:3, fold.label[0]])
+    data = report_context(result)["data"]
+    assert data["browser"]["methods"] == [result.best]
 
 
 def test_members_of_a_stack_are_shown_with_their_weights():

@@ -134,30 +134,38 @@ class Comparison:
 
     def summary(self) -> str:
         """Say the result in a sentence or two."""
-        first = self.ranking[0]
+        first, *rest = [row for row in self.ranking if row.n_folds]
+        tied = [row for row in rest if row.rank == first.rank]
+        others = [row for row in rest if row.rank != first.rank]
         title = METRICS[self.metric].title.lower()
         title = "AUROC" if self.metric == "auroc" else title
-        text = f"{first.method} ranks first: {title} {first.mean:.3f}"
+        if tied:
+            names = ", ".join(row.method for row in [first, *tied[:-1]])
+            text = f"{names} and {tied[-1].method} share the first place"
+        else:
+            text = f"{first.method} ranks first"
+        text += f": {title} {first.mean:.3f}"
         if not np.isnan(first.low):
             text += f" [{first.low:.3f}, {first.high:.3f}]"
         text += f" by {self.protocol.describe()}."
-        others = [row for row in self.ranking[1:] if row.n_folds]
-        close = [row for row in others if row.verdict == "not told apart"]
-        if len(others) == 1:
-            told = "cannot be told apart from it" if close else "is worse beyond chance"
-            text += f" {others[0].method} {told}."
-        elif close:
-            all_ = len(close) == len(others)
-            number = "None" if all_ else f"{len(close)}"
-            verb = "can" if all_ else "cannot"
-            text += (
-                f" {number} of the {len(others)} other methods {verb} be told apart"
-                " from it."
-            )
-        elif others and all(row.verdict == "worse" for row in others):
-            text += f" All {len(others)} other methods are worse beyond chance."
+        for verdict, told in (
+            ("not told apart", "cannot be told apart from it"),
+            ("worse", "is worse beyond chance"),
+            ("untested", "lacks folds and is not compared"),
+        ):
+            these = [row.method for row in others if row.verdict == verdict]
+            if len(these) == 1:
+                text += f" {these[0]} {told}."
+            elif len(these) == len(others) and verdict == "not told apart":
+                text += f" None of the {len(these)} other methods can be told apart"
+                text += " from it."
+            elif these:
+                told = told.replace("is ", "are ", 1).replace("lacks", "lack")
+                who = f"All {len(these)}" if len(these) == len(others) else len(these)
+                text += f" {who} other methods {told}."
         if self.failures:
-            text += f" {len(self.failures)} runs failed."
+            n = len(self.failures)
+            text += f" {n} runs failed." if n > 1 else " One run failed."
         return text
 
     def __repr__(self) -> str:

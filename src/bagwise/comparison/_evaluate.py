@@ -126,9 +126,9 @@ def bag_metrics(
 
 
 def score_instances(model: Any, X: Any) -> Array | None:
-    """Return one score per instance, or None when the method does not score them."""
+    """Return one score per instance, or None when the method does not score them.
+
+    Of more than two classes there is a column for each.
+    """
     values = instance_scores(model, X)
-    if values is None:
-        return None
-    flat = np.asarray(values.values, dtype=np.float64)
-    return flat if flat.ndim == 1 else None
+    return None if values is None else np.asarray(values.values, dtype=np.float64)

@@ -140,7 +140,8 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     label, probability = found["label"].astype(np.int64), found.get("probability")
     metrics = bag_metrics(truth, label, found["score"], probability, len(classes))
     metrics["key_success"] = None
-    if instances is not None and problem.instance_labels is not None:
+    known_instances = problem.instance_labels is not None
+    if instances is not None and instances.ndim == 1 and known_instances:
         rows = np.concatenate([np.arange(X.offsets[i], X.offsets[i + 1]) for i in test])
         known = Ragged(problem.instance_labels[rows], held_out.offsets)
         holding = (truth == 1) & (segment_max(known.values, known.offsets) > 0)
@@ -157,7 +158,8 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         arrays["probability"] = probability
     # Out-of-fold instance scores of one repeat are what the report shows.
     if instances is not None and run.repeat == 0:
-        if X.n_instances <= MAX_STORED_INSTANCES:
+        columns = instances.size // max(1, len(instances))
+        if X.n_instances * columns <= MAX_STORED_INSTANCES:
             arrays["instances"] = instances.astype(np.float32)
     if hasattr(fitted.model[-1], "_fit_arrays"):
         arrays.update(fitted.model[-1]._fit_arrays())

@@ -123,7 +123,7 @@ def rank_methods(comparison: Results) -> list[RankRow]:
         mean = intervals[name].mean
         missing = np.isnan(mean)
         value = 0.0 if missing else (-mean if metric.higher else mean)
-        return done[name] < total, bool(missing), value
+        return done[name] < total, bool(missing), round(value, 12)
 
     names = sorted(intervals, key=order)
     complete = [name for name in names if done[name] == total]
@@ -132,7 +132,10 @@ def rank_methods(comparison: Results) -> list[RankRow]:
     }
     adjusted = holm(p_values)
     rows = []
-    for rank, name in enumerate(names, 1):
+    rank = 0
+    for place, name in enumerate(names, 1):
+        if rank == 0 or order(name) != order(names[place - 2]):
+            rank = place  # equals share theirs
         p, p_holm = p_values.get(name, NAN), adjusted.get(name, NAN)
         if complete and name == complete[0]:
             verdict = "best"
