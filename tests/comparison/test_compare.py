@@ -19,6 +19,7 @@ from bagwise.comparison._tuning import fit_method
 from bagwise.compose import SimpleMI
 from bagwise.least_squares import SAFE
 from bagwise.report._curves import member_table
+from bagwise.report._view import View
 from bagwise.svm import BagSVC
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
@@ -224,7 +225,7 @@ def test_what_a_stack_trusts_is_stored(tmp_path, n_classes):
         problem = Problem("three", problem.X, np.arange(36) % 3)
     method = Method("stack", "bagwise.ensemble.BagStackingClassifier")
     done = compare(problem, methods=[method], out=tmp_path, **QUIET)
-    table = member_table(done, "stack")
+    table = member_table(View(done), "stack")
     assert {member["name"] for member in table} == {"simple", "wrapper"}
     stored = [done.arrays[row["key"]] for row in done.runs("stack")]
     heaviest = list(stored[0]["member_names"]).index(table[0]["name"])
@@ -232,4 +233,4 @@ def test_what_a_stack_trusts_is_stored(tmp_path, n_classes):
     assert table[0]["folds"] == len(weights) == 5
     assert table[0]["weight"] == pytest.approx(np.mean(weights))
     assert table[0]["weight"] >= table[1]["weight"]
-    assert member_table(done, "another") is None
+    assert member_table(View(done), "another") is None

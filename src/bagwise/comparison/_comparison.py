@@ -156,7 +156,7 @@ class Comparison:
             these = [row.method for row in others if row.verdict == verdict]
             if len(these) == 1:
                 text += f" {these[0]} {told}."
-            elif len(these) == len(others) and verdict == "not told apart":
+            elif these and len(these) == len(others) and verdict == "not told apart":
                 text += f" None of the {len(these)} other methods can be told apart"
                 text += " from it."
             elif these:

@@ -140,13 +140,15 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     label, probability = found["label"].astype(np.int64), found.get("probability")
     metrics = bag_metrics(truth, label, found["score"], probability, len(classes))
     metrics["key_success"] = None
-    known_instances = problem.instance_labels is not None
-    if instances is not None and instances.ndim == 1 and known_instances:
+    instance_labels = problem.instance_labels
+    if instances is None or instances.ndim > 1:  # a column for each class
+        instance_labels = None
+    if instance_labels is not None:
         rows = np.concatenate([np.arange(X.offsets[i], X.offsets[i + 1]) for i in test])
-        known = Ragged(problem.instance_labels[rows], held_out.offsets)
+        known = Ragged(instance_labels[rows], held_out.offsets)
         holding = (truth == 1) & (segment_max(known.values, known.offsets) > 0)
         if holding.any():
-            scores = Ragged(instances, held_out.offsets)
+            scores = Ragged(np.asarray(instances), held_out.offsets)
             metrics["key_success"] = key_instance_success(known, scores, bags=holding)
     arrays: dict[str, NDArray[Any]] = {
         "test": test.astype(np.int32),
