@@ -76,6 +76,12 @@ def test_fit_predict_explain(capsys, table, tmp_path):
     assert len(found) == 120
     assert sum(row["key"] for row in found) == 40
     assert (folder / "key_instances.png").stat().st_size > 1000
+    np.savez(tmp_path / "pictures.npz", images=np.zeros((120, 4, 4)))
+    words += ["--by", "leave_out", "--images", tmp_path / "pictures.npz"]
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    stored = json.loads((folder / "instances.json").read_text(encoding="utf-8"))
+    assert stored["method"] == "leave_out"
 
 
 def test_datasets_and_methods_are_listed(capsys):

@@ -234,3 +234,14 @@ def test_what_a_stack_trusts_is_stored(tmp_path, n_classes):
     assert table[0]["weight"] == pytest.approx(np.mean(weights))
     assert table[0]["weight"] >= table[1]["weight"]
     assert member_table(View(done), "another") is None
+
+
+def test_pictures_of_instances_come_with_the_data(tmp_path):
+    problem = make_problem(30)
+    pictures = np.arange(problem.X.n_instances * 9).reshape(-1, 3, 3)
+    np.savez(tmp_path / "pictures.npz", images=pictures)
+    options = {"methods": ["SimpleMI"], "grid": "none", **QUIET}
+    found = compare(problem, images=tmp_path / "pictures.npz", **options)
+    np.testing.assert_array_equal(found.problem.images, pictures)
+    with pytest.raises(ValueError, match="images has 2 entries"):
+        compare(problem, images=pictures[:2], **options)

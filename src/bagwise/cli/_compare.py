@@ -39,6 +39,9 @@ def compare(
     ] = None,
     bag: Bag = None,
     label: Label = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Pictures of instances: .npz, .npy, a folder.")
+    ] = None,
     jobs: Jobs = -1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler.")
@@ -83,6 +86,7 @@ def compare(
         bag=bag,
         label=label,
         test=test,
+        images=images,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )
     return write_outcome(result, folder, as_json=json)

@@ -14,15 +14,26 @@ def explain(
     out: Annotated[Path, typer.Option(help="Folder.")] = Path("bagwise-explained"),
     bag: Bag = None,
     label: Label = None,
+    by: Annotated[
+        str, typer.Option(help="auto, native, single, leave_out or add_to.")
+    ] = "auto",
+    images: Annotated[
+        Path | None, typer.Option(help="Pictures: .npz, .npy, or a folder of files.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Score every instance of DATA, to see which ones made a bag positive.
 
-    Writes instances.csv and key_instances.png.
+    Writes instances.csv, instances.json and key_instances.png, and a heat map where
+    instances have coordinates. Models that do not score instances are asked for the
+    score of each instance alone (--by single), or for what is lost without it
+    (--by leave_out).
     """
     from bagwise import comparison
 
-    found = comparison.explain_file(model, data, bag=bag, label=label)
+    found = comparison.explain_file(
+        model, data, bag=bag, label=label, by=by, images=images
+    )
     paths = found.write(out)
     if json:
         files = {name: str(path) for name, path in paths.items()}

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from bagwise.comparison._protocols import KFold, Protocol, TrainTest
 from bagwise.comparison._store import Store
 from bagwise.comparison.catalogue._lookup import resolve
 from bagwise.comparison.catalogue._method import Method
+from bagwise.inspection import as_images
 
 __all__ = ["compare", "make_runs"]
 
@@ -54,6 +56,7 @@ def compare(
     bag: str | None = None,
     label: str | None = None,
     test: Any = None,
+    images: Any = None,
     command: str | None = None,
 ) -> Comparison:
     """Compare methods on one data set by nested cross-validation.
@@ -102,6 +105,10 @@ def compare(
         Name of the data, and the columns of a file.
     test : as `data`, optional
         Test bags in a file of their own; `protocol` is then one train/test split.
+    images : array, path or list of paths, optional
+        Pictures of the instances for reports: an array of shape (n_instances, height,
+        width[, 3]), a `.npy` or `.npz` file, a folder with files named after the
+        instance ids, or a list of files.
     command : str, optional
         What to note as the command in the report.
 
@@ -121,6 +128,8 @@ def compare(
     """
     started = time.time()
     problem = as_problem(data, y, name=name, bag=bag, label=label)
+    if images is not None:
+        problem = replace(problem, images=as_images(images, problem.X))
     if test is not None:
         held_out = as_problem(test, bag=bag, label=label)
         problem, n_train = join_problems(problem, held_out)

@@ -10,7 +10,6 @@ import numpy as np
 
 from bagwise.comparison._as_problem import as_problem, as_unlabelled
 from bagwise.comparison._limits import single_thread
-from bagwise.comparison._problem import Problem
 from bagwise.comparison._protocols import KFold
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import find_method
@@ -130,17 +129,23 @@ def explain_file(
     *,
     bag: str | None = None,
     label: str | None = None,
+    by: str = "auto",
+    images: Any = None,
 ) -> Explanation:
     """Score the instances of a file with a saved model.
 
     Parameters
     ----------
     model : path or fitted estimator
-        What `fit_file` or `compare` wrote; it must score instances.
+        What `fit_file` or `compare` wrote.
     data : str, path, Problem or Bags
         Bags; labels are not needed and not used.
     bag, label : str, optional
         Columns of the file.
+    by : {"auto", "native", "single", "leave_out", "add_to"}, default="auto"
+        How instances are scored, see `bagwise.inspection.instance_importance`.
+    images : array, path or list of paths, optional
+        Pictures of the instances, see `bagwise.inspection.explain`.
 
     Returns
     -------
@@ -151,9 +156,9 @@ def explain_file(
 
     if isinstance(model, str | os.PathLike):
         model = load(model)
-    images = None
-    if isinstance(data, Problem) or not isinstance(data, str | os.PathLike):
+    if images is None and not isinstance(data, str | os.PathLike):
         images = getattr(data, "images", None)
-    elif str(data) == "digits":
+    elif images is None and str(data) == "digits":
         images = as_problem(data).images
-    return explain(model, as_unlabelled(data, bag=bag, label=label), images=images)
+    X = as_unlabelled(data, bag=bag, label=label)
+    return explain(model, X, method=by, images=images)

@@ -11,6 +11,7 @@ from bagwise.inspection._feature_plots import (
     plot_feature_importance,
 )
 from bagwise.inspection._heatmap import plot_heatmap, to_geojson
+from bagwise.inspection._images import as_images
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores, key_instances
 from bagwise.inspection._permutation import bag_permutation_importance
@@ -20,6 +21,7 @@ __all__ = [
     "Explanation",
     "Faithfulness",
     "FeatureContributions",
+    "as_images",
     "bag_permutation_importance",
     "explain",
     "faithfulness",
