@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -70,6 +70,11 @@ def test_bag_battery(cls, check):
 @pytest.mark.parametrize("cls", BAG_ESTIMATORS)
 def test_composition(cls):
     X, y = make_bags(24, n_features=4, bag_size=(2, 4), random_state=3)
+    if is_regressor(make_instance(cls)):
+        model = make_pipeline(OnInstances(), make_instance(cls))
+        search = GridSearchCV(model, {"oninstances": [OnInstances()]}, cv=2)
+        assert np.isfinite(cross_val_score(search, X, y, cv=2)).all()
+        return
     if not is_classifier(make_instance(cls)):
         final = make_pipeline(make_instance(cls), _last_step(cls, X, y))
     else:

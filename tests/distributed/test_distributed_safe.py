@@ -16,22 +16,6 @@ from bagwise.least_squares import LSSVC, SAFE
 dask = pytest.importorskip("dask")
 
 
-def draw(n_bags=60, n_classes=2):
-    rng = np.random.default_rng(0)
-    y = np.arange(n_bags) % n_classes
-    bags = [rng.normal(k, 1.0, (rng.integers(1, 6), 3)) for k in y]
-    return Bags.from_list(bags), y
-
-
-def cut(X, y, *extra, size=13):
-    """Delayed parts of whole bags."""
-    make = dask.delayed(lambda *part: part)
-    return [
-        make(*(item[i : i + size] for item in (X, y, *extra)))
-        for i in range(0, len(y), size)
-    ]
-
-
 def assert_same(model, local, X):
     np.testing.assert_allclose(
         model.decision_function(X), local.decision_function(X), rtol=1e-10, atol=1e-10
@@ -59,7 +43,7 @@ def assert_same(model, local, X):
     ],
     ids=["linear", "nystroem", "ksc", "rff", "median", "landmarks"],
 )
-def test_equal_to_a_local_fit(options):
+def test_equal_to_a_local_fit(options, draw, cut):
     X, y = draw(n_classes=3)
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     with dask.config.set(scheduler="synchronous"):
@@ -68,7 +52,7 @@ def test_equal_to_a_local_fit(options):
     assert_same(weighted, SAFE(**options).fit(X, y, sample_weight=weight), X)
 
 
-def test_frames_bags_and_sparse_parts():
+def test_frames_bags_and_sparse_parts(draw, cut):
     import dask.bag
     import dask.dataframe
 
@@ -99,7 +83,7 @@ def test_frames_bags_and_sparse_parts():
             fit(SAFE(kernel="linear"), table)
 
 
-def test_bad_parts_are_named():
+def test_bad_parts_are_named(draw):
     X, y = draw()
     bad = X.data[:5].copy()
     bad[3, 1] = np.nan
@@ -121,7 +105,7 @@ def test_bad_parts_are_named():
             fit(LSSVC(), [(X, y)])
 
 
-def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path):
+def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, draw):
     distributed = pytest.importorskip("distributed")
     X, y = draw(240)
     options = {"n_components": 15, "random_state": 0, "variance_weight": 0.5}

@@ -94,7 +94,7 @@ def test_distinct_rows_are_counted(layout):
 def test_projection_keeps_the_share_of_variance(shape, energy):
     rng = np.random.default_rng(0)
     data = rng.normal(size=shape) * np.arange(1, shape[1] + 1) + 100.0
-    project = EnergyProjection(data, energy)
+    project = EnergyProjection.of_rows(data, energy)
     Z = project(data)
     total = data.var(axis=0).sum()
     kept = Z.var(axis=0)
@@ -111,7 +111,7 @@ def test_projection_keeps_the_share_of_variance(shape, energy):
 def test_projection_drops_directions_of_rounding():
     rng = np.random.default_rng(0)
     data = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 6))
-    assert EnergyProjection(data, 1.0).axes.shape[0] == 2
+    assert EnergyProjection.of_rows(data, 1.0).axes.shape[0] == 2
 
 
 def test_power_l2_leaves_zero_alone():

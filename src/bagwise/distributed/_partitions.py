@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags import Bags, check_bags
+from bagwise.bags._chunks import add
 from bagwise.io import from_frame
 
 
@@ -19,7 +21,7 @@ class Part(NamedTuple):
     X: Bags
     y: Any
     weight: np.ndarray
-    named: bool  # whether the ids of the bags are the user's own
+    named: bool = False  # whether the ids of the bags are the user's own
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Survey:
     n_instances: int
     labels: np.ndarray | None
     label_weights: np.ndarray | None
+    label_bags: np.ndarray | None
     ids: np.ndarray | None
     extra: Any
 
@@ -50,6 +53,9 @@ def import_dask():
 class Partitions:
     """Bags in parts, read where they live and as often as they are looked at.
 
+    A task reads one part, does one thing with it and returns something small: a worker
+    never holds more than the parts it is working on.
+
     Parameters
     ----------
     parts : dask DataFrame, dask Bag, or sequence
@@ -66,18 +72,44 @@ class Partitions:
             frame = hasattr(parts, "columns")
             if frame and (bag is None or (labelled and label is None)):
                 raise ValueError("A DataFrame needs bag= and label=, its columns.")
-            pieces = list(parts.to_delayed())
+            self._pieces = list(parts.to_delayed())
             how = (_read_frame, bag, label, features) if frame else (_read_pairs,)
         else:
-            pieces, how = list(parts), (_read_tuple,)
-        if not pieces:
-            raise ValueError("There are no parts to fit on.")
-        read = self._dask.delayed(_read)
-        self._loaded = [read(i, piece, how, labelled) for i, piece in enumerate(pieces)]
+            self._pieces, how = list(parts), (_read_tuple,)
+        if not self._pieces:
+            raise ValueError("There are no parts.")
+        self.labelled = labelled
+        self._reader = (how, labelled)
+        self._steps = []
 
     def __len__(self):
         """Return the number of parts."""
-        return len(self._loaded)
+        return len(self._pieces)
+
+    def map(self, function, *shared):
+        """Return the parts after ``function(part, *shared)``, which gives a part.
+
+        Nothing is computed before a sum is asked for.
+        """
+        out = copy(self)
+        out.__dict__.pop("sizes", None)
+        out._steps = [*self._steps, (function, *shared)]
+        return out
+
+    def persist(self):
+        """Return the parts kept in the memory of the workers once they were read."""
+        out = copy(self)
+        call = self._dask.delayed(_prepare)
+        out._pieces = list(
+            self._dask.persist(
+                *[call(*task, self._reader, self._steps) for task in self._tasks()]
+            )
+        )
+        out._reader, out._steps = None, []
+        return out
+
+    def _tasks(self):
+        return enumerate(self._pieces)
 
     def each(self, function, *shared):
         """Return ``function(part, *shared)`` of every part, in their order."""
@@ -90,19 +122,22 @@ class Partitions:
         of these. Parts are added by pairs: a fixed order whatever worker is first,
         and few results in one place at a time.
         """
-        add = self._dask.delayed(_add)
+        plus = self._dask.delayed(add)
         items = self._delayed(function, shared)
         while len(items) > 1:
             pairs = zip(items[::2], items[1::2], strict=False)
             last = items[-1:] if len(items) % 2 else []
-            items = [add(a, b) for a, b in pairs] + last
+            items = [plus(a, b) for a, b in pairs] + last
         return items[0].compute()
 
-    def _delayed(self, function, shared):
-        call = self._dask.delayed(function)
-        # One node for each shared argument, not one for each part.
-        shared = [self._dask.delayed(item) for item in shared]
-        return [call(part, *shared) for part in self._loaded]
+    def _delayed(self, function, shared, tasks=None):
+        call = self._dask.delayed(_apply)
+        # One node for what all parts share, not one for each part.
+        steps, shared = self._dask.delayed(self._steps), self._dask.delayed(shared)
+        return [
+            call(number, piece, self._reader, steps, function, shared)
+            for number, piece in (self._tasks() if tasks is None else tasks)
+        ]
 
     def survey(self, extra=None, *, labels=False):
         """Look at every part once, and refuse parts that do not belong together.
@@ -126,11 +161,11 @@ class Partitions:
     def take(self, rows):
         """Gather instances by their row numbers in the concatenated parts."""
         ends = np.cumsum(self.sizes)
-        pieces, call = [], self._dask.delayed(_rows)
-        for part, size, end in zip(self._loaded, self.sizes, ends, strict=True):
+        pieces = []
+        for task, size, end in zip(self._tasks(), self.sizes, ends, strict=True):
             inside = rows[(rows >= end - size) & (rows < end)] - (end - size)
             if inside.size:
-                pieces.append(call(part, inside))
+                pieces += self._delayed(_rows, (inside,), [task])
         found = self._dask.compute(*pieces)
         stack = sp.vstack if sp.issparse(found[0]) else np.concatenate
         return stack(list(found))
@@ -142,18 +177,38 @@ class Partitions:
         if first.feature_names is not None:
             model.feature_names_in_ = np.asarray(first.feature_names, dtype=object)
 
+    def gather(self, function, *shared):
+        """Stack the rows that ``function(part, *shared)`` gives for each bag."""
+        found = self.each(function, *shared)
+        if sp.issparse(found[0]):
+            return sp.vstack(found, format="csr")
+        return np.concatenate([np.asarray(rows) for rows in found])
+
     def label_counts(self):
-        """All labels, as often as parts have them, with the weights of their bags."""
-        return (
-            np.concatenate([one.labels for one in self.surveys]),
-            np.concatenate([one.label_weights for one in self.surveys]),
-        )
+        """Labels of all parts, with the weights and the numbers of their bags."""
+        names = ("labels", "label_weights", "label_bags")
+        return [
+            np.concatenate([getattr(one, name) for one in self.surveys])
+            for name in names
+        ]
+
+
+def _apply(number, piece, reader, steps, function, shared):
+    """Read a part, take it through all steps and do one thing with it."""
+    return function(_prepare(number, piece, reader, steps), *shared)
+
+
+def _prepare(number, piece, reader, steps):
+    part = piece if reader is None else _read(number, piece, *reader)
+    for function, *shared in steps:
+        part = function(part, *shared)
+    return part
 
 
 def _read(number, piece, how, labelled):
-    reader, *options = how
+    function, *options = how
     try:
-        X, y, weight, named = reader(piece, *options)
+        X, y, weight, named = function(piece, *options)
         X = check_bags(X, accept_sparse=True)
         y = None if y is None else np.asarray(y)
         if y is None and labelled:
@@ -163,6 +218,8 @@ def _read(number, piece, how, labelled):
         weight = np.ones(X.n_bags) if weight is None else np.asarray(weight, float)
         if weight.shape != (X.n_bags,) or (weight < 0).any():
             raise ValueError("sample_weight must be one number >= 0 for each bag.")
+        if not weight.any():
+            raise ValueError("no bag has a positive weight. Leave the part out.")
     except (TypeError, ValueError) as error:
         raise type(error)(f"Part {number}: {error}") from None
     used = weight > 0
@@ -182,15 +239,21 @@ def _read_pairs(pairs):
 
 
 def _read_tuple(part):
-    X, y, *rest = part
-    return X, y, rest[0] if rest else None, False
+    named = getattr(part, "named", False)
+    if callable(part):  # something that reads where it is called
+        part = part()
+    part = part if isinstance(part, (tuple, list)) else (part,)
+    if len(part) > 3:
+        raise ValueError(f"a part is (X, y, sample_weight), got {len(part)} items.")
+    X, y, weight = (*part, None, None)[:3]
+    return X, y, weight, named
 
 
 def _survey(part, extra, labels):
     X = part.X
-    found = weights = None
+    found = weights = bags = None
     if labels:
-        found, codes = np.unique(part.y, return_inverse=True)
+        found, codes, bags = np.unique(part.y, return_inverse=True, return_counts=True)
         weights = np.bincount(codes, weights=part.weight)
     return Survey(
         X.n_features,
@@ -199,6 +262,7 @@ def _survey(part, extra, labels):
         X.n_instances,
         found,
         weights,
+        bags,
         X.ids if part.named else None,
         None if extra is None else extra(part),
     )
@@ -217,7 +281,7 @@ def _check_surveys(surveys):
         for key in [] if one.ids is None else one.ids:
             if key in seen:
                 raise ValueError(
-                    f"Bag {key!r} is in parts {seen[key]} and {number}: partitions "
+                    f"Bag {key!s} is in parts {seen[key]} and {number}: partitions "
                     "must hold whole bags. Repartition by the bag column first."
                 )
             seen[key] = number
@@ -225,9 +289,3 @@ def _check_surveys(surveys):
 
 def _rows(part, rows):
     return part.X.data[rows].astype(np.float64)
-
-
-def _add(a, b):
-    if isinstance(a, tuple):
-        return tuple(_add(x, y) for x, y in zip(a, b, strict=True))
-    return a + b

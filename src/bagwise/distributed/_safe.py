@@ -1,4 +1,4 @@
-"""SAFE from partitions: a survey, the landmarks, and the additive moments."""
+"""SAFE and SAFERegressor from partitions: a survey, landmarks, additive moments."""
 
 from __future__ import annotations
 
@@ -10,35 +10,72 @@ from bagwise.least_squares.safe._base import can_stream
 from bagwise.least_squares.safe._features import choose_features, draw_landmarks
 from bagwise.least_squares.safe._fit import solve_moments
 from bagwise.least_squares.safe._moments import FeatureMap
-from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
+from bagwise.least_squares.safe._problem import (
+    LabelTargets,
+    Settings,
+    Training,
+    ValueTargets,
+)
 
 _MEDIAN_ROWS = 1000  # rows that gamma="median" looks at, as in a local fit
 
 
 def fit_safe(model, parts):
     """Fit a copy of SAFE on `Partitions`."""
+    settings = _stream_settings(model)
+    parts.survey(_spread, labels=True)
+    labels, weights, _ = parts.label_counts()
+    model._encode_labels(labels)
+    classes = model.classes_
+    codes = np.searchsorted(classes, labels)
+    factor = class_factor(model.class_weight, classes, codes, weights)
+    return _fit(model, parts.map(_indicators, classes, factor), settings)
+
+
+def fit_safe_regressor(model, parts):
+    """Fit a copy of SAFERegressor on `Partitions`."""
+    settings = _stream_settings(model)
+    shapes = {one.extra[-1] for one in parts.survey(_spread)}
+    if len(shapes) > 1:
+        raise ValueError(f"y has different numbers of columns: {sorted(shapes)}.")
+    model._one_output = shapes.pop() == ()
+    return _fit(model, parts.map(_values), settings)
+
+
+def _stream_settings(model):
     try:
         can_stream(model)
     except AttributeError as error:
         raise ValueError(str(error).replace("partial_fit", "distributed.fit")) from None
-    settings = Settings.of(model)
-    parts.survey(_spread, labels=True)
+    return Settings.of(model)
+
+
+def _fit(model, parts, settings):
+    """Fit on parts whose labels have become columns of targets, with their weights."""
     parts.set_features(model)
-    labels, weights = parts.label_counts()
-    codes = model._encode_labels(labels)
-    factor = class_factor(model.class_weight, model.classes_, codes, weights)
     settings = settings.with_kernel(_width(settings, parts))
     chosen = FeatureMap(settings, _features(settings, parts, model.n_features_in_))
     if settings.core == "ksc":
         chosen.total = parts.sum(_feature_total, chosen)
-    targets = LabelTargets(len(model.classes_))
-    moments = parts.sum(_moments, chosen, model.classes_, factor)
+    moments = parts.sum(_moments, chosen)
+    targets = model._targets(moments.target.shape[0])
     model._take(solve_moments(settings, chosen.features, moments, targets))
     return model
 
 
+def _indicators(part, classes, factor):
+    codes = np.searchsorted(classes, part.y)
+    columns = LabelTargets(len(classes)).columns(codes)
+    return part._replace(y=(columns, part.weight * factor[codes]))
+
+
+def _values(part):
+    y = part.y.astype(np.float64)
+    return part._replace(y=(ValueTargets.columns(y), part.weight))
+
+
 def _spread(part):
-    """Weight, mean and squared deviations over all entries of a part."""
+    """Weight, mean and squared deviations over all entries; the shape of a target."""
     X, weight = part.X, part.weight
     rows = np.repeat(weight, X.sizes)
     total = float(rows.sum())
@@ -46,8 +83,10 @@ def _spread(part):
     mean = float(np.sum(rows @ X.data)) / entries if entries else 0.0
     if X.is_sparse:
         squares = X.data.multiply(X.data)
-        return total, mean, float(np.sum(rows @ squares)) - entries * mean**2
-    return total, mean, float(np.sum(rows @ np.square(X.data - mean)))
+        square = float(np.sum(rows @ squares)) - entries * mean**2
+    else:
+        square = float(np.sum(rows @ np.square(X.data - mean)))
+    return total, mean, square, part.y.shape[1:]
 
 
 def _width(settings, parts):
@@ -62,7 +101,7 @@ def _width(settings, parts):
         return resolve_gamma("median", parts.take(rows))
     if settings.gamma != "scale":
         return resolve_gamma(settings.gamma, np.zeros((1, n_features)))
-    spreads = [one.extra for one in parts.surveys]
+    spreads = [one.extra[:3] for one in parts.surveys]
     total = sum(weight for weight, _, _ in spreads)
     mean = sum(weight * middle for weight, middle, _ in spreads) / total
     square = sum(
@@ -85,8 +124,7 @@ def _feature_total(part, chosen):
     return chosen.sum(part.X, part.weight)
 
 
-def _moments(part, chosen, classes, factor):
-    codes = np.searchsorted(classes, part.y)
-    columns = LabelTargets(len(classes)).columns(codes)
-    training = Training(part.X, columns, part.weight, part.weight * factor[codes])
+def _moments(part, chosen):
+    columns, loss_weight = part.y
+    training = Training(part.X, columns, part.weight, loss_weight)
     return chosen.moments_if_possible(training)

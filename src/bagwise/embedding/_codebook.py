@@ -1,9 +1,46 @@
 """What the codebook embeddings share: a projection, and the power normalisation."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Count, mean and scatter of rows; those of two parts add without cancellation.
+
+    Attributes
+    ----------
+    count : float
+        Number of rows.
+    mean : ndarray of shape (n_features,)
+        Their mean.
+    scatter : ndarray of shape (n_features, n_features)
+        Sum of the outer products of the centred rows.
+    """
+
+    count: float
+    mean: np.ndarray
+    scatter: np.ndarray
+
+    @classmethod
+    def of(cls, data):
+        """Measure some rows."""
+        data = data.astype(np.float64, copy=False)
+        mean = data.mean(axis=0)
+        centred = data - mean
+        return cls(float(len(data)), mean, centred.T @ centred)
+
+    def __add__(self, other):
+        """Combine the moments of two parts."""
+        count = self.count + other.count
+        gap = other.mean - self.mean
+        scatter = self.scatter + other.scatter
+        scatter += (self.count * other.count / count) * np.outer(gap, gap)
+        return Covariance(count, self.mean + gap * (other.count / count), scatter)
 
 
 class EnergyProjection:
@@ -11,22 +48,18 @@ class EnergyProjection:
 
     Parameters
     ----------
-    data : ndarray of shape (n_instances, n_features)
-        Training instances.
+    mean : ndarray of shape (n_features,)
+        Subtracted from every row.
+    power : ndarray
+        Variances along the axes, from the largest.
+    axes : ndarray of shape (len(power), n_features)
+        The axes.
     energy : float
         Share of the variance to keep, in (0, 1].
     """
 
-    def __init__(self, data, energy):
-        self.mean = data.mean(axis=0, dtype=np.float64)
-        centred = data - self.mean
-        n, d = data.shape
-        if n >= d:
-            power, axes = scipy.linalg.eigh(centred.T @ centred / n)
-            power, axes = power[::-1], axes[:, ::-1].T
-        else:
-            _, s, axes = scipy.linalg.svd(centred, full_matrices=False)
-            power = s**2 / n
+    def __init__(self, mean, power, axes, energy):
+        self.mean = mean
         power = np.maximum(power, 0.0)
         total = power.sum()
         # Directions of rounding noise would be blown up by whoever whitens them.
@@ -38,6 +71,21 @@ class EnergyProjection:
         signs = np.sign(axes[np.arange(kept), largest])
         self.axes = axes * np.where(signs == 0, 1.0, signs)[:, None]
         self.variance = float(power[:kept].mean())
+
+    @classmethod
+    def of_rows(cls, data, energy):
+        """Find the axes of rows in memory."""
+        if data.shape[0] >= data.shape[1]:
+            return cls.of_covariance(Covariance.of(data), energy)
+        mean = data.mean(axis=0, dtype=np.float64)
+        _, s, axes = scipy.linalg.svd(data - mean, full_matrices=False)
+        return cls(mean, s**2 / len(data), axes, energy)
+
+    @classmethod
+    def of_covariance(cls, found, energy):
+        """Find the axes from a `Covariance`, wherever its rows are."""
+        power, axes = scipy.linalg.eigh(found.scatter / found.count)
+        return cls(found.mean, power[::-1], axes[:, ::-1].T, energy)
 
     def __call__(self, data):
         """Project instances."""

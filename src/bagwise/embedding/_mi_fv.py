@@ -5,12 +5,19 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.mixture import GaussianMixture
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
+from bagwise.bags._chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import segment_mean
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.embedding._codebook import EnergyProjection, distinct_rows, power_l2
+from bagwise.embedding._codebook import (
+    Covariance,
+    EnergyProjection,
+    distinct_rows,
+    power_l2,
+)
 
 
 class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):
@@ -35,8 +42,11 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
     energy : float, default=0.9
         Share of the variance that the principal components keep. With 1, directions of
         noise are whitened as well, which costs accuracy.
+    max_samples : int or None, default=100_000
+        The mixture is fitted on at most this many instances, drawn from all of them;
+        None takes all. The principal axes always come from all instances.
     random_state : int or RandomState, default=None
-        Start of the mixture.
+        Start of the mixture, and the sample.
 
     Attributes
     ----------
@@ -47,9 +57,10 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
 
     Notes
     -----
-    Differs from [1]_: nothing known. Costs O(n_instances * n_components * n_kept) after
-    one pass for the principal axes: one of the two fastest methods at scale. Follow it
-    with a linear classifier.
+    Differs from [1]_: the mixture sees a sample of very large data. Costs
+    O(n_instances * n_components * n_kept) after one pass for the principal axes: one of
+    the two fastest methods at scale. Memory maps larger than memory are read in pieces.
+    Follow it with a linear classifier.
 
     References
     ----------
@@ -71,12 +82,16 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "energy": [Interval(Real, 0, 1, closed="right")],
+        "max_samples": [Interval(Integral, 2, None, closed="left"), None],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, n_components=2, *, energy=0.9, random_state=None):
+    def __init__(
+        self, n_components=2, *, energy=0.9, max_samples=100_000, random_state=None
+    ):
         self.n_components = n_components
         self.energy = energy
+        self.max_samples = max_samples
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -95,21 +110,37 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         self
         """
         X = self._check_bags(X, reset=True)
-        self._project = EnergyProjection(X.data, self.energy)
-        self.components_ = self._project.axes
-        Z = self._project(X.data)
-        n_distinct = distinct_rows(X.data, self.n_components)
+        if larger_than_a_piece(X):
+            found = Chunks(X).sum(_covariance)
+            project = EnergyProjection.of_covariance(found, self.energy)
+        else:
+            project = EnergyProjection.of_rows(X.data, self.energy)
+        rows = self._sample_rows(X.n_instances)
+        self._fit_mixture(project, X.data if rows is None else X.data[rows])
+        return self
+
+    def _sample_rows(self, n_instances):
+        """Return the rows that the mixture sees, sorted; None for all of them."""
+        if self.max_samples is None or n_instances <= self.max_samples:
+            return None
+        rng = check_random_state(self.random_state)
+        return np.sort(rng.permutation(n_instances)[: self.max_samples])
+
+    def _fit_mixture(self, project, sample):
+        """Set everything fitted, from the principal axes and instances in memory."""
+        self._project = project
+        self.components_ = project.axes
+        n_distinct = distinct_rows(sample, self.n_components)
         # The floor of the variances must follow the units of the data.
-        floor = 1e-4 * self._project.variance or 1e-10
+        floor = 1e-4 * project.variance or 1e-10
         self.mixture_ = GaussianMixture(
             n_distinct,
             covariance_type="diag",
             reg_covar=floor,
             max_iter=500,
             random_state=self.random_state,
-        ).fit(Z)
+        ).fit(project(sample))
         self._n_features_out = 2 * self.mixture_.means_.size
-        return self
 
     def transform(self, X):
         """Return the Fisher vector of each bag.
@@ -125,7 +156,10 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
             Rows of unit length.
         """
         check_is_fitted(self)
-        return power_l2(self._fisher(self._check_bags(X, reset=False)))
+        X = self._check_bags(X, reset=False)
+        if larger_than_a_piece(X):
+            return np.concatenate(Chunks(X).each(_transform, self))
+        return power_l2(self._fisher(X))
 
     def _fisher(self, X):
         """Return the blocks before the power normalisation."""
@@ -138,3 +172,11 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
             second = segment_mean(q[:, [k]] * (u**2 - 1.0), X.offsets)
             blocks += [first, second / np.sqrt(2.0 * share)]
         return np.hstack(blocks)
+
+
+def _covariance(piece):
+    return Covariance.of(piece.X.data)
+
+
+def _transform(piece, model):
+    return power_l2(model._fisher(piece.X))

@@ -84,7 +84,7 @@ class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstima
         self
         """
         X = self._check_bags(X, reset=True)
-        self._project = EnergyProjection(X.data, self.energy)
+        self._project = EnergyProjection.of_rows(X.data, self.energy)
         self.components_ = self._project.axes
         self._codebook = k_means(
             self._project(X.data), self.n_clusters, self.random_state

@@ -3,6 +3,7 @@
 from bagwise.least_squares._ksc import KernelSpectralClustering
 from bagwise.least_squares._lssvc import LSSVC
 from bagwise.least_squares.safe._cv import SAFECV
+from bagwise.least_squares.safe._regressor import SAFERegressor
 from bagwise.least_squares.safe._safe import SAFE
 
-__all__ = ["LSSVC", "SAFE", "SAFECV", "KernelSpectralClustering"]
+__all__ = ["LSSVC", "SAFE", "SAFECV", "KernelSpectralClustering", "SAFERegressor"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
@@ -35,6 +35,8 @@ def _output(model, X):
     """Return what the model says of the bags: decision values or transformed data."""
     if hasattr(model, "decision_function"):
         return model.decision_function(X)
+    if is_regressor(model):
+        return model.predict(X)
     out = model.transform(X)
     out = out.data if isinstance(out, Bags) else out
     return out.toarray() if sp.issparse(out) else np.asarray(out)
@@ -56,9 +58,8 @@ def _is_deterministic(estimator):
 
 def _bag_rows(estimator, X, model=None):
     """Whether the output has one row per bag (and not per instance)."""
-    return hasattr(estimator, "decision_function") or not isinstance(
-        model.transform(X), Bags
-    )
+    scores = hasattr(estimator, "decision_function") or is_regressor(estimator)
+    return scores or not isinstance(model.transform(X), Bags)
 
 
 def check_containers_agree(estimator):

@@ -3,7 +3,6 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._compat import _check_sample_weight
 from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.base import BaseBagEstimator
 from bagwise.least_squares.safe._features import (
@@ -53,16 +52,6 @@ def can_stream(estimator):
 
 class BaseSAFE(BaseBagEstimator):
     """Least squares on sums over bags, fitted by `fit_bags` or from moments."""
-
-    def _check_count(self, n_bags, sample_weight):
-        """Return how often each bag counts."""
-        count = _check_sample_weight(sample_weight, np.empty((n_bags, 1)))
-        if (count < 0).any():
-            bag = int(np.flatnonzero(count < 0)[0])
-            raise ValueError(
-                f"sample_weight must not be negative, got {count[bag]} for bag {bag}."
-            )
-        return count
 
     def _forget(self):
         """Remove what an earlier fit left behind."""
@@ -136,3 +125,8 @@ class BaseSAFE(BaseBagEstimator):
             return segment_max(e, offsets)
         weight = Settings.of(self).aggregation_weight(offsets)
         return segment_sum(weight[:, None] * e, offsets)
+
+    @staticmethod
+    def _output(matrix):
+        """Return one column as a vector."""
+        return matrix[:, 0] if matrix.shape[1] == 1 else matrix

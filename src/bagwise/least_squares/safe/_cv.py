@@ -5,15 +5,14 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.utils.validation import check_is_fitted
 
-from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
+from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags.segments import repeat
-from bagwise.base import BagClassifierMixin, BaseBagEstimator
+from bagwise.base import BagClassifierMixin, BaseBagEstimator, check_bag_weight
 from bagwise.least_squares._weights import class_factor, mean_squared_distance
 from bagwise.least_squares.safe._paths import grid_scores, make_folds, score_fold
 from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
-from bagwise.least_squares.safe._safe import SAFE, training_bags
+from bagwise.least_squares.safe._safe import SAFE, positions, training_bags
 
 # Squared widths of the default grid, in units of the mean squared distance.
 _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -182,9 +181,9 @@ class_weight, max_iter, tol, random_state
         self
         """
         X, y = self._check_bags(X, y, reset=True)
-        codes = self._encode_labels(y)
+        codes = positions(self, self._encode_labels(y))
         settings = Settings.of(self)
-        count = _check_sample_weight(sample_weight, np.empty((len(codes), 1)))
+        count = check_bag_weight(sample_weight, len(codes))
         gammas, rhos, shares = self._grid(X, count)
         training, folds = self._split(X, y, codes, count)
         weight = None if sample_weight is None else count
@@ -252,34 +251,8 @@ class_weight, max_iter, tol, random_state
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.best_params_ = params[self.best_index_]
 
-    def decision_function(self, X):
-        """Return the score of each bag by the best estimator.
+    def _decide(self, X):
+        return self.best_estimator_._decide(X)
 
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            Positive for `classes_[1]` with two classes, else one column per class.
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(self._check_bags(X, reset=False))
-
-    def instance_scores(self, X):
-        """Return the score of each instance by the best estimator.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        Ragged
-            One score per instance, or one row with a column per class.
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.instance_scores(self._check_bags(X, reset=False))
+    def _score_instances(self, X):
+        return self.best_estimator_._score_instances(X)

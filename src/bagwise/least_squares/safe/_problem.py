@@ -191,23 +191,66 @@ class Settings:
 
 
 class LabelTargets:
-    """Targets -1 / +1: one output for two classes, else one for each class."""
+    """Targets -1 / +1: one output for two classes, else one for each class.
 
-    def __init__(self, n_classes):
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes.
+    positive : int, default=1
+        Position of the positive class, of two.
+    """
+
+    def __init__(self, n_classes, positive=1):
         self.n_classes = n_classes
+        self.positive = positive
 
     def columns(self, codes):
         """Return the indicators of the classes."""
         return (codes[:, None] == np.arange(self.n_classes)).astype(np.float64)
 
-    def mix(self, totals):
+    def mix(self, totals=None):
         """Return the matrix that makes targets of columns."""
         matrix = 2.0 * np.eye(self.n_classes) - 1.0
-        return matrix[:, 1:] if self.n_classes == 2 else matrix
+        return matrix[:, [self.positive]] if self.n_classes == 2 else matrix
+
+    def shift(self, totals=None):
+        """Return what is added to the intercepts after the fit: nothing."""
+        return 0.0
+
+
+class ValueTargets:
+    """Real targets: the columns are the values and a one.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number of values of a bag.
+    centred : bool
+        Whether the weighted mean is taken out before the fit and goes into the
+        intercepts: scores of instances then vary about it, and adding a constant to
+        all targets adds it to all predictions. Right where the weights of a bag sum to
+        one.
+    """
+
+    def __init__(self, n_outputs, centred):
+        self.n_outputs = n_outputs
+        self.centred = centred
+
+    @staticmethod
+    def columns(y):
+        """Return the values and a last column of ones."""
+        return np.column_stack([y, np.ones(len(y))])
+
+    def mix(self, totals):
+        """Return the matrix that makes targets of columns."""
+        return np.vstack([np.eye(self.n_outputs), -self.shift(totals)])
 
     def shift(self, totals):
-        """Return what is added to the scores after the fit: nothing."""
-        return 0.0
+        """Return what is added to the intercepts after the fit: the means."""
+        if not self.centred:
+            return np.zeros(self.n_outputs)
+        return totals[:-1] / totals[-1]
 
 
 @dataclass(frozen=True, eq=False)

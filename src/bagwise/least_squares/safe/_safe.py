@@ -8,8 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
-from bagwise.bags import Ragged
-from bagwise.base import BagClassifierMixin
+from bagwise.base import BagClassifierMixin, check_bag_weight
 from bagwise.least_squares._weights import class_factor
 from bagwise.least_squares.safe._base import BaseSAFE, can_stream
 from bagwise.least_squares.safe._fit import fit_bags
@@ -253,11 +252,14 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         X, y = self._check_bags(X, y, reset=True)
         settings = Settings.of(self)
         self._forget()
-        codes = self._encode_labels(y)
-        count = self._check_count(len(codes), sample_weight)
+        codes = positions(self, self._encode_labels(y))
+        count = check_bag_weight(sample_weight, len(codes))
         training = training_bags(X, codes, count, self.classes_, self.class_weight)
-        self._take(fit_bags(settings, training, LabelTargets(len(self.classes_))))
+        self._take(fit_bags(settings, training, self._targets(len(self.classes_))))
         return self
+
+    def _targets(self, n_columns):
+        return LabelTargets(n_columns, self._positive)
 
     @available_if(can_stream)
     @_fit_context(prefer_skip_nested_validation=True)
@@ -295,8 +297,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
             if hasattr(self, "classes_"):
                 del self.classes_
         codes = self._merge_classes(y, classes)
-        count = self._check_count(len(codes), sample_weight)
-        targets = LabelTargets(len(self.classes_))
+        count = check_bag_weight(sample_weight, len(codes))
+        targets = self._targets(len(self.classes_))
         loss_weight = count * class_factor(self.class_weight, self.classes_)[codes]
         training = Training(X, targets.columns(codes), count, loss_weight)
         # Nothing can be solved as long as there is one class only.
@@ -328,41 +330,18 @@ class SAFE(BagClassifierMixin, BaseSAFE):
             )
         check_is_fitted(self, "intercept_")
 
-    def decision_function(self, X):
-        """Return the score of each bag.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            Positive for `classes_[1]` with two classes, else one column per class.
-        """
+    def _decide(self, X):
         self._check_solved()
-        X = self._check_bags(X, reset=False)
-        scores = self._bag_matrix(self._instance_matrix(X), X.offsets)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return self._output(self._bag_matrix(self._instance_matrix(X), X.offsets))
 
-    def instance_scores(self, X):
-        """Return the score of each instance; higher is more positive.
-
-        Parameters
-        ----------
-        X : Bags or sequence of 2-D arrays
-            The bags.
-
-        Returns
-        -------
-        Ragged
-            One score per instance, or one row with a column per class.
-        """
+    def _score_instances(self, X):
         self._check_solved()
-        X = self._check_bags(X, reset=False)
-        e = self._instance_matrix(X)
-        return Ragged(e[:, 0] if e.shape[1] == 1 else e, X.offsets)
+        return self._output(self._instance_matrix(X))
+
+
+def positions(estimator, codes):
+    """Return the place in `classes_` of each code, whatever class is positive."""
+    return np.searchsorted(estimator.classes_, estimator._labels_of(codes))
 
 
 def training_bags(X, codes, count, classes, class_weight):

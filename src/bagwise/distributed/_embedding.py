@@ -1,0 +1,58 @@
+"""One row for each bag, from partitions: learned where that is a sum, then gathered."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import clone
+
+from bagwise.bags import Bags
+from bagwise.embedding._codebook import Covariance, EnergyProjection
+
+
+def fit_mifv(model, parts):
+    """Fit a copy of MiFV on `Partitions`."""
+    parts.survey()
+    parts.set_features(model)
+    found = parts.sum(_covariance)
+    project = EnergyProjection.of_covariance(found, model.energy)
+    n = sum(parts.sizes)
+    rows = model._sample_rows(n)
+    model._fit_mixture(project, parts.take(np.arange(n) if rows is None else rows))
+    return model
+
+
+def _covariance(part):
+    return Covariance.of(part.X.data)
+
+
+def fit_on_width(model, parts):
+    """Fit a transformer whose fit asks the bags for their number of columns only."""
+    parts.survey()
+    model.fit(Bags(np.zeros((1, parts.surveys[0].n_features)), [0, 1]))
+    parts.set_features(model)
+    return model
+
+
+def fit_embedded(model, parts):
+    """Fit a copy of SimpleMI: the rows of the bags are gathered, then learned from."""
+    parts.survey(labels=True)
+    parts.set_features(model)
+    model._encode_labels(parts.label_counts()[0])
+    rows = parts.gather(_rows, model)
+    y, weight = parts.gather(_labels), parts.gather(_weights)
+    base = model._base_estimator(not isinstance(rows, np.ndarray))
+    options = {} if np.all(weight == 1.0) else {"sample_weight": weight}
+    model.estimator_ = clone(base).fit(rows, y, **options)
+    return model
+
+
+def _rows(part, model):
+    return model._rows(part.X)
+
+
+def _labels(part):
+    return part.y
+
+
+def _weights(part):
+    return part.weight

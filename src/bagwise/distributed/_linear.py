@@ -1,0 +1,35 @@
+"""Linear models from partitions: loss and gradient are sums over the parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bagwise.least_squares._weights import class_factor
+
+
+def fit_milr(model, parts):
+    """Fit a copy of MILogisticRegression on `Partitions`."""
+    parts.survey(labels=True)
+    parts.set_features(model)
+    labels, _, bags = parts.label_counts()
+    model._encode_labels(labels)
+    codes = np.searchsorted(model.classes_, labels)
+    # A class counts its bags here, whatever they weigh, as in a local fit.
+    factor = class_factor(model.class_weight, model.classes_, codes, bags)
+    if len(model.classes_) == 2:
+        model._fit_sums(parts.map(_targets, model.classes_, model._positive, factor))
+        return model
+    model.estimators_ = []
+    for k in range(len(model.classes_)):
+        one = model._unfitted_copy()
+        one._fit_sums(parts.map(_targets, model.classes_, k, factor))
+        model.estimators_.append(one)
+    model.n_iter_ = max(one.n_iter_ for one in model.estimators_)
+    return model
+
+
+def _targets(part, classes, k, factor):
+    """Replace the labels by 1.0 for class `k` and weigh the bags by their class."""
+    codes = np.searchsorted(classes, part.y)
+    target = (codes == k).astype(np.float64)
+    return part._replace(y=target, weight=part.weight * factor[codes])

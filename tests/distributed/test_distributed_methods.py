@@ -1,0 +1,189 @@
+"""Everything that is a sum over bags: fits on partitions equal local fits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    RobustScaler,
+    StandardScaler,
+)
+
+from bagwise.compose import OnInstances, SimpleMI
+from bagwise.distributed import fit, predict, read_parts, score
+from bagwise.embedding import MiFV
+from bagwise.least_squares import SAFE, SAFERegressor
+from bagwise.linear_model import MILogisticRegression
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def assert_close(one, other, tol=1e-8):
+    np.testing.assert_allclose(one, other, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize(
+    "scaler",
+    [
+        StandardScaler(),
+        StandardScaler(with_mean=False),
+        MinMaxScaler(),
+        MaxAbsScaler(),
+        RBFSampler(gamma="scale", n_components=7, random_state=0),
+        RBFSampler(gamma=0.3, n_components=7, random_state=0),
+    ],
+    ids=repr,
+)
+def test_scalers_and_random_features(scaler, draw, cut):
+    X, y = draw()
+    X = X.with_data(np.column_stack([1e3 + X.data, np.full(X.n_instances, 7.0)]))
+    local = OnInstances(scaler).fit(X)
+    for parts in (cut(X, y), [(X[:20],), (X[20:],)]):
+        model = fit(OnInstances(scaler), parts)
+        assert_close(model.transform(X).data, local.transform(X).data)
+    for name in ("mean_", "var_", "scale_", "data_min_", "max_abs_"):
+        if getattr(local.transformer_, name, None) is not None:
+            assert_close(
+                getattr(model.transformer_, name), getattr(local.transformer_, name)
+            )
+
+
+def test_scalers_of_sparse_parts(draw, cut):
+    X, y = draw()
+    thin = X.with_data(sp.csr_array(np.where(X.data > 0.5, X.data, 0.0)))
+    for scaler in (StandardScaler(with_mean=False), MaxAbsScaler()):
+        model = fit(OnInstances(scaler), cut(thin, y))
+        local = OnInstances(scaler).fit(thin)
+        assert_close(
+            model.transform(thin).data.toarray(), local.transform(thin).data.toarray()
+        )
+
+
+@pytest.mark.parametrize("pooling", ["softmax", "max", "noisy_or", "gmean"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_logistic_regression(pooling, n_classes, draw, cut):
+    X, y = draw(n_classes=n_classes)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    options = {
+        "pooling": pooling,
+        "class_weight": "balanced",
+        "n_init": 2,
+        "tol": 1e-7,
+        "random_state": 0,
+    }
+    model = fit(MILogisticRegression(**options), cut(X, y, weight))
+    local = MILogisticRegression(**options).fit(X, y, sample_weight=weight)
+    assert_close(model.decision_function(X), local.decision_function(X))
+    assert_close(model.predict_proba(X), local.predict_proba(X))
+    assert list(model.classes_) == list(local.classes_)
+
+
+def test_fisher_vectors_from_all_or_a_sample(draw, cut):
+    X, y = draw(n_features=5)
+    for options in ({}, {"max_samples": 60}, {"energy": 1.0, "n_components": 3}):
+        model = fit(MiFV(random_state=0, **options), cut(X, y))
+        local = MiFV(random_state=0, **options).fit(X)
+        assert_close(model.transform(X), local.transform(X))
+    sample = MiFV(max_samples=60, random_state=0).fit(X)
+    whole = MiFV(random_state=0).fit(X)
+    assert np.abs(sample.mixture_.means_ - whole.mixture_.means_).max() > 1e-6
+
+
+@pytest.mark.parametrize("pooling", ["mean", "mean+std", "minmax"])
+def test_statistics_of_bags(pooling, draw, cut):
+    X, y = draw()
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    learner = LogisticRegression(tol=1e-10)
+    model = fit(SimpleMI(learner, pooling=pooling), cut(X, y, weight))
+    local = SimpleMI(learner, pooling=pooling).fit(X, y, sample_weight=weight)
+    assert_close(model.decision_function(X), local.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": "linear", "variance_weight": 0.5},
+        {"n_components": 12, "random_state": 0},
+        {"kernel": "linear", "aggregation": "sum"},
+    ],
+)
+def test_regression(options, draw, cut):
+    X, y = draw()
+    y = y + np.sin(np.arange(len(y)))
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    for values in (y, np.column_stack([y, -y + 3.0])):
+        model = fit(SAFERegressor(**options), cut(X, values, weight))
+        local = SAFERegressor(**options).fit(X, values, sample_weight=weight)
+        assert_close(model.predict(X), local.predict(X))
+        assert model.gamma_max_ == pytest.approx(local.gamma_max_, rel=1e-8)
+        assert score(model, cut(X, values)) == pytest.approx(local.score(X, values))
+
+
+def test_pipelines_and_persisted_parts(draw, cut):
+    X, y = draw()
+    for last in (SAFE(kernel="linear"), MILogisticRegression(tol=1e-8)):
+        pipe = make_pipeline(OnInstances(), last)
+        model, local = fit(pipe, cut(X, y), persist=True), pipe.fit(X, y)
+        assert_close(model.decision_function(X), local.decision_function(X))
+    pipe = make_pipeline(
+        OnInstances(), MiFV(random_state=0), StandardScaler(), LogisticRegression()
+    )
+    model, local = fit(pipe, cut(X, y)), pipe.fit(X, y)
+    assert_close(model.decision_function(X), local.decision_function(X), 1e-6)
+
+
+def test_answers_and_scores(draw, cut):
+    X, y = draw()
+    model = SAFE().fit(X, y)
+    parts, weight = cut(X, y), np.arange(1.0, len(y) + 1)
+    np.testing.assert_array_equal(predict(model, parts), model.predict(X))
+    decided = predict(model, [(X[:9],), (X[9:],)], method="decision_function")
+    assert_close(decided, model.decision_function(X))
+    assert score(model, parts) == pytest.approx(model.score(X, y))
+    weighted = score(model, cut(X, y, weight))
+    assert weighted == pytest.approx(model.score(X, y, sample_weight=weight))
+    auc = score(model, parts, scoring="roc_auc")
+    assert auc == pytest.approx(roc_auc_score(y, model.decision_function(X)))
+
+
+def test_parts_from_a_folder_of_files(tmp_path, draw):
+    pytest.importorskip("pyarrow")
+    X, y = draw()
+    frame = pd.DataFrame(X.data, columns=["u", "v", "w"])
+    frame["id"], frame["y"] = X.bag_index, y[X.bag_index]
+    for i, (a, b) in enumerate([(0, 20), (20, 45), (45, 60)]):
+        folder = tmp_path / f"year={2020 + i}"
+        folder.mkdir()
+        inside = (frame["id"] >= a) & (frame["id"] < b)
+        frame[inside].to_parquet(folder / "part.parquet", index=False)
+    (tmp_path / "_SUCCESS").touch()
+    local = SAFE(kernel="linear").fit(X, y)
+    for options in ({}, {"files_per_part": 2}):
+        parts = read_parts(tmp_path, bag="id", label="y", **options)
+        assert len(parts) == (2 if options else 3)
+        model = fit(SAFE(kernel="linear"), parts)
+        assert_close(model.decision_function(X), local.decision_function(X))
+        np.testing.assert_array_equal(predict(model, parts), local.predict(X))
+    pattern = str(tmp_path / "*" / "part.parquet")
+    assert len(read_parts(pattern, bag="id", label="y")) == 3
+    frame.iloc[:5].to_parquet(tmp_path / "torn.parquet", index=False)
+    with pytest.raises(ValueError, match=r"Bag 0 is in parts .* must hold whole bags"):
+        fit(SAFE(kernel="linear"), read_parts(tmp_path, bag="id", label="y"))
+    with pytest.raises(ValueError, match="there are no files"):
+        read_parts(str(tmp_path / "*.xyz"), bag="id")
+
+
+def test_what_is_no_sum_is_refused(draw, cut):
+    X, y = draw()
+    with pytest.raises(TypeError, match=r"OnInstances\(RobustScaler\) cannot be"):
+        fit(OnInstances(RobustScaler()), cut(X, y))
+    with pytest.raises(ValueError, match="Part 0: there are no labels"):
+        fit(SAFE(kernel="linear"), [(X,)])
+    with pytest.raises(ValueError, match="Part 1: no bag has a positive weight"):
+        fit(SAFE(kernel="linear"), [(X, y), (X, y, np.zeros(len(y)))])
