@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
+from sklearn.utils import get_tags
 
 from bagwise.bags.segments import segment_max, segment_sum
-from bagwise.testing import mil_assumptions
+from bagwise.testing import (
+    all_estimators,
+    check_standard_assumption,
+    make_instance,
+    mil_assumptions,
+)
 from bagwise.testing._assumptions import (
     DISTANCE,
     N_FEATURES,
@@ -14,6 +20,7 @@ from bagwise.testing._assumptions import (
     draw,
     label_of,
     respects,
+    verdict_of,
 )
 
 
@@ -126,13 +133,38 @@ def test_same_seed_same_result_and_other_seed_other_data():
 
 def test_rules_of_the_label():
     areas = dict.fromkeys(TESTS, 1.0)
-    assert label_of(areas) == "generalised"
-    assert label_of(areas | {"threshold": 0.89}) == "standard"
-    assert label_of(areas | {"frequency": 0.55}) == "neither"
+    assert label_of(areas, areas) == "generalised"
+    assert label_of(areas | {"threshold": 0.89}, areas) == "standard"
+    misled = areas | {"frequency": 0.55}
+    assert label_of(areas, misled) == "neither"  # one draw is enough
+    assert respects(areas, misled) is False
     hard = areas | {"presence": 0.8}
-    assert label_of(hard) == "cannot learn it"
-    assert respects(hard) is None
-    assert respects(hard | {"frequency": 0.1}) is False
+    assert label_of(hard, areas) == "cannot learn it"
+    assert respects(hard, areas) is None
+    assert respects(hard | {"frequency": 0.1}, areas) is False
+    assert verdict_of("frequency", 0.9, 0.5) == "unreliable"
+    assert verdict_of("frequency", 0.5, 0.5) == "tells nothing"
+
+
+PROMISES = [
+    name
+    for name, cls in all_estimators()
+    if getattr(
+        get_tags(make_instance(cls)).input_tags, "respects_standard_assumption", None
+    )
+]
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_who_promises_keeps_it(name):
+    n_bags = 36 if name == "PCSVM" else 80  # its steps are cubic in the instances
+    check_standard_assumption(make_instance(dict(all_estimators())[name]), n_bags)
+
+
+def test_a_broken_promise_is_found():
+    check_standard_assumption(Rule("presence"))
+    with pytest.raises(AssertionError, match="poisoned negatives"):
+        check_standard_assumption(Rule("unless negative"))
 
 
 def test_frame_and_text():

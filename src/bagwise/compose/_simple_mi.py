@@ -138,6 +138,9 @@ class SimpleMI(EmbeddedClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._base_estimator()).input_tags.sparse
         tags.input_tags.duplicate_invariant = None if callable(self.pooling) else True
+        tags.input_tags.respects_standard_assumption = (
+            None if callable(self.pooling) else False
+        )
         return tags
 
     def _default_estimator(self, sparse):

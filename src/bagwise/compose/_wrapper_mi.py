@@ -91,6 +91,9 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
         tags.input_tags.duplicate_invariant = True
+        tags.input_tags.respects_standard_assumption = (
+            None if self.aggregation == "max" else False
+        )
         return tags
 
     def _inner(self):

@@ -80,6 +80,7 @@ class DensityClassifier(WeightedBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.respects_standard_assumption = True
         return tags
 
     def _make_starts(self, X, positive, weight):

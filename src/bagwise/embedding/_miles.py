@@ -27,6 +27,7 @@ class _PrototypeMachine(WeightedBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.respects_standard_assumption = False
         return tags
 
     def _similarities(self, X, prototypes):

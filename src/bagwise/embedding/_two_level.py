@@ -81,6 +81,7 @@ class TwoLevelClassifier(EmbeddedClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.respects_standard_assumption = False
         return tags
 
     def _default_estimator(self, sparse):

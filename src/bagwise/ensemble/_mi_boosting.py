@@ -125,6 +125,7 @@ class MIBoosting(BoostedBags):
         # A learner of one's own may count rows (min_samples_leaf).
         own = self.estimator is not None and not self._is_stump()
         tags.input_tags.duplicate_invariant = None if own else True
+        tags.input_tags.respects_standard_assumption = False
         return tags
 
     def _is_stump(self):

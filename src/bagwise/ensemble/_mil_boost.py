@@ -153,6 +153,9 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         tags.input_tags.duplicate_invariant = (
             True if means and self.estimator is None else None
         )
+        tags.input_tags.respects_standard_assumption = (
+            True if self.estimator is None else None
+        )
         return tags
 
     def _likelihood(self, offsets, t, bag_weight):

@@ -1,5 +1,10 @@
 """Look inside fitted models: which instances and which features decide."""
 
+from bagwise.inspection._assumptions import (
+    MeasuredAssumption,
+    assumption_line,
+    measured_assumptions,
+)
 from bagwise.inspection._contributions import (
     FeatureContributions,
     feature_contributions,
@@ -21,7 +26,9 @@ __all__ = [
     "Explanation",
     "Faithfulness",
     "FeatureContributions",
+    "MeasuredAssumption",
     "as_images",
+    "assumption_line",
     "bag_permutation_importance",
     "explain",
     "faithfulness",
@@ -29,6 +36,7 @@ __all__ = [
     "instance_importance",
     "instance_scores",
     "key_instances",
+    "measured_assumptions",
     "plot_bag_contributions",
     "plot_feature_importance",
     "plot_heatmap",

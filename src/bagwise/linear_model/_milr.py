@@ -178,6 +178,10 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.duplicate_invariant = self.pooling != "noisy_or"
+        tags.input_tags.respects_standard_assumption = self.pooling not in (
+            "mean",
+            "gmean",
+        )
         return tags
 
     def _fit_binary(self, X, t, bag_weight):

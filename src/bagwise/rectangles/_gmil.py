@@ -168,6 +168,11 @@ class GMIL(BinaryBagClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.respects_standard_assumption = False
+        return tags
+
     def _fit_binary(self, X, t, bag_weight):
         rng = check_random_state(self.random_state)
         self.grid_ = make_grid(self._default_grid(X), X)

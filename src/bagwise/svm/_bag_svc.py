@@ -204,6 +204,8 @@ class BagSVC(MulticlassBagClassifier):
             self.kernel == "statistics" or (self.kernel == "set" and normalized)
         ):
             tags.input_tags.duplicate_invariant = True
+        if isinstance(self.kernel, str) and not pairwise:
+            tags.input_tags.respects_standard_assumption = False
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -116,6 +116,7 @@ class KernelBagSVM(WeightedBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.respects_standard_assumption = True
         return tags
 
     def _kernel_options(self):

@@ -163,6 +163,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         strategy = getattr(self.grid, "strategy", self.grid)
         if strategy is None or strategy in ("width", "integer", "rank"):
             tags.input_tags.duplicate_invariant = True
+        tags.input_tags.respects_standard_assumption = False
         return tags
 
     def _fit_codes(self, X, codes, weight):

@@ -132,6 +132,11 @@ class RegSVM(KernelBagSVM):
         self.tol = tol
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.respects_standard_assumption = False
+        return tags
+
     def _fit_binary(self, X, t, bag_weight):
         n = X.n_instances
         space = self._make_space(X)

@@ -3,6 +3,7 @@
 from bagwise.testing._assumptions import (
     AssumptionTest,
     MILAssumptions,
+    check_standard_assumption,
     mil_assumptions,
 )
 from bagwise.testing._battery import BATTERY, check_bag_estimator
@@ -18,6 +19,7 @@ __all__ = [
     "MILAssumptions",
     "all_estimators",
     "check_bag_estimator",
+    "check_standard_assumption",
     "make_instance",
     "mil_assumptions",
     "rows_as_bags",

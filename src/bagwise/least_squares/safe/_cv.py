@@ -157,6 +157,7 @@ class_weight, max_iter, tol, random_state
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.respects_standard_assumption = False
         return tags
 
     def _safe(self, **params):

@@ -230,6 +230,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
             and self.n_components is None
             else None
         )
+        tags.input_tags.respects_standard_assumption = False
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

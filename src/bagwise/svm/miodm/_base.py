@@ -82,6 +82,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.respects_standard_assumption = True
         return tags
 
     def _margin_loss(self):

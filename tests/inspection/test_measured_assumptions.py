@@ -1,0 +1,50 @@
+"""The measured table, the tags and the line that everybody shows agree."""
+
+import pytest
+from sklearn.utils import get_tags
+
+from bagwise.comparison import build_estimator, list_methods
+from bagwise.inspection import assumption_line, measured_assumptions
+from bagwise.svm import MISVM, BagSVC
+
+CLASSIFIERS = [m for m in list_methods() if m.task == "classification"]
+
+
+@pytest.mark.parametrize("method", CLASSIFIERS, ids=lambda m: m.name)
+def test_tags_say_what_was_measured(method):
+    """A tag that is set must be the measured one; what is measured "yes" must be set.
+
+    Pipelines have no tag: their last step sees a matrix.
+    """
+    measured = measured_assumptions().get(method.name)
+    if measured is None:
+        pytest.skip(f"{method.name} has not been measured")
+    estimator = build_estimator(method.spec())
+    tags = get_tags(estimator).input_tags
+    promised = getattr(tags, "respects_standard_assumption", None)
+    if promised is not None:
+        assert promised == bool(measured.respects)
+    elif method.then is None:
+        assert measured.respects is not True
+
+
+def test_lines():
+    known = measured_assumptions()
+    assert known["MI-SVM"].label == "standard"
+    line = assumption_line("MI-SVM")
+    assert line.startswith("respects the standard assumption: yes, measured (worst of")
+    assert "no, measured" in assumption_line("EMD + SVC")
+    hard = next(one for one in known.values() if one.respects is None)
+    assert "not shown, presence not learned" in hard.line
+    assert assumption_line("mine") == "respects the standard assumption: not measured"
+    assert assumption_line(MISVM()).endswith("yes, measured")
+    assert assumption_line(BagSVC()).endswith("no, measured")
+    assert assumption_line(BagSVC(kernel="precomputed")).endswith("not measured")
+
+
+def test_figures_are_areas():
+    for one in measured_assumptions().values():
+        assert one.draws >= 1
+        assert set(one.worst) == {"poisoned negatives", "frequency"}
+        assert all(0 <= area <= 1 for area in one.auroc.values())
+        assert all(one.worst[name] <= one.auroc[name] + 1e-3 for name in one.worst)
