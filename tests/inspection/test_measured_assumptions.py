@@ -3,7 +3,8 @@
 import pytest
 from sklearn.utils import get_tags
 
-from bagwise.comparison import build_estimator, list_methods
+from bagwise.comparison import list_methods
+from bagwise.comparison._description import build_estimator
 from bagwise.inspection import assumption_line, measured_assumptions
 from bagwise.svm import MISVM, BagSVC
 
