@@ -13,8 +13,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-Bag = Annotated[str | None, typer.Option("--bag", help="Column that names the bag.")]
-Label = Annotated[str | None, typer.Option("--label", help="Column of the label.")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
 Seed = Annotated[int, typer.Option(help="Fixes splits and methods.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1: all cores.")]

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bagwise.cli._common import Bag, Jobs, Json, Label, Seed, write_outcome
+from bagwise.cli._common import Jobs, Json, Seed, write_outcome
+from bagwise.cli._source import Source, reads_data
 
 
+@reads_data
 def compare(
-    data: Annotated[str, typer.Argument(help="A file, or the name of a known set.")],
+    source: Source,
     methods: Annotated[
         str | None,
         typer.Option(help="Names, separated by commas; chosen by the data if absent."),
@@ -37,8 +39,6 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Folder; bagwise-NAME by default.")
     ] = None,
-    bag: Bag = None,
-    label: Label = None,
     images: Annotated[
         Path | None, typer.Option(help="Pictures of instances: .npz, .npy, a folder.")
     ] = None,
@@ -62,7 +62,7 @@ def compare(
     """
     from bagwise import comparison
 
-    problem = comparison.as_problem(data, bag=bag, label=label)
+    problem = source.problem()
     names = None
     if methods is not None:
         names = [name.strip() for name in methods.split(",") if name.strip()]
@@ -83,9 +83,7 @@ def compare(
         out=folder,
         retry_failed=retry_failed,
         progress=not json,
-        bag=bag,
-        label=label,
-        test=test,
+        test=None if test is None else source.problem(test),
         images=images,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )

@@ -5,15 +5,15 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli._common import Bag, Json, Label, write_json
+from bagwise.cli._common import Json, write_json
+from bagwise.cli._source import Source, reads_data
 
 
+@reads_data
 def explain(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    data: Annotated[str, typer.Argument(help="A file, or the name of a known set.")],
+    source: Source,
     out: Annotated[Path, typer.Option(help="Folder.")] = Path("bagwise-explained"),
-    bag: Bag = None,
-    label: Label = None,
     by: Annotated[
         str, typer.Option(help="auto, native, single, leave_out or add_to.")
     ] = "auto",
@@ -32,7 +32,10 @@ def explain(
     from bagwise import comparison
 
     found = comparison.explain_file(
-        model, data, bag=bag, label=label, by=by, images=images
+        model,
+        source.bags() if source.is_file else source.problem(),
+        by=by,
+        images=images,
     )
     paths = found.write(out)
     if json:

@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli._common import Bag, Json, Label, Seed, write_json
+from bagwise.cli._common import Json, Seed, write_json
+from bagwise.cli._source import Source, reads_data
 
 
+@reads_data
 def fit(
-    data: Annotated[str, typer.Argument(help="A file, or the name of a known set.")],
+    source: Source,
     method: Annotated[
         str, typer.Option(help="See `bagwise methods`.")
     ] = "BagClassifier",
@@ -17,17 +19,13 @@ def fit(
         "model.bagwise"
     ),
     grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
-    bag: Bag = None,
-    label: Label = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> int:
     """Tune and fit one method on all bags of DATA, and save the model."""
     from bagwise import comparison
 
-    found = comparison.fit_file(
-        data, method, out=out, grid=grid, bag=bag, label=label, seed=seed
-    )
+    found = comparison.fit_file(source.problem(), method, out=out, grid=grid, seed=seed)
     if json:
         write_json(
             {"model": str(out), "params": found.params, "tune_score": found.tune_score}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,6 +28,7 @@ from bagwise.cli import (
     _predict,
     _reproduce,
 )
+from bagwise.cli._source import UsageError
 
 __all__ = ["app", "main"]
 
@@ -32,19 +36,41 @@ app = typer.Typer(
     name="bagwise",
     help="Multi-instance learning: compare methods on bags, fit, predict, explain.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo")(_demo.demo)
-app.command("compare")(_compare.compare)
-app.command("fit")(_fit.fit)
-app.command("predict")(_predict.predict)
-app.command("explain")(_explain.explain)
-app.command("datasets")(_datasets.datasets)
-app.command("methods")(_methods.methods)
-app.command("reproduce")(_reproduce.reproduce)
-app.command("leaderboard")(_leaderboard.leaderboard)
+
+
+class Stopped(Exception):
+    """Ctrl-C, before the option parser turns it into a bare status."""
+
+
+def _register(
+    name: str, command: Callable[..., int], *, continues: bool = False
+) -> None:
+    """Add a command; `continues` if it goes on where it was stopped."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> int:
+        try:
+            return command(*args, **options)
+        except KeyboardInterrupt:
+            text = "; what was finished is kept, the same command continues"
+            raise Stopped(f"stopped{text if continues else ''}") from None
+
+    app.command(name)(run)
+
+
+_register("demo", _demo.demo, continues=True)
+_register("compare", _compare.compare, continues=True)
+_register("fit", _fit.fit)
+_register("predict", _predict.predict)
+_register("explain", _explain.explain)
+_register("datasets", _datasets.datasets)
+_register("methods", _methods.methods)
+_register("reproduce", _reproduce.reproduce, continues=True)
+_register("leaderboard", _leaderboard.leaderboard)
 
 
 def _show_version(value: bool) -> None:
@@ -94,19 +120,27 @@ def _invoke(words: list[str]) -> int:
 def _call(action: Callable[[], int], *, debug: bool, as_json: bool) -> int:
     console = Console(stderr=True)
 
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     def fail(text: str, status: int) -> int:
         if as_json:
             print(json.dumps({"error": text}))
-        console.print(f"error: {text}", markup=False, highlight=False, soft_wrap=True)
+        say(f"error: {text}")
         return status
 
+    def warn(message: Any, *where: Any, **more: Any) -> None:
+        say(f"warning: {in_options(message)}")
+
     try:
-        return action()
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = warn
+            return action()
     except typer.Exit as end:
         return int(end.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        text = "stopped; what was finished is kept, the same command continues"
-        return fail(text, 130)
+    except (Stopped, KeyboardInterrupt, typer.Abort) as error:
+        return fail(str(error) or "stopped", 130)
     except BrokenPipeError:
         # The reader of our output has gone, which is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -115,7 +149,9 @@ def _call(action: Callable[[], int], *, debug: bool, as_json: bool) -> int:
         if debug:
             traceback.print_exc()
         usage = getattr(error, "format_message", None)  # click's errors have one
-        return fail(first_line(error), 1) if usage is None else fail(usage(), 2)
+        if usage is not None:
+            return fail(usage(), 2)
+        return fail(first_line(error), 2 if isinstance(error, UsageError) else 1)
 
 
 def first_line(error: BaseException) -> str:
@@ -125,5 +161,32 @@ def first_line(error: BaseException) -> str:
         return f"{error.strerror}{where}"
     if isinstance(error, KeyError) and error.args:
         return f"unknown name {error.args[0]!r}"
-    text = " ".join(str(error).split())
-    return text or type(error).__name__
+    return in_options(error) or type(error).__name__
+
+
+# What arguments of Python functions are called on the command line.
+_SPELLINGS = (
+    (re.compile(r"LeaveOneBagOut\(\)"), "--leave-one-out"),
+    (re.compile(r"switch tuning off"), "use --grid none"),
+    (re.compile(r"\(--bag and --label\)"), ""),
+    (
+        re.compile(
+            r"\b(bag|label|group|drop|features|instance_id|weight|format|pos_label"
+            r"|memory_limit|time_limit|scheduler)=(\.\.\.)?(?=[\s,;.)]|$)"
+        ),
+        lambda match: "--" + _option(match[1]),
+    ),
+)
+
+
+def _option(name: str) -> str:
+    return {"pos_label": "positive"}.get(name, name.replace("_", "-"))
+
+
+def in_options(message: BaseException | str) -> str:
+    """Write a message in one line that speaks of options, not of Python arguments."""
+    tell = getattr(message, "for_command", None)
+    text = " ".join(str(message if tell is None else tell()).split())
+    for pattern, option in _SPELLINGS:
+        text = pattern.sub(option, text)
+    return text.strip()

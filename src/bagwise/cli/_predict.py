@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli._common import Bag, Json, Label, write_json, write_rows
+from bagwise.cli._common import Json, write_json, write_rows
+from bagwise.cli._source import Source, reads_data
 
 
+@reads_data
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    data: Annotated[str, typer.Argument(help="A file, or the name of a known set.")],
+    source: Source,
     out: Annotated[
         Path | None, typer.Option(help="CSV file; standard output if absent.")
     ] = None,
-    bag: Bag = None,
-    label: Label = None,
     json: Json = False,
 ) -> int:
     """Predict the label of every bag of DATA.
@@ -24,7 +24,7 @@ def predict(
     """
     from bagwise import comparison
 
-    rows = comparison.predict_file(model, data, bag=bag, label=label)
+    rows = comparison.predict_file(model, source.bags())
     if json:
         write_json(rows)
     else:

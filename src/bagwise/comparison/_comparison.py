@@ -134,7 +134,10 @@ class Comparison:
 
     def summary(self) -> str:
         """Say the result in a sentence or two."""
-        first, *rest = [row for row in self.ranking if row.n_folds]
+        finished = [row for row in self.ranking if row.n_folds]
+        if not finished:
+            return f"No method finished: {len(self.failures)} runs failed."
+        first, *rest = finished
         tied = [row for row in rest if row.rank == first.rank]
         others = [row for row in rest if row.rank != first.rank]
         title = METRICS[self.metric].title.lower()

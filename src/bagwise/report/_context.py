@@ -58,7 +58,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
     view = View(comparison)
     return {
         "title": comparison.problem.name,
-        "summary": comparison.summary() if view.finished else "No method finished.",
+        "summary": comparison.summary(),
         "metric": metric.title,
         "metric_text": _in_text(metric.title),
         "metric_reason": comparison.metric_reason,

@@ -1,0 +1,263 @@
+"""Where the data come from: the options that say what a table means, and bagwise.toml.
+
+Commands that read data are declared with `reads_data`; they get a `Source` in place of
+a dozen options, and every option can also stand in a file ``bagwise.toml`` next to the
+data. What is said on the command line wins.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+import typer
+from rich.console import Console
+
+__all__ = ["SETTINGS", "Source", "UsageError", "reads_data"]
+
+SETTINGS = "bagwise.toml"
+
+Data = Annotated[str, typer.Argument(help="A file, or the name of a known set.")]
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "bag": (
+        Annotated[str | None, typer.Option("--bag", help="Column that names the bag.")],
+        None,
+    ),
+    "label": (
+        Annotated[str | None, typer.Option("--label", help="Column of the label.")],
+        None,
+    ),
+    "group": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--group",
+                help="Column of what must not be split, such as the patient.",
+            ),
+        ],
+        None,
+    ),
+    "drop": (
+        Annotated[
+            list[str],
+            typer.Option("--drop", help="Column to leave out; may be repeated."),
+        ],
+        [],
+    ),
+    "features": (
+        Annotated[
+            list[str],
+            typer.Option(
+                "--features",
+                help="Column to use; may be repeated. All others by default.",
+            ),
+        ],
+        [],
+    ),
+    "instance_id": (
+        Annotated[
+            str | None,
+            typer.Option("--instance-id", help="Column that names the instance."),
+        ],
+        None,
+    ),
+}
+
+
+class UsageError(ValueError):
+    """Something on the command line, or in bagwise.toml, that cannot be meant."""
+
+
+@dataclass
+class Source:
+    """Data, and what the columns of its table mean.
+
+    Attributes
+    ----------
+    data : str
+        A file, or the name of a known set.
+    columns : dict
+        Options of `bagwise.io.read_bags`.
+    settled : frozenset of str
+        Those that bagwise.toml gave.
+    """
+
+    data: str
+    columns: dict[str, Any] = field(default_factory=dict)
+    settled: frozenset[str] = frozenset()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the data are a file."""
+        return Path(self.data).is_file()
+
+    def read(self, data: str | None = None) -> tuple[Any, Any]:
+        """Return bags and labels (None without) of a file."""
+        from bagwise.io import read_bags
+
+        found = read_bags(self.data if data is None else data, **self.columns)
+        return (found["X"], found["y"]) if isinstance(found, dict) else found[:2]
+
+    def problem(self, data: str | None = None) -> Any:
+        """Return the labelled problem."""
+        from bagwise.comparison import Problem, as_problem
+
+        name = self.data if data is None else data
+        if not Path(name).is_file():
+            self._refuse_columns(name)
+            return as_problem(name)
+        X, y = self.read(name)
+        if y is None:
+            raise UsageError(f"{name}: say which column is the label, with --label")
+        return as_problem(Problem(Path(name).stem, X, np.asarray(y)))
+
+    def bags(self) -> Any:
+        """Return the bags, without labels."""
+        from bagwise.comparison import as_problem
+
+        if self.is_file:
+            return self._without_labels().read()[0]
+        self._refuse_columns(self.data)
+        return as_problem(self.data).X
+
+    def _without_labels(self) -> Source:
+        """Forget a label of bagwise.toml: new bags have none as a rule."""
+        from bagwise.io import TableError
+
+        if "label" not in self.settled:
+            return self
+        try:
+            self.read()
+        except TableError as error:
+            if "there is no column" not in error.problem:
+                raise
+            kept = {k: v for k, v in self.columns.items() if k != "label"}
+            return Source(self.data, kept)
+        return self
+
+    def _refuse_columns(self, name: str) -> None:
+        from bagwise.comparison import as_problem
+
+        if self.columns:
+            as_problem(name)  # no such file or set is the better message
+            given = ", ".join(f"--{key.replace('_', '-')}" for key in self.columns)
+            raise UsageError(f"{name} is a known set and no table: leave out {given}")
+
+
+def reads_data(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of a table; it gets them as its `source`.
+
+    The command takes `source` first. Where the parameter stands in the signature, the
+    argument DATA comes instead, and the options of `OPTIONS` follow the command's own.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        p.replace(annotation=hints[name])
+        for name, p in inspect.signature(command).parameters.items()
+    ]
+    shown: list[inspect.Parameter] = []
+    for parameter in own:
+        if parameter.name == "source":
+            shown.append(parameter.replace(name="data", annotation=Data))
+        else:
+            shown.append(parameter)
+    for name, (annotation, default) in OPTIONS.items():
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        shown.append(
+            inspect.Parameter(name, kind, default=default, annotation=annotation)
+        )
+    context = inspect.Parameter(
+        "context",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        annotation=typer.Context,
+    )
+
+    @functools.wraps(command)
+    def run(context: typer.Context, **given: Any) -> int:
+        given, settled = _with_settings(context, given, run.__annotations__)
+        columns = {name: given.pop(name) for name in OPTIONS}
+        columns = {name: value for name, value in columns.items() if value}
+        return command(source=Source(given.pop("data"), columns, settled), **given)
+
+    run.__signature__ = inspect.Signature([context, *shown])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in [context, *shown]}
+    del run.__wrapped__  # type: ignore[attr-defined]
+    return run
+
+
+def _with_settings(
+    context: typer.Context, given: dict[str, Any], types: dict[str, Any]
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """Fill in what bagwise.toml says and the command line does not, and tell what."""
+    path = Path(given["data"])
+    file = path.parent / SETTINGS
+    if not path.exists() or not file.is_file():
+        return given, frozenset()
+    used = {}
+    for key, value in _read_settings(file, path.name).items():
+        name = key.replace("-", "_")
+        if name not in types:
+            _refuse_unknown(context, name, key, file)
+            continue  # an option of another command
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            continue
+        given[name] = _convert(types[name], key, value, file)
+        used[key] = value
+    if used and not given.get("json"):
+        told = ", ".join(f"{key} = {value}" for key, value in used.items())
+        console = Console(stderr=True, highlight=False)
+        console.print(f"{file}: {told}", markup=False, style="dim", soft_wrap=True)
+    return given, frozenset(key.replace("-", "_") for key in used)
+
+
+def _read_settings(file: Path, name: str) -> dict[str, Any]:
+    """Return the settings for a data file: the general ones, then its own."""
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {error}") from None
+    general = {k: v for k, v in found.items() if not isinstance(v, dict)}
+    return general | found.get(name, {})
+
+
+def _refuse_unknown(context: typer.Context, name: str, key: str, file: Path) -> None:
+    """Refuse what is an option of no command."""
+    group = context.parent.command if context.parent is not None else context.command
+    commands = getattr(group, "commands", {})
+    known = {p.name for command in commands.values() for p in command.params if p.name}
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    hint = f"; did you mean {near[0].replace('_', '-')!r}?" if near else ""
+    raise UsageError(f"{file}: there is no option {key!r}{hint}")
+
+
+def _convert(annotation: Any, key: str, value: Any, file: Path) -> Any:
+    """Turn a value of the file into what the option gives."""
+    kind = annotation
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is UnionType:  # such as str | None
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is list:
+        return [str(item) for item in (value if isinstance(value, list) else [value])]
+    if isinstance(value, list):
+        value = ",".join(str(item) for item in value)
+    said = {bool: "true or false", int: "a whole number", float: "a number"}
+    fits = isinstance(value, kind) if kind in (bool, int) else True
+    try:
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            raise ValueError
+        return kind(value)
+    except ValueError:
+        what = said.get(kind, "text")
+        raise UsageError(f"{file}: {key} is {what}, got {value!r}") from None

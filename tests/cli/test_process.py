@@ -1,0 +1,47 @@
+"""The command as a process: signals, completion."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from bagwise.cli import main; main()"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("bagwise comp", "compare"), ("bagwise compare --inst", "--instance-id")],
+)
+def test_bash_completes(words, expected):
+    position = str(len(words.split()) - 1)
+    asked = {"_BAGWISE_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    found = subprocess.run(
+        COMMAND,
+        env={**os.environ, **asked, "COMP_CWORD": position},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout.split() == [expected]
+
+
+def test_interrupted_says_how_to_go_on(tmp_path):
+    words = ["compare", "digits", "--methods", "SimpleMI,MI-SVM", "--jobs", "1"]
+    process = subprocess.Popen(
+        [*COMMAND, *words, "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    store, deadline = tmp_path / "out" / "runs.sqlite", time.monotonic() + 60
+    while not store.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command continues" in err
+    assert "Traceback" not in err

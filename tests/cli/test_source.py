@@ -1,0 +1,115 @@
+"""What a table means: options, bagwise.toml, and messages in their words."""
+
+import csv
+import io
+import json
+
+import pytest
+
+ROLES = ["--bag", "slide", "--label", "diagnosis", "--instance-id", "tile"]
+ROLES += ["--group", "patient", "--drop", "stain"]
+QUICK = ["--methods", "SimpleMI", "--grid", "none", "--jobs", 1, "--time-limit", 0]
+
+
+def test_messages_name_options_and_all_columns_at_once(run, slides):
+    status, _, err = run("compare", slides, "--bag", "slide", "--label", "diagnosis")
+    assert status == 1
+    for column in ("'patient'", "'stain'", "'tile'"):
+        assert column in err
+    assert "--drop" in err
+    assert "--instance-id tile" in err
+    assert "--group" in err
+    assert "drop=" not in err
+    assert "instance_id=" not in err
+
+
+def test_a_missing_label_is_asked_for_by_its_option(run, slides):
+    words = ["--bag", "slide", "--drop", "stain", "--drop", "tile", "--drop", "patient"]
+    status, _, err = run("fit", slides, *words, "--drop", "diagnosis")
+    assert status == 2
+    assert "--label" in err
+
+
+def test_too_few_bags_are_told_in_options(run, tmp_path):
+    path = tmp_path / "few.csv"
+    rows = [f"b{i},{i % 2},{i}.5" for i in range(6)]
+    path.write_text("bag,y,u\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    status, _, err = run("compare", path, "--bag", "bag", "--label", "y", *QUICK)
+    assert status == 1
+    assert "--leave-one-out" in err
+    assert "LeaveOneBagOut" not in err
+
+
+def test_columns_make_no_sense_for_a_known_set(run):
+    status, _, err = run("compare", "digits", "--bag", "slide")
+    assert status == 2
+    assert "leave out --bag" in err
+
+
+def test_settings_next_to_the_data(run, slides, tmp_path):
+    settings = tmp_path / "bagwise.toml"
+    settings.write_text(
+        'bag = "slide"\nlabel = "diagnosis"\ngroup = "patient"\nfolds = 3\n'
+        'methods = ["SimpleMI"]\ngrid = "none"\njobs = 1\ntime-limit = 0\n'
+        '["slides.csv"]\ndrop = ["stain", "tile"]\n',
+        encoding="utf-8",
+    )
+    out = tmp_path / "out"
+    status, text, _ = run("fit", slides, "--out", tmp_path / "m.bagwise", "--json")
+    assert status == 0, text
+    # On the command line an option wins; options of other commands do no harm.
+    status, text, err = run("compare", slides, "--out", out, "--folds", 4)
+    assert status == 0
+    assert "bagwise.toml: bag = slide" in err
+    assert "folds = 3" not in err
+    assert "4-fold" in text
+
+
+def test_new_bags_need_no_label_that_settings_name(run, slides, tmp_path):
+    settings = tmp_path / "bagwise.toml"
+    settings.write_text(
+        'bag = "slide"\nlabel = "diagnosis"\nfeatures = ["u", "v"]\n', encoding="utf-8"
+    )
+    model, new = tmp_path / "m.bagwise", tmp_path / "new.csv"
+    method = ["--method", "SimpleMI", "--grid", "none", "--json"]
+    status, *_ = run("fit", slides, "--out", model, *method)
+    assert status == 0
+    new.write_text("slide,u,v\nx,3.0,3.0\ny,-1.0,-1.0\n", encoding="utf-8")
+    status, out, _ = run("predict", model, new)
+    assert status == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["label"] for row in rows] == ["ill", "well"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('bga = "slide"\n', "there is no option 'bga'; did you mean 'bag'?"),
+        ('folds = "many"\n', "folds is a whole number, got 'many'"),
+        ("retry-failed = 1\n", "retry-failed is true or false, got 1"),
+        ("bag = \n", "bagwise.toml: "),
+    ],
+)
+def test_settings_that_cannot_be_meant(run, slides, tmp_path, text, message):
+    (tmp_path / "bagwise.toml").write_text(text, encoding="utf-8")
+    status, _, err = run("compare", slides, *QUICK)
+    assert status == 2
+    assert message in err
+    assert "bagwise.toml" in err
+
+
+def test_groups_reach_the_report(run, slides, tmp_path):
+    out = tmp_path / "out"
+    status, text, _ = run("compare", slides, *ROLES, *QUICK, "--out", out, "--json")
+    assert status == 0
+    assert json.loads(text)["ranking"][0]["method"] == "SimpleMI"
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "12 groups" in page
+    assert "Accuracy per group" in page
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_has_a_short_name(run, word):
+    status, out, _ = run("compare", word)
+    assert status == 0
+    assert "--instance-id" in out
