@@ -67,23 +67,6 @@ def test_logsumexp_does_not_overflow():
     np.testing.assert_allclose(sg.segment_logsumexp(values, offsets), expected)
 
 
-@pytest.mark.parametrize("op", ["sum", "max", "min"])
-@given(rows=sizes_strategy, cols=sizes_strategy)
-def test_pair_reduce(op, rows, cols):
-    _, row_offsets = case(rows, 0)
-    _, col_offsets = case(cols, 0)
-    block = np.random.default_rng(1).normal(size=(row_offsets[-1], col_offsets[-1]))
-    expected = [
-        [
-            getattr(np, op)(block[a:b, c:d])
-            for c, d in zip(col_offsets, col_offsets[1:], strict=False)
-        ]
-        for a, b in zip(row_offsets, row_offsets[1:], strict=False)
-    ]
-    got = sg.pair_reduce(block, row_offsets, col_offsets, op)
-    np.testing.assert_allclose(got, expected, atol=1e-12)
-
-
 @given(sizes=sizes_strategy)
 def test_bag_matrix_sums_and_averages(sizes):
     values, offsets = case(sizes, 3)

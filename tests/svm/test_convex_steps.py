@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from bagwise.solvers.alternation import cccp
 from bagwise.solvers.dual_groups import dual_groups
-from bagwise.solvers.hinge import BasisSpace, GramSpace, Rows, margin_svm
+from bagwise.solvers.hinge import BasisSpace, GramSpace, HingeRows, margin_svm
 from bagwise.solvers.interior_point import interior_point
 from bagwise.solvers.smo import smo
 from bagwise.solvers.working_set import working_set
@@ -172,7 +172,7 @@ def test_gram_and_basis_spaces_agree(rng, combined):
         points = sp.csr_array(
             rng.random((len(Z), len(Z))) * (rng.random((len(Z), len(Z))) < 0.1)
         )
-    rows = Rows(points, sign, margin, cap, group)
+    rows = HingeRows(points, sign, margin, cap, group)
     gram = GramSpace(Z @ Z.T).solve(rows, 1e-8)
     basis = BasisSpace(Z).solve(rows, 1e-8)
     assert basis.objective == pytest.approx(gram.objective, rel=1e-6)
@@ -186,7 +186,7 @@ def test_linear_program_is_optimal(rng):
     clarabel = pytest.importorskip("clarabel")
     Z, sign, c, margin, cap, group = _problem(rng, grouped=True)
     n, r, m = len(Z), Z.shape[1], len(cap)
-    found = BasisSpace(Z).solve_l1(Rows(np.arange(n), sign, margin, cap, group))
+    found = BasisSpace(Z).solve_l1(HingeRows(np.arange(n), sign, margin, cap, group))
     # Variables w, u >= |w|, xi >= 0, b.
     spread = np.zeros((n, m))
     spread[np.arange(n), group] = 1.0
@@ -213,7 +213,7 @@ def test_linear_program_is_optimal(rng):
     ).solve()
     assert found.objective == pytest.approx(reference.obj_val, rel=1e-6)
     assert found.gap < 1e-6
-    recomputed = np.abs(found.coef).sum() + Rows(
+    recomputed = np.abs(found.coef).sum() + HingeRows(
         np.arange(n), sign, margin, cap, group
     ).hinge_loss(Z @ found.coef, found.b)
     assert recomputed == pytest.approx(found.objective, rel=1e-8)

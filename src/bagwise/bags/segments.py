@@ -8,7 +8,7 @@ on an empty segment it would silently return the neighbour's value.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,18 +106,6 @@ def segment_softmax(values: npt.ArrayLike, offsets: Offsets) -> Array:
 def repeat(per_bag: npt.ArrayLike, offsets: Offsets) -> Array:
     """Give every instance the value of its bag."""
     return np.repeat(np.asarray(per_bag), np.diff(offsets), axis=0)
-
-
-def pair_reduce(
-    block: npt.ArrayLike,
-    row_offsets: Offsets,
-    col_offsets: Offsets,
-    op: Literal["sum", "max", "min"],
-) -> Array:
-    """Reduce an instances x instances block to bags x bags."""
-    # The long axis first: after it, there is less left to reduce along the other.
-    by_column = _reduce(op, block, col_offsets, axis=1)
-    return _reduce(op, by_column, row_offsets, axis=0)
 
 
 def bag_matrix(offsets: Offsets, *, mean: bool = False) -> sp.csr_array:

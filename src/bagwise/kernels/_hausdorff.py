@@ -95,14 +95,14 @@ def nearest_in_bags(data: Any, Y: Bags) -> Iterator[tuple[slice, Array]]:
     of shape (rows, n_bags_Y).
     """
     for part in spans(data.shape[0], TILE):
-        rows = _Rows(data[part])
+        rows = _Tile(data[part])
         out = np.full((rows.n_rows, Y.n_bags), np.inf)
         for bags, offsets, other in _column_tiles(Y):
             rows.lower(other, offsets, out[:, bags])
         yield part, out
 
 
-class _Rows:
+class _Tile:
     """A tile of rows, ready to be compared with other tiles."""
 
     def __init__(self, rows: Any) -> None:
@@ -165,7 +165,7 @@ def _smallest(X: Bags, Y: Bags | None) -> Array:
     left = list(_column_tiles(X))
     right = left if symmetric else list(_column_tiles(other))
     for i, (bags, offsets, data) in enumerate(left):
-        rows = _Rows(data)
+        rows = _Tile(data)
         for other_bags, other_offsets, cols in right[i if symmetric else 0 :]:
             near = np.full((rows.n_rows, other_offsets.shape[0] - 1), np.inf)
             rows.lower(cols, other_offsets, near)

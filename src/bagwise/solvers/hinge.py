@@ -31,7 +31,7 @@ _MAX_RANK = 2000
 
 
 @dataclass
-class Rows:
+class HingeRows:
     """The hinge rows of one convex step.
 
     Attributes

@@ -33,7 +33,7 @@ _ROUNDING = 1e-7  # what weights of very different size leave of the digits
 _NEGLIGIBLE = 1e-10  # what a row adds to M, whose regulariser is 1
 
 
-class _Rows:
+class _RowOperator:
     """The rows of the basis as an operator with a bias column, never copied whole."""
 
     def __init__(self, Z, index, sign, bias, group):
@@ -137,7 +137,7 @@ def interior_point(
     sign = np.asarray(sign, dtype=np.float64)
     n_rows = len(sign)
     c = sign if bias is None else np.asarray(bias, dtype=np.float64)
-    A = _Rows(Z, index, sign, c, group)
+    A = _RowOperator(Z, index, sign, c, group)
     cap = np.array(np.broadcast_to(cap, (len(A.offsets) - 1,)), dtype=np.float64)
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     point = _start(A, cap, margin)

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from bagwise._compat import Interval
-from bagwise.solvers.hinge import Rows
+from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
@@ -140,7 +140,7 @@ class MissSVM(KernelBagSVM):
         def solve(state):
             signs, witnesses = state
             points = np.r_[layout.negative, witnesses, layout.positive]
-            rows = Rows(points, np.r_[sign, signs], np.ones(len(cap)), cap)
+            rows = HingeRows(points, np.r_[sign, signs], np.ones(len(cap)), cap)
             return space.solve(rows, self.tol)
 
         def choose(solution):
@@ -150,7 +150,7 @@ class MissSVM(KernelBagSVM):
 
         wide = space.with_combinations(layout.means(X.n_instances))
         start = wide.solve(
-            Rows(
+            HingeRows(
                 np.r_[layout.negative, X.n_instances + np.arange(n_bags)],
                 sign,
                 np.ones(n_negative + n_bags),

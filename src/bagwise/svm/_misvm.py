@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_mean
 from bagwise.kernels._instance import instance_kernel
-from bagwise.solvers.hinge import BasisSpace, Rows
+from bagwise.solvers.hinge import BasisSpace, HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
@@ -178,7 +178,7 @@ class MISVM(KernelBagSVM):
             cap = np.r_[layout.negative_weight, layout.positive_weight]
         else:
             cap = np.r_[layout.negative_caps(), layout.positive_weight]
-        return Rows(
+        return HingeRows(
             np.r_[layout.negative, represent],
             np.r_[-np.ones(n_negative), np.ones(n_positive)],
             np.ones(n_negative + n_positive),

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from bagwise._compat import Interval
-from bagwise.solvers.hinge import Rows
+from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
@@ -122,7 +122,7 @@ class MiSVM(KernelBagSVM):
         points = np.arange(X.n_instances)
 
         def solve(state):
-            return space.solve(Rows(points, state[0], margin, cap), self.tol)
+            return space.solve(HingeRows(points, state[0], margin, cap), self.tol)
 
         def choose(solution):
             labels = np.full(X.n_instances, -1.0)

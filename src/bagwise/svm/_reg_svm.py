@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import bag_matrix, segment_argmax, segment_sum
 from bagwise.kernels._instance import instance_kernel, row_blocks
-from bagwise.solvers.hinge import Rows
+from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM
 
 
@@ -183,7 +183,7 @@ class RegSVM(KernelBagSVM):
             shape=(count, n + n_bags),
         )
         cap = self.C * bag_weight
-        return Rows(
+        return HingeRows(
             sp.csr_array(sp.vstack([bag_rows, differences])),
             np.r_[t, np.ones(count)],
             np.r_[np.ones(n_bags), np.zeros(count)],

@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 
 from bagwise._compat import Interval
-from bagwise.solvers.hinge import Rows
+from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS
 from bagwise.svm._sparse_mil import SparseMIL
 
@@ -134,7 +134,7 @@ class SBMIL(SparseMIL):
         chosen = order[np.cumsum(weight) - 0.5 * weight < wanted]
         labels = np.full(X.n_instances, -1.0)
         labels[layout.positive[chosen]] = 1.0
-        rows = Rows(
+        rows = HingeRows(
             np.arange(X.n_instances),
             labels,
             np.ones(X.n_instances),

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from bagwise._compat import Interval
-from bagwise.solvers.hinge import Rows
+from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
@@ -16,7 +16,7 @@ class SparseMIL(KernelBagSVM):
         """Rows of sMIL on the instances followed by the means of positive bags."""
         n_negative, n_bags = len(layout.negative), layout.n_positive_bags
         sizes = np.diff(layout.positive_offsets)
-        return Rows(
+        return HingeRows(
             np.r_[layout.negative, X.n_instances + np.arange(n_bags)],
             np.r_[-np.ones(n_negative), np.ones(n_bags)],
             np.r_[np.ones(n_negative), 2.0 / sizes - 1.0],  # one positive in n_i
@@ -269,7 +269,7 @@ class STMIL(SparseMIL):
 
         def solve(state):
             sign = np.r_[base.sign, state[0]]
-            return space.solve(Rows(points, sign, margin, cap), self.tol)
+            return space.solve(HingeRows(points, sign, margin, cap), self.tol)
 
         def choose(solution):
             own = solution.scores[layout.positive]

@@ -37,7 +37,7 @@ from bagwise.svm.miodm._solvers import (
 )
 
 
-class _Rows(NamedTuple):
+class _SolvedUnits(NamedTuple):
     """Units of the solved problem and which negatives they hold."""
 
     units: object
@@ -173,9 +173,9 @@ class KeyInstanceMachine(WeightedBagClassifier):
         else:
             pool = NegativePool(positive, negative, plus.offsets, kernel)
             found = solve_with_pool(pool, loss, **settings)
-            return _Rows(pool.units, pool.active, pool), found
+            return _SolvedUnits(pool.units, pool.active, pool), found
         found = solve_relaxation(units, loss, **settings)
-        return _Rows(units, np.arange(units.n_negative)), found
+        return _SolvedUnits(units, np.arange(units.n_negative)), found
 
     def _keep_certificates(self, found, rounded):
         objective = found.mixture.objective
