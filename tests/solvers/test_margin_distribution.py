@@ -127,7 +127,7 @@ def test_primal_dual_and_iterative_factors_agree(monkeypatch, kind, shape):
 def test_an_indefinite_kernel_is_named():
     kernel = np.array([[1.0, 5.0], [5.0, 1.0]])
     loss = OdmLoss(np.full(2, 100.0), 0.2, 0.5)
-    with pytest.raises(ValueError, match="positive semi-definite"):
+    with pytest.raises(ValueError, match="positive definite in double precision"):
         solve_odm(KernelRows(kernel, np.array([1.0, -1.0])), loss)
 
 

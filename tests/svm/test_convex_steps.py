@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from bagwise.solvers.alternation import cccp
 from bagwise.solvers.dual_groups import dual_groups
-from bagwise.solvers.hinge import BasisSpace, GramSpace, HingeRows, margin_svm
+from bagwise.solvers.hinge import BasisSpace, GramSpace, HingeRows
 from bagwise.solvers.interior_point import interior_point
 from bagwise.solvers.smo import smo
 from bagwise.solvers.working_set import working_set
@@ -57,7 +57,9 @@ def _by_interior_point(Z, sign, c, **problem):
 
 
 def _by_groups(Z, sign, c, **problem):
-    return dual_groups(sp.csr_array(Z), sign, bias=c, tol=1e-8, **problem)
+    *found, converged = dual_groups(sp.csr_array(Z), sign, bias=c, tol=1e-8, **problem)
+    assert converged
+    return found
 
 
 @pytest.mark.parametrize("solver", [_by_smo, _by_interior_point, _by_groups])
@@ -122,19 +124,6 @@ def test_smo_warm_start_is_at_the_solution(rng):
     assert n_iter == 0
     assert b_again == pytest.approx(b, abs=1e-6)
     np.testing.assert_array_equal(again, beta)
-
-
-@pytest.mark.parametrize("equal", [None, 1.0, 0.4])
-def test_libsvm_is_the_same_program(clarabel_rows, rng, equal):
-    """A wide tube turns regression into a hinge with margins of its own."""
-    Z, sign, c, margin, cap, _ = _problem(rng, grouped=False)
-    if equal is not None:
-        margin = np.full(len(Z), equal)
-    value, w, b = clarabel_rows(sign[:, None] * Z, c, margin, cap)
-    beta, b_found = margin_svm(Z @ Z.T, sign, margin, cap, 1e-9)
-    np.testing.assert_allclose(Z.T @ (sign * beta), w, atol=1e-5)
-    assert margin @ beta - 0.5 * w @ w == pytest.approx(value, rel=1e-6)
-    assert b_found == pytest.approx(b, abs=1e-4)
 
 
 def test_smo_of_single_rows_is_svc(rng):
@@ -219,12 +208,57 @@ def test_linear_program_is_optimal(rng):
     assert recomputed == pytest.approx(found.objective, rel=1e-8)
 
 
-def test_coordinate_solver_warns_at_its_cap(rng):
+def test_coordinate_solver_says_that_it_stopped_at_its_cap(rng):
     Z, sign, c, margin, cap, group = _problem(rng, grouped=True)
-    with pytest.warns(ConvergenceWarning, match="violation"):
-        dual_groups(
-            Z, sign, cap=1e3 * cap, margin=margin, group=group, tol=1e-12, max_rounds=1
-        )
+    problem = {"cap": 1e3 * cap, "margin": margin, "group": group, "tol": 1e-12}
+    assert not dual_groups(Z, sign, max_rounds=1, **problem)[3]
+
+
+def test_smo_on_points_beyond_the_matrix(rng):
+    """Two blocks for further points are the same as one large matrix."""
+    Z, sign, c, margin, cap, group = _problem(rng, grouped=True)
+    index = rng.permutation(len(Z))
+    K = Z @ Z.T
+    options = {"cap": cap, "margin": margin, "group": group, "tol": 1e-9}
+    whole = smo(np.ascontiguousarray(K[np.ix_(index, index)]), sign, **options)
+    n = 25
+    parts = smo(K[:n, :n], sign, index=index, more=(K[n:, :n], K[n:, n:]), **options)
+    signed = [sign * found[0] for found in (whole, parts)]
+    np.testing.assert_allclose(
+        Z[index].T @ signed[0], Z[index].T @ signed[1], atol=1e-7
+    )
+    assert whole[1] == pytest.approx(parts[1], abs=1e-7)
+
+
+def test_a_gram_space_starts_where_the_step_before_ended(rng):
+    """Other labels and points in the same rows: the answer of a fresh start."""
+    Z, sign, c, margin, cap, group = _problem(rng, grouped=False, n=80)
+    K = Z @ Z.T
+    points = np.arange(80)
+    space = GramSpace(K)
+    space.solve(HingeRows(points, sign, margin, cap), 1e-9)
+    other = np.where(rng.random(80) < 0.2, -sign, sign)
+    points = rng.permutation(points)
+    rows = HingeRows(points, other, margin, cap)
+    warm, cold = space.solve(rows, 1e-9), GramSpace(K).solve(rows, 1e-9)
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-8)
+    np.testing.assert_allclose(warm.scores, cold.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e5])
+def test_another_unit_is_the_same_problem(rng, unit):
+    Z, sign, c, margin, cap, group = _problem(rng, grouped=True)
+    rows = HingeRows(np.arange(len(Z)), sign, margin, cap, group)
+    plain = BasisSpace(Z).solve(rows, 1e-8)
+    for space in (
+        BasisSpace(Z / unit, unit=unit),
+        GramSpace(Z @ Z.T / unit**2, unit=unit),
+    ):
+        found = space.solve(rows, 1e-8)
+        coef = found.coef if isinstance(space, BasisSpace) else Z.T @ found.coef
+        assert found.objective == pytest.approx(plain.objective, rel=1e-5)
+        assert found.gap < 1e-4 * found.objective
+        np.testing.assert_allclose(coef, plain.coef, atol=1e-3)
 
 
 class _Step:
@@ -284,7 +318,7 @@ def test_growing_set_of_rows_ends_at_the_whole_problem(
         value, w_ref, b_ref = clarabel_rows(sign[:, None] * Z, c, margin, cap, group)
         scores = Z @ w_ref + b_ref + 0.5 * rng.standard_normal(len(Z))
         points = rng.permutation(len(Z))
-        beta, w, b = working_set(
+        beta, w, b, converged = working_set(
             Z[np.argsort(points)],
             sign,
             cap=cap,
@@ -294,6 +328,7 @@ def test_growing_set_of_rows_ends_at_the_whole_problem(
             tol=1e-9,
             scores=scores if known else None,
         )
+        assert converged
         found = _value(Z, sign, c, margin, cap, group, w, b)
         assert found == pytest.approx(value, rel=1e-6)
         assert margin @ beta - 0.5 * w @ w == pytest.approx(value, rel=1e-6)

@@ -23,6 +23,8 @@ class Path:
         Convex steps solved.
     converged : bool
         False when the cap ended the loop.
+    n_unsolved : int
+        Convex steps that say they did not converge.
     """
 
     solution: object
@@ -30,6 +32,7 @@ class Path:
     objectives: list
     n_iter: int
     converged: bool
+    n_unsolved: int = 0
 
 
 def cccp(solve, choose, state, *, max_iter, tol=1e-6, name="The alternation"):
@@ -44,7 +47,8 @@ def cccp(solve, choose, state, *, max_iter, tol=1e-6, name="The alternation"):
     Parameters
     ----------
     solve : callable
-        From a state (a tuple of arrays) to an object with `objective`.
+        From a state (a tuple of arrays) to an object with `objective`, and with
+        `converged` where the solver can tell.
     choose : callable
         From that object to the next state.
     state : tuple of ndarray
@@ -61,25 +65,27 @@ def cccp(solve, choose, state, *, max_iter, tol=1e-6, name="The alternation"):
     Path
     """
     solution = solve(state)
+    unsolved = int(not getattr(solution, "converged", True))
     objectives = [solution.objective]
     seen = {_key(state)}
     for n_iter in range(1, max_iter + 1):
         proposal = choose(solution)
         key = _key(proposal)
         if key in seen:
-            return Path(solution, state, objectives, n_iter, True)
+            return Path(solution, state, objectives, n_iter, True, unsolved)
         if n_iter == max_iter:
             break
         seen.add(key)
         new = solve(proposal)
+        unsolved += not getattr(new, "converged", True)
         if new.objective > objectives[-1]:
             # Only inexact convex steps get here: what was found before is no worse.
-            return Path(solution, state, objectives, n_iter + 1, True)
+            return Path(solution, state, objectives, n_iter + 1, True, unsolved)
         decrease = objectives[-1] - new.objective
         solution, state = new, proposal
         objectives.append(new.objective)
         if decrease <= tol * abs(new.objective):
-            return Path(solution, state, objectives, n_iter + 1, True)
+            return Path(solution, state, objectives, n_iter + 1, True, unsolved)
     warnings.warn(
         f"{name} did not settle in max_iter={max_iter} steps; the last relative "
         "decrease of the objective is "
@@ -87,7 +93,7 @@ def cccp(solve, choose, state, *, max_iter, tol=1e-6, name="The alternation"):
         ConvergenceWarning,
         stacklevel=2,
     )
-    return Path(solution, state, objectives, max_iter, False)
+    return Path(solution, state, objectives, max_iter, False, unsolved)
 
 
 def _key(state):

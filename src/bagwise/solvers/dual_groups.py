@@ -12,11 +12,8 @@ makes its best moves: one variable up or down, or a transfer between two rows of
 group. Memory: the rows and one weight vector.
 """
 
-import warnings
-
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._jit import njit
 from bagwise.solvers.dual_coordinate import _RECHECK, _shuffle
@@ -200,6 +197,8 @@ def dual_groups(
     beta : ndarray of shape (n_rows,)
     w : ndarray of shape (rank,)
     b : float
+    converged : bool
+        Whether the violation ended below `tol`.
     """
     Z = sp.csr_array(Z)
     if not Z.has_sorted_indices:
@@ -222,14 +221,8 @@ def dual_groups(
     for _ in range(max_rounds):
         violation = _ascend(*problem, 50, tol)
         shift = state[1] * state[2]
-        if violation < tol and abs(shift) < tol:
+        converged = violation < tol and abs(shift) < tol
+        if converged:
             break
         state[0] += shift
-    else:
-        warnings.warn(
-            f"The coordinate solver stopped at {max_rounds} rounds with a violation "
-            f"of {violation:.1e} (tol={tol}). Scale the features, or lower C.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return beta, v, float(state[0] + state[1] * state[2])
+    return beta, v, float(state[0] + state[1] * state[2]), bool(converged)

@@ -16,18 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
-from sklearn.svm import SVC, SVR
 
 from bagwise.bags.segments import segment_max
 from bagwise.solvers.dual_groups import dual_groups
-from bagwise.solvers.smo import smo
+from bagwise.solvers.smo import combine_rows, smo
 from bagwise.solvers.working_set import working_set
 
-# A tube this wide is never left on its far side, see `margin_svm`.
-_TUBE = 100.0
-_LIBSVM_TOL = 1e-5
 # Above this rank the normal matrix costs more than coordinate steps.
 _MAX_RANK = 2000
+# A step whose value is known to the first is solved, whatever ended its solver; one
+# that is not known to the second is not, whatever its solver says of its gradients.
+_SURE, _DOUBTFUL = 1e-3, 1e-2
 
 
 @dataclass
@@ -82,6 +81,8 @@ class Solution:
         Dual variables (None for a linear program).
     objective, gap : float
         Primal value, and its distance to the dual value.
+    converged : bool
+        Whether the step was solved, see `judge`.
     """
 
     coef: np.ndarray
@@ -90,62 +91,121 @@ class Solution:
     beta: np.ndarray | None
     objective: float
     gap: float
+    converged: bool = True
+
+
+def judge(ended, objective, gap):
+    """Whether a step is solved, from how its solver ended and from what it reached."""
+    relative = abs(gap) / max(abs(objective), np.finfo(float).tiny)
+    return bool(relative <= _SURE or (ended and relative <= _DOUBTFUL))
 
 
 class GramSpace:
-    """Points known by their kernel matrix.
+    """Points known by their kernel matrix, which is never copied.
 
     Parameters
     ----------
     K : ndarray of shape (n_points, n_points)
         Kernel matrix.
+    more : tuple of ndarray, optional
+        Further points: their kernel with the others, one row each, and between
+        themselves.
+    unit : float, default=1.0
+        The points are in this unit: the kernel of the problem is ``unit**2 * K``.
+    centre : ndarray, optional
+        Where the origin of the points lies; kept for those who ask.
     """
 
-    def __init__(self, K):
+    def __init__(self, K, more=None, *, unit=1.0, centre=None):
         self.K = K
+        self.more = more
+        self.unit = unit
+        self.centre = centre
+        self._last = None
+
+    @property
+    def n_points(self):
+        """Number of points."""
+        return len(self.K) + (0 if self.more is None else len(self.more[0]))
 
     def with_combinations(self, weights):
         """Append the points ``weights @ points`` (CSR `weights`)."""
         cross = np.asarray(weights @ self.K)
-        corner = np.asarray(weights @ cross.T)
-        return GramSpace(np.block([[self.K, cross.T], [cross, corner]]))
-
-    def direction(self, weights):
-        """Inner product of every point with a weighted sum of points."""
-        return self.K @ weights
+        return self.with_kernel(cross, np.asarray(weights @ cross.T))
 
     def with_kernel(self, cross, corner):
         """Append points by their kernel with the present ones and themselves."""
-        return GramSpace(np.block([[self.K, cross.T], [cross, corner]]))
+        return GramSpace(self.K, (cross, corner), unit=self.unit, centre=self.centre)
+
+    def direction(self, weights):
+        """Inner product of every point with a weighted sum of points."""
+        n = len(self.K)
+        inner = combine_rows(self.K, weights[:n])
+        if self.more is None:
+            return inner
+        cross, corner = self.more
+        outer = cross @ weights[:n] + corner @ weights[n:]
+        return np.concatenate([inner + weights[n:] @ cross, outer])
 
     def solve(self, rows, tol):
-        """Solve one convex step exactly."""
+        """Solve one convex step, from where the one before ended if it was alike."""
+        cap = self.unit**2 * rows.cap
         if isinstance(rows.points, np.ndarray):
-            G = self.K[np.ix_(rows.points, rows.points)]
+            K, index, more = self.K, rows.points, self.more
         else:
-            G = np.asarray(rows.points @ np.asarray(rows.points @ self.K).T)
-        # libsvm shrinks its problem, but caches the kernel in single precision and
-        # may never reach a tight tolerance.
-        if rows.group is None and rows.bias is None and tol >= _LIBSVM_TOL:
-            beta, b = margin_svm(G, rows.sign, rows.margin, rows.cap, tol)
-        else:
-            beta, b, _, _ = smo(
-                G,
-                rows.sign,
-                cap=rows.cap,
-                margin=rows.margin,
-                group=rows.group,
-                bias=rows.bias,
-                tol=tol,
-            )
+            K, index, more = self._combined(rows.points), None, None
+        beta, b, _, violation = smo(
+            K,
+            rows.sign,
+            cap=cap,
+            margin=rows.margin,
+            index=index,
+            more=more,
+            group=rows.group,
+            bias=rows.bias,
+            beta=self._warm(rows, cap),
+            tol=tol,
+        )
+        self._last = (rows.sign, beta)
         signed = rows.sign * beta
-        values = G @ signed
-        coef = _scatter(rows.points, signed, len(self.K))
+        coef = _scatter(rows.points, signed, self.n_points)
+        scores = self.direction(coef)
+        values = scores[index] if index is not None else rows.points @ scores
         squared = signed @ values
-        primal = 0.5 * squared + rows.hinge_loss(values, b)
-        dual = rows.margin @ beta - 0.5 * squared
-        scores = self.K @ coef + b
-        return Solution(coef, b, scores, beta, primal, primal - dual)
+        primal = 0.5 * squared / self.unit**2 + rows.hinge_loss(values, b)
+        dual = (rows.margin @ beta - 0.5 * squared) / self.unit**2
+        gap = primal - dual
+        solved = judge(violation < tol, primal, gap)
+        return Solution(coef / self.unit**2, b, scores + b, beta, primal, gap, solved)
+
+    def _combined(self, weights):
+        """Kernel matrix of weighted sums of points."""
+        n = len(self.K)
+        if self.more is None:
+            return np.asarray(weights @ np.asarray(weights @ self.K).T)
+        near, far = weights[:, :n], weights[:, n:]
+        cross, corner = self.more
+        mixed = np.asarray(near @ np.asarray(far @ cross).T)
+        own = np.asarray(near @ np.asarray(near @ self.K).T)
+        return own + mixed + mixed.T + np.asarray(far @ np.asarray(far @ corner).T)
+
+    def _warm(self, rows, cap):
+        """Multipliers of the step before, made feasible; None where it was another."""
+        if self._last is None or rows.bias is not None:
+            return None
+        sign, beta = self._last
+        if len(sign) != len(rows.sign):
+            return None
+        beta = np.where(sign == rows.sign, beta, 0.0)
+        # Both sides must hold each other in balance.
+        up = rows.sign > 0
+        high, low = beta[up].sum(), beta[~up].sum()
+        if min(high, low) <= 0.0:
+            return None
+        beta[up] *= min(1.0, low / high)
+        beta[~up] *= min(1.0, high / low)
+        mass = beta if rows.group is None else np.bincount(rows.group, beta, len(cap))
+        return beta if (mass <= cap * (1.0 + 1e-12)).all() else None
 
     def solve_l1(self, rows):
         """Solve with the sum of absolute coefficients as regulariser."""
@@ -159,10 +219,16 @@ class BasisSpace:
     ----------
     Z : ndarray or CSR matrix of shape (n_points, rank)
         Coordinates.
+    unit : float, default=1.0
+        The coordinates are in this unit: those of the problem are ``unit * Z``.
+    centre : ndarray, optional
+        Where the origin of the coordinates lies; kept for those who ask.
     """
 
-    def __init__(self, Z):
+    def __init__(self, Z, *, unit=1.0, centre=None):
         self.Z = Z
+        self.unit = unit
+        self.centre = centre
         self._scores = None
 
     def with_combinations(self, weights):
@@ -176,8 +242,10 @@ class BasisSpace:
     def with_coordinates(self, Z):
         """Append points by their coordinates."""
         if sp.issparse(self.Z):
-            return BasisSpace(sp.csr_array(sp.vstack([self.Z, sp.csr_array(Z)])))
-        return BasisSpace(np.vstack([self.Z, Z]))
+            stacked = sp.csr_array(sp.vstack([self.Z, sp.csr_array(Z)]))
+        else:
+            stacked = np.vstack([self.Z, Z])
+        return BasisSpace(stacked, unit=self.unit, centre=self.centre)
 
     def solve(self, rows, tol):
         """Solve one convex step: few coordinates exactly, else by coordinates."""
@@ -185,7 +253,7 @@ class BasisSpace:
         if not isinstance(index, np.ndarray):
             Z, index = index @ self.Z, None
         options = {
-            "cap": rows.cap,
+            "cap": self.unit**2 * rows.cap,
             "margin": rows.margin,
             "index": index,
             "group": rows.group,
@@ -193,7 +261,7 @@ class BasisSpace:
         }
         if Z.shape[1] <= _MAX_RANK:
             # The gap is relative there; an SVM's tol bounds gradients.
-            beta, w, b = working_set(
+            beta, w, b, ended = working_set(
                 Z,
                 rows.sign,
                 tol=min(1e-4, 1e-2 * tol),
@@ -201,14 +269,16 @@ class BasisSpace:
                 **options,
             )
         else:
-            beta, w, b = dual_groups(Z, rows.sign, tol=tol, **options)
+            beta, w, b, ended = dual_groups(Z, rows.sign, tol=tol, **options)
         scores = np.asarray(self.Z @ w)
         values = scores[index] if index is not None else np.asarray(Z @ w)
         squared = w @ w
-        primal = 0.5 * squared + rows.hinge_loss(values, b)
-        dual = rows.margin @ beta - 0.5 * squared
+        primal = 0.5 * squared / self.unit**2 + rows.hinge_loss(values, b)
+        dual = (rows.margin @ beta - 0.5 * squared) / self.unit**2
+        gap = primal - dual
+        solved = judge(ended, primal, gap)
         self._scores = scores + b
-        return Solution(w, b, scores + b, beta, primal, primal - dual)
+        return Solution(w / self.unit, b, scores + b, beta, primal, gap, solved)
 
     def _known(self, rows):
         """Scores of the rows in the step before, to choose where to begin."""
@@ -226,46 +296,6 @@ def _scatter(points, signed, n_points):
     if isinstance(points, np.ndarray):
         return np.bincount(points, signed, minlength=n_points)
     return np.asarray(points.T @ signed)
-
-
-def margin_svm(G, sign, margin, cap, tol):
-    r"""Hinge rows with their own margins and slacks, by libsvm.
-
-    Equal margins are a support vector classifier. Other margins are support vector
-    *regression* on targets :math:`s_l (m_l + E)` with a tube of half-width :math:`E`:
-    the near side is the hinge, and the far side is never reached for a large
-    :math:`E`, so that it is the same quadratic program.
-
-    Parameters
-    ----------
-    G : ndarray of shape (n_rows, n_rows)
-        Gram matrix of the unsigned rows.
-    sign, margin, cap : ndarray of shape (n_rows,)
-        :math:`s_l`, :math:`m_l`, :math:`C_l`.
-    tol : float
-        Tolerance on the gradient.
-
-    Returns
-    -------
-    beta : ndarray of shape (n_rows,)
-    b : float
-    """
-    scale = float(cap.mean())
-    options = {"C": scale, "kernel": "precomputed", "tol": tol, "cache_size": 500}
-    weight = cap / scale
-    level = margin[0]
-    if level > 0 and np.all(margin == level) and abs(sign.sum()) < len(sign):
-        # f / m has unit margins: solve for it and scale back.
-        options["C"] = scale / level
-        model = SVC(**options).fit(G, sign, sample_weight=weight)
-    else:
-        level = 1.0
-        tube = _TUBE * max(1.0, np.abs(margin).max())
-        model = SVR(epsilon=tube, **options)
-        model.fit(G, sign * (margin + tube), sample_weight=weight)
-    beta = np.zeros(len(sign))
-    beta[model.support_] = np.abs(model.dual_coef_[0]) * level
-    return beta, float(model.intercept_[0]) * level
 
 
 def _l1_program(features, rows):

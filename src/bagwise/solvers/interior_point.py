@@ -142,6 +142,7 @@ def interior_point(
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     point = _start(A, cap, margin)
     rank = Z.shape[1]
+    floor = min(1.0, cap.max())  # light losses have a small value, and short weights
     n_iter, best_iter = 0, 0
     best, best_error = point, np.inf
     while n_iter < _MAX_STEPS:
@@ -154,11 +155,10 @@ def interior_point(
         )
         complementarity = s @ beta + xi @ lam
         value = 0.5 * x[:-1] @ x[:-1] + cap @ xi
-        scale = 1.0 + abs(value)
         errors = (
-            complementarity / scale,
-            np.abs(residual[0]).max() / (1.0 + np.abs(x).max()),
-            np.abs(residual[1]).max() / (1.0 + cap.max()),
+            complementarity / (floor + abs(value)),
+            np.abs(residual[0]).max() / (floor + np.abs(x[:-1]).max(initial=0.0)),
+            np.abs(residual[1]).max() / (floor + cap.max()),
             np.abs(residual[2]).max() / (1.0 + np.abs(margin).max()),
         )
         if max(errors) < best_error:

@@ -101,8 +101,9 @@ class CholeskyFactor:
         self.lower, info = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
         if info != 0:
             raise ValueError(
-                "the kernel matrix is not positive semi-definite: use another "
-                "kernel, or smaller lambda parameters"
+                "the kernel matrix is not positive definite in double precision: "
+                "standardise the features (rows far from the origin lose their "
+                "digits), use another kernel, or smaller lambda parameters."
             )
 
     def solve(self, rhs):

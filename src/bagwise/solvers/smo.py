@@ -17,6 +17,10 @@ Any feasible direction is a sum of (i) one variable with :math:`c_l = 0`, (ii) a
 transfer inside one group and (iii) a pair that keeps :math:`c'\beta`, so a point that
 none of these improves is optimal. Pairs are chosen with second-order information [1]_.
 
+The rows are looked up in the kernel matrix of all points, which is never copied: an
+`index` says which point is behind a row, and points that are not among those of the
+matrix (means of bags, in the first step of many methods) come with two more blocks.
+
 References
 ----------
 .. [1] Fan, R.-E., Chen, P.-H., Lin, C.-J., "Working set selection using second order
@@ -32,7 +36,44 @@ _TINY = 1e-12  # curvature of two rows that coincide
 
 
 @njit()
-def _within_groups(gradient, beta, total, cap, start, diagonal, K):
+def _entry(K, cross, corner, one, two):
+    """Kernel of two points; those beyond the matrix are in the other two blocks."""
+    n = len(K)
+    if one < n:
+        return K[one, two] if two < n else cross[two - n, one]
+    return cross[one - n, two] if two < n else corner[one - n, two - n]
+
+
+@njit()
+def _fill(K, cross, corner, index, one, out):
+    """Kernel of one point with those behind all rows."""
+    n = len(K)
+    if one < n:
+        near = K[one]
+        for row in range(len(index)):
+            j = index[row]
+            out[row] = near[j] if j < n else cross[j - n, one]
+    else:
+        near, far = cross[one - n], corner[one - n]
+        for row in range(len(index)):
+            j = index[row]
+            out[row] = near[j] if j < n else far[j - n]
+
+
+@njit()
+def combine_rows(K, coef):
+    """Return ``coef @ K`` from the rows that count alone."""
+    out = np.zeros(K.shape[1])
+    for i in range(len(coef)):
+        if coef[i] != 0.0:
+            weight, row = coef[i], K[i]
+            for j in range(len(out)):
+                out[j] += weight * row[j]
+    return out
+
+
+@njit()
+def _within_groups(gradient, beta, total, cap, start, diagonal, index, blocks):
     """Best transfer inside a full group: (violation, gain, up, down)."""
     worst, best_gain, best_up, best_down = 0.0, 0.0, -1, -1
     for g in range(len(cap)):
@@ -50,7 +91,8 @@ def _within_groups(gradient, beta, total, cap, start, diagonal, K):
         violation = gradient[up] - gradient[down]
         if violation <= 0.0:
             continue
-        curvature = max(diagonal[up] + diagonal[down] - 2.0 * K[up, down], _TINY)
+        inner = _entry(blocks[0], blocks[1], blocks[2], index[up], index[down])
+        curvature = max(diagonal[up] + diagonal[down] - 2.0 * inner, _TINY)
         step = min(violation / curvature, beta[down])
         gain = step * violation - 0.5 * step * step * curvature
         worst = max(worst, violation)
@@ -85,8 +127,8 @@ def _single(gradient, beta, total, cap, group, c, diagonal):
 
 
 @njit()
-def _cross_pair(gradient, beta, total, cap, group, c, diagonal, K):
-    """Second-order pair for c'beta = 0: (violation, i, j, bounds for the bias)."""
+def _first_of_pair(gradient, beta, total, cap, group, c):
+    """Best row to move up along c, and the two bounds for the bias."""
     top, i = -np.inf, -1
     low = np.inf
     for row in range(len(beta)):
@@ -99,28 +141,33 @@ def _cross_pair(gradient, beta, total, cap, group, c, diagonal, K):
             top, i = value, row
         if value < low and (beta[row] > 0.0 if c[row] > 0.0 else room):
             low = value
-    j, best = -1, 0.0
-    if i >= 0 and low < top:
-        for row in range(len(beta)):
-            if c[row] == 0.0:
-                continue
-            g = group[row]
-            if not (beta[row] > 0.0 if c[row] > 0.0 else total[g] < cap[g]):
-                continue
-            difference = top - c[row] * gradient[row]
-            if difference > 0.0:
-                curvature = diagonal[i] + diagonal[row] - 2.0 * K[i, row]
-                score = difference * difference / max(curvature, _TINY)
-                if score > best:
-                    best, j = score, row
-    return max(top - low, 0.0), i, j, top, low
+    return i, top, low
 
 
 @njit()
-def _pair_step(gradient, beta, total, cap, group, c, diagonal, K, i, j):
+def _second_of_pair(gradient, beta, total, cap, group, c, diagonal, own, i, top):
+    """Row that gains most with `i`, to second order; `own` is the kernel of `i`."""
+    j, best = -1, 0.0
+    for row in range(len(beta)):
+        if c[row] == 0.0:
+            continue
+        g = group[row]
+        if not (beta[row] > 0.0 if c[row] > 0.0 else total[g] < cap[g]):
+            continue
+        difference = top - c[row] * gradient[row]
+        if difference > 0.0:
+            curvature = diagonal[i] + diagonal[row] - 2.0 * own[row]
+            score = difference * difference / max(curvature, _TINY)
+            if score > best:
+                best, j = score, row
+    return j
+
+
+@njit()
+def _pair_step(gradient, beta, total, cap, group, c, diagonal, inner, i, j):
     """Step length of the pair (c_i beta_i up, c_j beta_j down), and its gain."""
     slope = c[i] * gradient[i] - c[j] * gradient[j]
-    curvature = max(diagonal[i] + diagonal[j] - 2.0 * K[i, j], _TINY)
+    curvature = max(diagonal[i] + diagonal[j] - 2.0 * inner, _TINY)
     step = slope / curvature
     same = group[i] == group[j]
     if c[i] < 0.0:
@@ -168,43 +215,52 @@ def _bias(gradient, beta, total, cap, group, c, top, low):
 
 
 @njit()
-def _iterate(K, s, c, margin, group, start, cap, beta, score, tol, max_iter):
+def _iterate(blocks, index, s, c, margin, group, start, cap, beta, tol, max_iter):
+    K, cross, corner = blocks
     n_rows = len(s)
     diagonal = np.empty(n_rows)
-    for row in range(n_rows):
-        diagonal[row] = K[row, row]
+    gradient = margin.copy()
+    own, other = np.empty(n_rows), np.empty(n_rows)
     total = np.zeros(len(cap))
     shared, unbiased = False, False
     for row in range(n_rows):
+        diagonal[row] = _entry(K, cross, corner, index[row], index[row])
         total[group[row]] += beta[row]
         unbiased = unbiased or c[row] == 0.0
+        if beta[row] != 0.0:
+            _fill(K, cross, corner, index, index[row], own)
+            for k in range(n_rows):
+                gradient[k] -= s[k] * s[row] * beta[row] * own[k]
     for g in range(len(cap)):
         shared = shared or start[g + 1] - start[g] > 1
         if total[g] >= cap[g] * (1.0 - 1e-14):
             total[g] = cap[g]
-    gradient = margin - s * score
     violation = np.inf
     n_iter = 0
-    top, low = np.inf, -np.inf
     while True:
-        violation, i, j, top, low = _cross_pair(
-            gradient, beta, total, cap, group, c, diagonal, K
-        )
-        step, gain = 0.0, 0.0
+        i, top, low = _first_of_pair(gradient, beta, total, cap, group, c)
+        violation = max(top - low, 0.0) if i >= 0 else 0.0
+        j, gain, change_i, change_j = -1, 0.0, 0.0, 0.0
+        if i >= 0 and low < top:
+            _fill(K, cross, corner, index, index[i], own)
+            j = _second_of_pair(
+                gradient, beta, total, cap, group, c, diagonal, own, i, top
+            )
+        filled = i
         if j >= 0:
             step, gain = _pair_step(
-                gradient, beta, total, cap, group, c, diagonal, K, i, j
+                gradient, beta, total, cap, group, c, diagonal, own[j], i, j
             )
-        change_i = c[i] * step if j >= 0 else 0.0
-        change_j = -c[j] * step if j >= 0 else 0.0
+            change_i, change_j = c[i] * step, -c[j] * step
         if shared:
             worst, other_gain, up, down = _within_groups(
-                gradient, beta, total, cap, start, diagonal, K
+                gradient, beta, total, cap, start, diagonal, index, blocks
             )
             violation = max(violation, worst)
             if other_gain > gain:
                 gain, i, j = other_gain, up, down
-                curvature = diagonal[i] + diagonal[j] - 2.0 * K[i, j]
+                inner = _entry(K, cross, corner, index[i], index[j])
+                curvature = diagonal[i] + diagonal[j] - 2.0 * inner
                 slope = gradient[i] - gradient[j]
                 change_i = min(slope / max(curvature, _TINY), beta[j])
                 change_j = -change_i
@@ -218,6 +274,8 @@ def _iterate(K, s, c, margin, group, start, cap, beta, score, tol, max_iter):
         if violation < tol or n_iter >= max_iter or gain <= 0.0:
             break
         n_iter += 1
+        if i != filled:
+            _fill(K, cross, corner, index, index[i], own)
         move_i, move_j = s[i] * change_i, 0.0
         if j >= 0:
             # The decrease first: a full group has no room before it.
@@ -228,29 +286,47 @@ def _iterate(K, s, c, margin, group, start, cap, beta, score, tol, max_iter):
             else:
                 _move(i, change_i, beta, total, cap, group)
                 _move(j, change_j, beta, total, cap, group)
+            _fill(K, cross, corner, index, index[j], other)
             for row in range(n_rows):
-                gradient[row] -= s[row] * (move_i * K[i, row] + move_j * K[j, row])
+                gradient[row] -= s[row] * (move_i * own[row] + move_j * other[row])
         else:
             _move(i, change_i, beta, total, cap, group)
             for row in range(n_rows):
-                gradient[row] -= s[row] * move_i * K[i, row]
+                gradient[row] -= s[row] * move_i * own[row]
     b = _bias(gradient, beta, total, cap, group, c, top, low)
     return b, n_iter, violation
 
 
-def smo(K, sign, *, cap, margin=1.0, group=None, bias=None, beta=None, tol=1e-3):
+def smo(
+    K,
+    sign,
+    *,
+    cap,
+    margin=1.0,
+    index=None,
+    more=None,
+    group=None,
+    bias=None,
+    beta=None,
+    tol=1e-3,
+):
     r"""Solve the grouped hinge problem of this module on a Gram matrix.
 
     Parameters
     ----------
-    K : ndarray of shape (n_rows, n_rows)
-        Gram matrix of the (unsigned) rows :math:`r_l`.
+    K : ndarray of shape (n_points, n_points)
+        Kernel matrix of the points behind the (unsigned) rows :math:`r_l`.
     sign : ndarray of shape (n_rows,)
         :math:`s_l`.
     cap : float or ndarray of shape (n_groups,)
         :math:`C_g`.
     margin : float or ndarray of shape (n_rows,)
         :math:`m_l`.
+    index : ndarray of int, shape (n_rows,), optional
+        Point behind each row; None takes the points in order.
+    more : tuple of ndarray, optional
+        Further points, numbered from n_points on: their kernel with the points of `K`,
+        one row each, and between themselves.
     group : ndarray of int, shape (n_rows,), optional
         Non-decreasing group numbers 0, 1, ...; None gives each row its own slack.
     bias : ndarray of shape (n_rows,), optional
@@ -278,9 +354,11 @@ def smo(K, sign, *, cap, margin=1.0, group=None, bias=None, beta=None, tol=1e-3)
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     c = sign if bias is None else np.array(bias, dtype=np.float64)
     beta = np.zeros(n_rows) if beta is None else np.array(beta, dtype=np.float64)
-    score = K @ (sign * beta) if beta.any() else np.zeros(n_rows)
+    index = np.arange(n_rows) if index is None else np.array(index, dtype=np.int64)
+    cross, corner = (np.zeros((0, len(K))), np.zeros((0, 0))) if more is None else more
+    blocks = tuple(np.ascontiguousarray(block) for block in (K, cross, corner))
     max_iter = max(10_000_000, 100 * n_rows)
     b, n_iter, violation = _iterate(
-        K, sign, c, margin, group, start, cap, beta, score, tol, max_iter
+        blocks, index, sign, c, margin, group, start, cap, beta, tol, max_iter
     )
     return beta, b, n_iter, violation

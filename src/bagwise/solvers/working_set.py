@@ -32,11 +32,15 @@ def working_set(
     beta : ndarray of shape (n_rows,)
     w : ndarray of shape (rank,)
     b : float
+    converged : bool
     """
     n_rows = len(sign)
     options = {"cap": cap, "margin": margin, "index": index, "group": group}
     if n_rows <= _SMALL:
-        return interior_point(Z, sign, bias=bias, tol=tol, **options)[:3]
+        beta, w, b, _, converged = interior_point(
+            Z, sign, bias=bias, tol=tol, **options
+        )
+        return beta, w, b, converged
     c = sign if bias is None else bias
     offsets = None
     if group is not None:
@@ -55,7 +59,7 @@ def working_set(
         if group is not None:
             groups, local = np.unique(group[rows], return_inverse=True)
         whole = len(rows) == n_rows  # fewer rows are copied: products skip the rest
-        part, w, b, _, _ = interior_point(
+        part, w, b, _, converged = interior_point(
             Z if whole else Z[points[rows]],
             sign[rows],
             cap=cap[groups],
@@ -70,12 +74,13 @@ def working_set(
         primal = 0.5 * w @ w + cap @ np.maximum(loss, 0.0)
         dual = margin[rows] @ part - 0.5 * w @ w
         new = _near(slack, chosen, group, offsets) & ~chosen
-        if primal - dual <= 2.0 * tol * (1.0 + abs(primal)) or not new.any():
+        solved = primal - dual <= 2.0 * tol * (1.0 + abs(primal))
+        if solved or not new.any():
             break
         chosen |= new
     beta = np.zeros(n_rows)
     beta[rows] = part
-    return beta, w, b
+    return beta, w, b, bool(solved or converged)
 
 
 def _near(slack, chosen, group, offsets):

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_argmax
@@ -25,6 +26,10 @@ from bagwise.solvers.hinge import _MAX_RANK, BasisSpace, GramSpace
 # Up to here a Gram matrix is cheaper than steps on very long rows.
 _GRAM_LIMIT = 10_000
 _CONSTANT = 1e-6
+# Rows whose mean is further from the origin than this many of their own lengths are
+# moved there; lengths outside these limits get another unit.
+_FAR = 10.0
+_SHORT, _LONG = 1e-2, 1e3
 
 KERNEL_CONSTRAINTS: dict = {
     "C": [Interval(Real, 0, None, closed="neither")],
@@ -127,20 +132,27 @@ class KernelBagSVM(WeightedBagClassifier):
             "coef0": self.coef0,
         }
 
-    def _make_space(self, X):
-        """Return the training instances as points of the feature space."""
+    def _make_space(self, X, *, shift=True):
+        """Return the training instances as points of the feature space.
+
+        With `shift`, a linear kernel may be moved to the mean of the instances and to
+        their unit of length: a free bias takes up the first, and the second is undone
+        in the solution, so that the problem stays the same and keeps its digits.
+        """
         for name in ("basis_", "coef_", "support_", "support_vectors_", "dual_coef_"):
             if hasattr(self, name):  # left by a fit with another kernel
                 delattr(self, name)
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
         self.gamma_ = resolve_gamma(self.gamma, data)
         n, d = data.shape
-        gram_bytes = 3.0 * 8.0 * n * n  # the matrix, a selection, the solver's copy
+        gram_bytes = 2.0 * 8.0 * n * n  # the matrix, and what it is made of
         if self.kernel == "linear":
+            data, place = _well_placed(data) if shift else (data, {})
             fits = n <= _GRAM_LIMIT and gram_bytes <= memory_budget()
             if d <= min(n, _MAX_RANK) or not fits:
-                return BasisSpace(data)
-        elif self.n_components is not None and self.n_components < n:
+                return BasisSpace(data, **place)
+            return GramSpace(instance_kernel(data, kernel="linear"), **place)
+        if self.n_components is not None and self.n_components < n:
             basis = fit_basis(
                 data,
                 method="nystroem",
@@ -175,12 +187,17 @@ class KernelBagSVM(WeightedBagClassifier):
             )
         if isinstance(space, BasisSpace):
             self.coef_ = coef
+            if space.centre is not None:
+                self.intercept_ -= float(space.centre @ coef)
             return
-        if combinations is not None:
+        if combinations is not None and len(coef) > X.n_instances:
             n = X.n_instances
             coef = coef[:n] + combinations.T @ coef[n:]
         if self.kernel == "linear":
             self.coef_ = np.asarray(X.data.T @ coef)
+            if space.centre is not None:
+                self.coef_ -= space.centre * coef.sum()
+                self.intercept_ -= float(space.centre @ self.coef_)
             return
         self.support_ = np.flatnonzero(coef)
         self.support_vectors_ = X.data[self.support_]
@@ -232,9 +249,61 @@ class KernelBagSVM(WeightedBagClassifier):
             name=type(self).__name__,
         )
 
+    def _say_unsolved(self, solution, n_unsolved=1, n_steps=1):
+        """Warn, once, that convex steps were not solved, and what helps."""
+        gap = solution.gap / max(abs(solution.objective), np.finfo(float).tiny)
+        which = (
+            "the convex problem was not solved: its objective"
+            if n_steps == 1
+            else f"{n_unsolved} of {n_steps} convex steps were not solved: the last "
+            "objective"
+        )
+        warnings.warn(
+            f"{type(self).__name__}: {which} is only known to be within {gap:.1e} of "
+            "its value (duality_gap_). Standardise the features "
+            "(bagwise.compose.OnInstances(StandardScaler())), or lower C.",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+
+    def _record_step(self, solution, *before):
+        """Set the attributes of a fit by one convex step, after those `before`."""
+        self.objective_ = solution.objective
+        self.duality_gap_ = float(solution.gap)
+        steps = [*before, solution]
+        unsolved = sum(not step.converged for step in steps)
+        if unsolved:
+            self._say_unsolved(solution, unsolved, len(steps))
+
     def _record(self, path):
         """Set the attributes of an iterative fit."""
+        if path.n_unsolved:
+            self._say_unsolved(path.solution, path.n_unsolved, path.n_iter)
         self.objective_path_ = np.array(path.objectives)
         self.objective_ = path.objectives[-1]
         self.n_iter_ = path.n_iter
         self.duality_gap_ = float(path.solution.gap)
+
+
+def _well_placed(data):
+    """Return rows near the origin and of ordinary length; and their centre and unit.
+
+    Rows that are so already are returned as they are, and sparse ones are not moved.
+    """
+    centre = None
+    if sp.issparse(data):
+        squared = data.multiply(data).sum() / data.shape[0]
+    else:
+        centre = data.mean(axis=0)
+        squared = 0.0
+        for rows in row_blocks(data.shape[0], 8.0 * data.shape[1]):
+            squared += ((data[rows] - centre) ** 2).sum() / data.shape[0]
+        if centre @ centre <= _FAR**2 * squared:
+            centre = None
+    length = float(np.sqrt(squared))
+    unit = 1.0 if length == 0.0 or _SHORT < length < _LONG else length
+    if centre is not None:
+        data = data - centre
+    if unit != 1.0:
+        data = data / unit
+    return data, {"unit": unit, "centre": centre}

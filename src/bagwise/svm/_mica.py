@@ -143,12 +143,13 @@ class MICA(MISVM):
         self.tol = tol
         self.random_state = random_state
 
-    def _make_space(self, X):
-        space = super()._make_space(X)
+    def _make_space(self, X, *, shift=True):
+        # The linear program weighs columns: features, or kernel functions.
+        columns = self.norm == "l1" and self.kernel == "linear"
+        space = super()._make_space(X, shift=shift and not columns)
         if self.norm == "l2" or isinstance(space, BasisSpace):
             return space
-        # The linear program weighs columns: features, or kernel functions.
-        return BasisSpace(X.data if self.kernel == "linear" else space.K)
+        return BasisSpace(X.data if columns else space.K)
 
     def _solve(self, space, rows):
         return (

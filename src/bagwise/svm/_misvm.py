@@ -154,7 +154,10 @@ class MISVM(KernelBagSVM):
             return self._solve(space, self._rows(layout, state[0]))
 
         def choose(solution):
-            return (layout.witnesses(solution.scores),)
+            # Where a step is constant every witness is as good: not rounding chooses.
+            return (
+                layout.witnesses(self._start_scores(space, layout, solution.scores)),
+            )
 
         best = None
         for state in self._starts(X, space, layout):

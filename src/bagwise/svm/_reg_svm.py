@@ -139,7 +139,8 @@ class RegSVM(KernelBagSVM):
 
     def _fit_binary(self, X, t, bag_weight):
         n = X.n_instances
-        space = self._make_space(X)
+        # The norm of a bag depends on where the origin is.
+        space = self._make_space(X, shift=False)
         bags = sp.csr_array(bag_matrix(X.offsets))
         bags = sp.diags_array(1.0 / self._bag_norms(X)) @ bags
         wide = space.with_combinations(sp.csr_array(bags))

@@ -142,6 +142,5 @@ class SBMIL(SparseMIL):
         )
         solution = space.solve(rows, self.tol)
         self.instance_labels_ = labels
-        self.objective_ = solution.objective
-        self.duality_gap_ = float(solution.gap)
+        self._record_step(solution, first)
         self._store(X, space, solution, means)

@@ -145,8 +145,7 @@ class SMIL(SparseMIL):
 
     def _fit_binary(self, X, t, bag_weight):
         _, space, means, solution = self._balance(X, t, bag_weight)
-        self.objective_ = solution.objective
-        self.duality_gap_ = float(solution.gap)
+        self._record_step(solution)
         self._store(X, space, solution, means)
 
 

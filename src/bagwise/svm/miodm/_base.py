@@ -36,6 +36,11 @@ from bagwise.svm.miodm._solvers import (
     solve_relaxation,
 )
 
+# Of a gap larger than this share of the objective, little is known.
+_UNKNOWN = 0.5
+# Margins are of order one: scores that differ by less say nothing.
+_CONSTANT = 1e-6
+
 
 class _SolvedUnits(NamedTuple):
     """Units of the solved problem and which negatives they hold."""
@@ -119,6 +124,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
             rounded = rounded._replace(objective=rounded.objective + missing)
         self._keep_certificates(found, rounded)
         mixture = rounded if self.polish else found.mixture
+        self._say_constant(mixture, rows.units)
         self._keep_assignments(mixture, plus)
         self._keep_expansion(mixture, rows, plus, minus)
 
@@ -187,13 +193,29 @@ class KeyInstanceMachine(WeightedBagClassifier):
         self.integer_objective_ = rounded.objective
         # The relaxation is worth at least objective - gap.
         self.relaxation_ratio_ = max(objective - found.gap, 0.0) / rounded.objective
-        if not found.converged:
+        relative = found.gap / max(abs(objective), np.finfo(float).tiny)
+        if not found.converged or relative > _UNKNOWN:
+            help_ = "Increase max_iter" if not found.converged else "Lower tol"
+            if self.solver != "newton":
+                help_ += ', or use solver="newton"'
             warnings.warn(
                 f"{type(self).__name__} stopped after {self.n_iter_} rounds with a "
-                f"relative duality gap of {found.gap / max(1.0, objective):.1e} "
-                f"(tol={self.tol:g}). Increase max_iter"
-                + ("." if self.solver == "newton" else ', or use solver="newton".'),
+                f"relative duality gap of {relative:.1e} (tol={self.tol:g}). {help_}; "
+                "features that are not standardised make it large, too.",
                 ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _say_constant(self, mixture, units):
+        """Warn where the function says nothing of the instances."""
+        scores = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
+        scores = np.concatenate([scores, -mixture.margins[units.n_positive :]])
+        if np.ptp(scores) < _CONSTANT:
+            warnings.warn(
+                f"the optimum is constant: {type(self).__name__} gives every bag about "
+                f"the score {scores[0]:.3g}. Increase the weight of the loss, or "
+                "standardise the features.",
+                UserWarning,
                 stacklevel=5,
             )
 
