@@ -1,0 +1,270 @@
+"""What the classifier and the regressor share: parameters, inputs and outputs."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._compat import Interval, StrOptions
+from bagwise.bags import Bags, Ragged
+from bagwise.base import bag_folds, most_folds
+from bagwise.neural._encoders import resolve_encoder
+from bagwise.neural._together import fit_together
+from bagwise.neural._torch import choose_device, choose_dtype, require_torch
+
+_POSITIVE = [Interval(Integral, 1, None, closed="left")]
+
+CONSTRAINTS: dict = {
+    "pooling": [StrOptions({"gated", "attention", "mean", "max"})],
+    "head": [StrOptions({"additive", "pooled"})],
+    "hidden": [*_POSITIVE, tuple, list],
+    "attention": _POSITIVE,
+    "dropout": [Interval(Real, 0, 1, closed="left")],
+    "encoder": [str, callable, None],
+    "instance_shape": [tuple, list, None],
+    "learning_rate": [Interval(Real, 0, None, closed="neither")],
+    "weight_decay": [Interval(Real, 0, None, closed="left")],
+    "bags_per_step": _POSITIVE,
+    "max_instances": [*_POSITIVE, None],
+    "max_epochs": _POSITIVE,
+    "patience": _POSITIVE,
+    "validation_fraction": [Interval(Real, 0, 0.5, closed="both")],
+    "n_models": _POSITIVE,
+    "random_state": ["random_state"],
+    "device": [str],
+    "precision": [StrOptions({"auto", "float32", "float64", "bfloat16", "float16"})],
+    "verbose": ["verbose"],
+}
+
+
+class NetworkMixin:
+    """Inputs of any shape, draws, and the evaluation of fitted weights."""
+
+    def _check_bags(self, X, y=None, *, reset, min_bags=1):
+        X, shape = flatten_instances(X)
+        checked = super()._check_bags(X, y, reset=reset, min_bags=min_bags)
+        if reset:
+            self.instance_shape_ = self._own_shape(shape)
+        elif shape is not None and shape != tuple(self.instance_shape_):
+            raise ValueError(
+                f"X has instances of shape {shape}, {type(self).__name__} was fitted "
+                f"with {tuple(self.instance_shape_)}."
+            )
+        return checked
+
+    def _own_shape(self, found):
+        asked = None if self.instance_shape is None else tuple(self.instance_shape)
+        if asked is None:
+            return found or (self.n_features_in_,)
+        if found is not None and found != asked:
+            raise ValueError(
+                f"instance_shape={asked}, but the instances have the shape {found}."
+            )
+        if int(np.prod(asked)) != self.n_features_in_:
+            raise ValueError(
+                f"instance_shape={asked} holds {int(np.prod(asked))} values, but the "
+                f"instances have {self.n_features_in_} features."
+            )
+        return asked
+
+    def _hidden(self):
+        """Return the widths of the hidden layers."""
+        widths = self.hidden if isinstance(self.hidden, (tuple, list)) else [self.hidden]
+        if not widths or any(not isinstance(w, Integral) or w < 1 for w in widths):
+            raise ValueError(
+                f"hidden={self.hidden!r} must be a positive integer, or several in a "
+                "tuple."
+            )
+        return tuple(int(w) for w in widths)
+
+    def _draw_seeds(self):
+        """Return the seed of the run, of the folds and of each model."""
+        rng = check_random_state(self.random_state)
+        drawn = rng.randint(np.iinfo(np.int32).max, size=2 + self.n_models)
+        return int(drawn[0]), int(drawn[1]), drawn[2:]
+
+    def _validation(self, X, y, seed):
+        """Say which bags each model keeps apart: (n_models, n_bags) of bool.
+
+        The models take different folds, so that together they learn from every bag.
+        """
+        held = np.zeros((self.n_models, len(X)), dtype=bool)
+        if self.validation_fraction == 0:
+            return held
+        wanted = max(2, round(1.0 / self.validation_fraction))
+        for n_folds in range(most_folds(X, y, wanted), 1, -1):
+            try:
+                folds = bag_folds(X, y, n_folds, seed)
+            except ValueError:  # few groups: a fold would hold all bags of a class
+                continue
+            for m in range(self.n_models):
+                held[m, folds[m % n_folds][1]] = True
+            break
+        return held
+
+    def _say(self):
+        return print if self.verbose else None
+
+    def _runs_on(self):
+        require_torch(type(self).__name__)
+        device = choose_device(self.device, type(self).__name__)
+        return device, choose_dtype(self.precision, device)
+
+    def _make_encoder(self, device, dtype):
+        if self.encoder is None:
+            return None
+        from bagwise.neural.engine.encoder import Encoder
+
+        factory = resolve_encoder(self.encoder)
+        return Encoder(factory, self.instance_shape_, device, dtype)
+
+    def _keep(self, shape, trained, models, mean, scale):
+        """Set the fitted attributes; `models` are the positions of its own models."""
+        self.network_ = {
+            "n_inputs": shape.n_inputs,
+            "n_outputs": shape.n_outputs,
+            "hidden": list(shape.hidden),
+            "attention": shape.attention,
+            "pooling": shape.pooling,
+            "head": shape.head,
+        }
+        self.weights_ = {k: w[models].copy() for k, w in trained.weights.items()}
+        self.buffers_ = {k: b[models].copy() for k, b in trained.buffers.items()}
+        self.mean_, self.scale_ = mean, scale
+        self.best_epoch_ = trained.best_epoch[models]
+        self.train_loss_ = trained.train_loss[:, models]
+        self.validation_loss_ = trained.valid_loss[:, models]
+        self.n_iter_ = len(trained.train_loss)
+
+    def fit_many(self, X, y, masks, settings=({},), sample_weight=None):
+        """Fit one model for each setting and each set of training bags, all at once.
+
+        This is how a whole cross-validation is trained in about the time of its
+        slowest fit: the rows are multiplied with the first layers of all models in one
+        product.
+
+        Parameters
+        ----------
+        X : Bags or sequence of arrays
+            All bags.
+        y : array-like of shape (n_bags,)
+            Their labels or values. A model looks at those of its own bags only.
+        masks : array-like of bool of shape (n_masks, n_bags)
+            The training bags of each model.
+        settings : sequence of dict, default=({},)
+            Parameters to change, for each setting. Those that differ in
+            `learning_rate`, `weight_decay`, `dropout`, `n_models` or `random_state`
+            are trained together; others in a run of their own.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag in the loss.
+
+        Returns
+        -------
+        list of list of estimators
+            ``result[i][j]`` is fitted with setting i on mask j.
+        """
+        masks = np.asarray(masks)
+        if masks.ndim != 2 or masks.dtype != bool or masks.shape[1] != len(y):
+            raise ValueError(
+                "masks must be an array of bool with one row per model and one column "
+                f"for each of the {len(y)} bags, got {masks.dtype} of shape "
+                f"{masks.shape}."
+            )
+        models, jobs = [], []
+        for setting in settings:
+            models.append([])
+            for mask in masks:
+                one = clone(self).set_params(**setting)
+                one._validate_params()
+                bags, *job = one._masked_job(X, y, mask, sample_weight)
+                jobs.append(job[0])
+                models[-1].append(one)
+        fit_together(jobs, bags)
+        return models
+
+    def _score_candidates(self, candidates, X, y, splits, scoring):
+        """Score settings on folds, trained together; the hook of tuning."""
+        masks = np.zeros((len(splits), len(y)), dtype=bool)
+        for mask, (train, _) in zip(masks, splits, strict=True):
+            mask[train] = True
+        score = check_scoring(self, scoring)
+        fitted = self.fit_many(X, y, masks, candidates)
+        return [
+            np.mean(
+                [
+                    score(model, X[test], y[test])
+                    for model, (_, test) in zip(models, splits, strict=True)
+                ]
+            )
+            for models in fitted
+        ]
+
+    def _set_attention(self, X):
+        """Keep the attention of the training bags."""
+        weight = self._evaluate(X)["attention"].mean(axis=1)
+        self.attention_ = Ragged(weight, X.offsets)
+
+    def attention_weights(self, X):
+        """Return the weight of each instance in its bag, averaged over the models.
+
+        Parameters
+        ----------
+        X : Bags or sequence of arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            Numbers that sum to one over each bag.
+        """
+        check_is_fitted(self)
+        X = self._check_bags(X, reset=False)
+        return Ragged(self._evaluate(X)["attention"].mean(axis=1), X.offsets)
+
+    def _evaluate(self, X):
+        """Return scores, attention and contributions of bags; see `Fitted.evaluate`."""
+        from bagwise.neural.engine.inference import Fitted
+        from bagwise.neural.engine.network import Shape
+
+        device, dtype = self._runs_on()
+        shape = Shape(**{**self.network_, "hidden": tuple(self.network_["hidden"])})
+        fitted = Fitted(
+            shape,
+            self.weights_,
+            self.buffers_,
+            self.mean_,
+            self.scale_,
+            device,
+            dtype,
+            self._make_encoder(device, dtype),
+        )
+        return fitted.evaluate(X.data, X.offsets)
+
+
+def flatten_instances(X):
+    """Flatten instances with more than one axis: the bags, and the shape of one.
+
+    A list of arrays of shape (n_instances, ...) becomes `Bags`; what is no such list
+    comes back as it is, with None.
+    """
+    if isinstance(X, Bags) or isinstance(X, (str, bytes, dict)):
+        return X, None
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        if X.ndim < 4:
+            return X, None
+    elif not isinstance(X, (list, tuple, np.ndarray)) or not len(X):
+        return X, None
+    elif max((getattr(bag, "ndim", 2) for bag in X), default=2) < 3:
+        return X, None
+    shapes = [np.shape(bag)[1:] for bag in X]
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"All instances must have the same shape: those of bag 0 have "
+                f"{shapes[0]}, those of bag {i} have {shape}."
+            )
+    flat = [np.reshape(bag, (np.shape(bag)[0], -1)) for bag in X]
+    return Bags.from_list(flat), tuple(shapes[0])

@@ -1,0 +1,190 @@
+r"""The network: M models with the same shape, evaluated on the same rows at once.
+
+Every weight has a leading axis for the model. The first layer is one product of the
+rows with M x width columns; all later ones are batched products. With rows x of a bag,
+
+.. math::
+    h = \mathrm{relu}(W x + c), \qquad
+    s = a' [\tanh(V h + v) \odot \sigma(U h + u)], \qquad
+    \alpha = \mathrm{softmax}(s) \text{ over the bag},
+
+and f a layer of ReLUs and a linear one, the score of the bag is
+:math:`\sum_j \alpha_j f(h_j) + b` (additive) or :math:`f(\sum_j \alpha_j h_j) + b`
+(pooled).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+ATTENTIVE = ("gated", "attention")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the models of one batch have in common."""
+
+    n_inputs: int
+    n_outputs: int
+    hidden: tuple
+    attention: int
+    pooling: str
+    head: str
+
+    @property
+    def width(self):
+        """Units that are pooled."""
+        return self.hidden[-1] if self.hidden else self.n_inputs
+
+    @property
+    def head_width(self):
+        """Units of the hidden layer of f."""
+        return max(1, self.width // 2)
+
+    def layers(self):
+        """Names, shapes (without the axis of models) and fan-in of the weights."""
+        found = {}
+        width = self.n_inputs
+        for i, units in enumerate(self.hidden):
+            # The first one is stored by output unit, so that the models' layers
+            # stand below each other in one matrix without a copy.
+            form = (units, width) if i == 0 else (width, units)
+            found[f"hidden{i}.weight"] = form, width
+            found[f"hidden{i}.bias"] = (units,), width
+            width = units
+        if self.pooling in ATTENTIVE:
+            inner = self.attention * (2 if self.pooling == "gated" else 1)
+            found["attention.weight"] = (width, inner), width
+            found["attention.bias"] = (inner,), width
+            found["attention.score"] = (self.attention, 1), self.attention
+        found["head.weight"] = (width, self.head_width), width
+        found["head.bias"] = (self.head_width,), width
+        found["head.out"] = (self.head_width, self.n_outputs), self.head_width
+        found["intercept"] = (self.n_outputs,), 0
+        return found
+
+
+def initial_weights(shape, seeds):
+    """Uniform weights in +-1 / sqrt(fan-in), each model from its own seed."""
+    models = []
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(int(seed))
+        one = {}
+        for name, (form, fan_in) in shape.layers().items():
+            bound = 1.0 / np.sqrt(fan_in) if fan_in else 0.0
+            drawn = torch.rand(form, generator=generator, dtype=torch.float64)
+            one[name] = (2.0 * drawn - 1.0) * bound
+        models.append(one)
+    return {name: torch.stack([one[name] for one in models]) for name in models[0]}
+
+
+class Noise:
+    """Uniform numbers for dropout, the same for all models of a step.
+
+    A model drops units by its own rate and sees the same numbers whether it is trained
+    alone or with others.
+    """
+
+    def __init__(self, keep, generator):
+        self.keep = keep  # (n_models,)
+        self.generator = generator
+
+    def apply(self, h):
+        """Drop units of an array of shape (n_models, n_rows, width)."""
+        if self.generator is None:
+            return h
+        drawn = torch.rand(h.shape[1:], generator=self.generator, device=h.device)
+        keep = self.keep[:, None, None]
+        return h * ((drawn < keep) / keep).to(h.dtype)
+
+
+NO_NOISE = Noise(None, None)
+
+
+def batched(h, weight, bias):
+    """Apply a layer to (n_models, n_rows, width)."""
+    return torch.baddbmm(bias[:, None, :].to(h.dtype), h, weight.to(h.dtype))
+
+
+def first_layer(x, weight, bias, affine):
+    """One product for all models; `affine` rescales the inputs of each model."""
+    if affine is not None:
+        scale, shift = affine  # (n_models, n_inputs)
+        bias = bias + torch.einsum("mi,mui->mu", shift, weight)
+        weight = weight * scale[:, None, :]
+    n_models, width = bias.shape
+    flat = F.linear(
+        x, weight.reshape(n_models * width, -1).to(x.dtype), bias.reshape(-1).to(x.dtype)
+    )
+    return flat.reshape(x.shape[0], n_models, width).transpose(0, 1)
+
+
+def embed(shape, weights, x, noise=NO_NOISE, affine=None):
+    """Return h of shape (n_models, n_rows, width).
+
+    `x` is (n_rows, n_inputs), or the (n_models, n_rows, width) that encoders have made
+    in place of the hidden layers.
+    """
+    if x.dim() == 3:
+        return noise.apply(x)
+    h = x
+    for i in range(len(shape.hidden)):
+        weight, bias = weights[f"hidden{i}.weight"], weights[f"hidden{i}.bias"]
+        if i == 0:
+            h = first_layer(x, weight, bias, affine)
+        else:
+            h = batched(h, weight, bias)
+        h = noise.apply(torch.relu(h))
+    return h
+
+
+def attention_scores(shape, weights, h):
+    """Return s of shape (n_rows, n_models), in at least single precision."""
+    inner = batched(h, weights["attention.weight"], weights["attention.bias"])
+    if shape.pooling == "gated":
+        value, gate = inner.split(shape.attention, dim=2)
+        inner = torch.tanh(value) * torch.sigmoid(gate)
+    else:
+        inner = torch.tanh(inner)
+    score = torch.bmm(inner, weights["attention.score"].to(h.dtype))
+    return full(score[:, :, 0].T)
+
+
+def head_values(weights, h, noise=NO_NOISE):
+    """Return f(h) of shape (n_rows, n_models, n_outputs)."""
+    inner = torch.relu(batched(h, weights["head.weight"], weights["head.bias"]))
+    out = torch.bmm(noise.apply(inner), weights["head.out"].to(h.dtype))
+    return full(out.transpose(0, 1))
+
+
+def full(values):
+    """Return at least single precision: sums over bags are not for half of it."""
+    wide = torch.float64 if values.dtype == torch.float64 else torch.float32
+    return values.to(wide)
+
+
+def bag_scores(shape, weights, x, segments, noise=NO_NOISE, affine=None):
+    """Return the scores of shape (n_bags, n_models, n_outputs), with gradients."""
+    h = embed(shape, weights, x, noise, affine)
+    if shape.head == "additive":
+        values = head_values(weights, h, noise)
+        if shape.pooling == "max":
+            scores = segments.max(values)
+        elif shape.pooling == "mean":
+            scores = segments.mean(values)
+        else:
+            share = segments.softmax(attention_scores(shape, weights, h))
+            scores = segments.sum(share[:, :, None] * values)
+        return scores + weights["intercept"].to(scores.dtype)
+    rows = full(h.transpose(0, 1))  # (n_rows, n_models, width)
+    if shape.pooling == "max":
+        pooled = segments.max(rows)
+    elif shape.pooling == "mean":
+        pooled = segments.mean(rows)
+    else:
+        share = segments.softmax(attention_scores(shape, weights, h))
+        pooled = segments.sum(share[:, :, None] * rows)
+    scores = head_values(weights, pooled.transpose(0, 1).to(h.dtype), noise)
+    return scores + weights["intercept"].to(scores.dtype)

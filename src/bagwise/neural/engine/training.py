@@ -1,0 +1,327 @@
+"""The training loop: all models at once, each on the bags it may see."""
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bagwise.neural.engine.losses import bag_losses
+from bagwise.neural.engine.network import NO_NOISE, Noise, bag_scores, initial_weights
+from bagwise.neural.engine.optimizer import AdamW, Parameters
+from bagwise.neural.engine.rows import row_index
+from bagwise.neural.engine.segments import Segments
+
+# A pass over few bags is cut into at least this many steps.
+_STEPS = 16
+_FEWEST_BAGS = 4
+_WARM_UP = 0.05
+
+
+@dataclass
+class Models:
+    """What differs between the models of one run: one entry, or row, for each."""
+
+    seeds: np.ndarray
+    learning_rate: np.ndarray
+    weight_decay: np.ndarray
+    dropout: np.ndarray
+    train_weight: np.ndarray  # (n_models, n_bags), zero where a bag is not seen
+    valid_weight: np.ndarray  # (n_models, n_bags), all zero without early stopping
+
+
+@dataclass
+class Options:
+    """What is the same for all of them."""
+
+    bags_per_step: int
+    max_instances: int | None
+    max_epochs: int
+    patience: int
+    seed: int
+    clip: float = 5.0
+    say: object = None
+
+
+@dataclass
+class Trained:
+    """The best weights and how they came about."""
+
+    weights: dict
+    buffers: dict
+    train_loss: np.ndarray  # (n_epochs, n_models)
+    valid_loss: np.ndarray  # (n_epochs, n_models), NaN without validation
+    best_epoch: np.ndarray  # (n_models,)
+    epoch_seconds: np.ndarray
+
+
+def train(rows, offsets, targets, loss, shape, models, options, **extra):
+    """Train all models of one shape together.
+
+    Parameters
+    ----------
+    rows : Rows
+        The instances.
+    offsets : int array of shape (n_bags + 1,)
+        Where bags begin among them.
+    targets : array of shape (n_bags, 1 or n_models, n_outputs), or codes (n_bags,)
+        What to learn.
+    loss : {"logistic", "softmax", "squared"}
+        How it is missed.
+    shape : Shape
+        The network.
+    models : Models
+        What differs between the models.
+    options : Options
+        What does not.
+    encoder : Encoder, default=None
+        Turns instances into rows of features, with weights of its own.
+    intercept : array of shape (n_models, n_outputs), default=None
+        Where the intercepts start; zero by default.
+    affine : pair of arrays of shape (n_models, width), default=None
+        Scale and shift of the inputs of each model.
+
+    Returns
+    -------
+    Trained
+    """
+    with torch.random.fork_rng(
+        devices=[rows.device] if rows.device.type == "cuda" else []
+    ):
+        torch.manual_seed(options.seed)
+        return _Run(
+            rows, offsets, targets, loss, shape, models, options, **extra
+        ).train()
+
+
+class _Run:
+    def __init__(
+        self,
+        rows,
+        offsets,
+        targets,
+        loss,
+        shape,
+        models,
+        options,
+        encoder=None,
+        intercept=None,
+        affine=None,
+    ):
+        self.rows, self.offsets, self.loss = rows, np.asarray(offsets), loss
+        self.shape, self.models, self.options = shape, models, options
+        self.encoder = encoder
+        device = self.device = rows.device
+        wide = self.wide = rows.mean.dtype
+        start = initial_weights(shape, models.seeds)
+        if intercept is not None:
+            start["intercept"] = torch.as_tensor(intercept, dtype=torch.float64)
+        self.buffers = {}
+        if encoder is not None:
+            own, self.buffers = encoder.initial(models.seeds, device)
+            start.update(own)
+        self.parameters = Parameters(start, device, wide)
+        kind = torch.int64 if loss == "softmax" else wide
+        self.targets = torch.as_tensor(targets, dtype=kind).to(device)
+        self.train_weight = self._tensor(models.train_weight)
+        seen = (models.train_weight > 0) | (models.valid_weight > 0)
+        self.active = np.flatnonzero(seen.any(axis=0))
+        # Weights are scaled so that an average step has the average loss.
+        total = self.train_weight.sum(dim=1)
+        self.unit = len(self.active) / total
+        self.affine = None if affine is None else [self._tensor(a) for a in affine]
+        self.generator = torch.Generator(device).manual_seed(options.seed)
+        self.noise = NO_NOISE
+        if (models.dropout > 0).any():
+            # A stream of its own: a model without dropout draws the same rows.
+            stream = torch.Generator(device).manual_seed(options.seed + 1)
+            self.noise = Noise(self._tensor(1.0 - models.dropout), stream)
+        self.optimizer = AdamW(
+            self.parameters,
+            models.learning_rate,
+            models.weight_decay,
+            options.clip,
+        )
+        self.groups = self._validation_groups()
+
+    def _tensor(self, values):
+        return torch.as_tensor(np.asarray(values), dtype=self.wide).to(self.device)
+
+    def _validation_groups(self):
+        """Models with the same validation bags, and a fixed draw of their rows."""
+        weight = self.models.valid_weight
+        if not (weight > 0).any():
+            return []
+        patterns, code = np.unique(weight > 0, axis=0, return_inverse=True)
+        groups = []
+        for p, seen in enumerate(patterns):
+            bags = np.flatnonzero(seen)
+            members = np.flatnonzero(code.ravel() == p)
+            fixed = torch.Generator(self.device).manual_seed(self.options.seed)
+            index, sizes = row_index(
+                bags, self.offsets, self.options.max_instances, fixed, self.device
+            )
+            groups.append((members, bags, index, sizes, self._tensor(weight[members])))
+        return groups
+
+    def _scores(self, weights, buffers, x, segments, noise, affine, training):
+        if self.encoder is not None:
+            x = self.encoder(weights, buffers, x, training=training, affine=affine)
+        return bag_scores(self.shape, weights, x, segments, noise, affine)
+
+    def train(self):
+        """Run the epochs and return the best weights."""
+        options, n_models = self.options, len(self.models.seeds)
+        n_active = len(self.active)
+        per_step = min(options.bags_per_step, -(-n_active // _STEPS))
+        per_step = min(max(per_step, _FEWEST_BAGS), options.bags_per_step, n_active)
+        steps = -(-n_active // per_step)
+        self.total_steps = steps * options.max_epochs
+        order_rng = np.random.default_rng(options.seed)
+        best_loss = np.full(n_models, np.inf)
+        best_epoch = np.zeros(n_models, dtype=np.int64)
+        running = np.ones(n_models, dtype=bool)
+        best = self.parameters.flat.detach().clone()
+        best_buffers = {k: v.clone() for k, v in self.buffers.items()}
+        history = [], [], []
+        for epoch in range(options.max_epochs):
+            begun = time.perf_counter()
+            order = self.active[order_rng.permutation(n_active)]
+            train_loss = self._epoch(order, per_step)
+            valid_loss = self._validate()
+            self._refuse_nan(train_loss, epoch)
+            improved = running & (valid_loss < best_loss) if self.groups else running
+            if improved.any():
+                mark = torch.as_tensor(improved, device=self.device)
+                best = torch.where(mark[:, None], self.parameters.flat.detach(), best)
+                for name, value in self.buffers.items():
+                    best_buffers[name][mark] = value[mark]
+                best_loss = np.where(improved, valid_loss, best_loss)
+                best_epoch[improved] = epoch
+            if self.groups:
+                running &= epoch - best_epoch < options.patience
+            seconds = time.perf_counter() - begun
+            for kept, value in zip(
+                history, (train_loss, valid_loss, seconds), strict=True
+            ):
+                kept.append(value)
+            if options.say is not None:
+                options.say(
+                    f"epoch {epoch + 1}: loss {train_loss.mean():.4f}, validation "
+                    f"{np.mean(valid_loss):.4f}, {running.sum()} of {n_models} models "
+                    f"running, {seconds:.2f} s"
+                )
+            if not running.any():
+                break
+        arrays = {
+            name: np.ascontiguousarray(weight.cpu().numpy())
+            for name, weight in self.parameters.named(best).items()
+        }
+        kept = {k: v.cpu().numpy() for k, v in best_buffers.items()}
+        return Trained(
+            arrays,
+            kept,
+            np.array(history[0]),
+            np.array(history[1]),
+            best_epoch,
+            np.array(history[2]),
+        )
+
+    def _epoch(self, order, per_step):
+        index, sizes = row_index(
+            order, self.offsets, self.options.max_instances, self.generator, self.device
+        )
+        cuts = np.arange(0, len(order) + per_step, per_step).clip(max=len(order))
+        cuts = np.unique(cuts)
+        row_cuts = np.concatenate([[0], np.cumsum(sizes)])[cuts]
+        bags = torch.as_tensor(order, device=self.device)
+        total = torch.zeros(len(self.models.seeds), device=self.device, dtype=self.wide)
+        for i, x in enumerate(self.rows.batches(index, row_cuts)):
+            part = slice(cuts[i], cuts[i + 1])
+            total += self._step(x, bags[part], sizes[part])
+        return (total / len(order)).cpu().numpy()
+
+    def _step(self, x, bags, sizes):
+        segments = Segments(sizes, self.device)
+        scores = self._scores(
+            self.parameters.named(self.parameters.flat),
+            self.buffers,
+            x,
+            segments,
+            self.noise,
+            self.affine,
+            training=True,
+        )
+        losses = bag_losses(self.loss, scores, self.targets[bags])
+        weighted = (losses.T * self.train_weight[:, bags]).sum(dim=1) * self.unit
+        mean = weighted.sum() / len(sizes)
+        (grad,) = torch.autograd.grad(mean, self.parameters.flat)
+        self.optimizer.step(grad, self._factor(self.optimizer.n_steps))
+        return weighted.detach()
+
+    def _factor(self, step):
+        """Warm up for a twentieth of the steps, then follow a cosine to zero."""
+        share = (step + 1) / self.total_steps
+        if share < _WARM_UP:
+            return share / _WARM_UP
+        return 0.5 * (1.0 + math.cos(math.pi * (share - _WARM_UP) / (1.0 - _WARM_UP)))
+
+    @torch.no_grad()
+    def _validate(self):
+        """Return the validation loss of each model, NaN without validation bags."""
+        out = np.full(len(self.models.seeds), np.nan)
+        n_models = len(out)
+        for members, bags, index, sizes, weight in self.groups:
+            pick = slice(None) if len(members) == n_models else torch.as_tensor(members)
+            weights = self.parameters.named(self.parameters.flat[pick])
+            buffers = {k: b[pick] for k, b in self.buffers.items()}
+            affine = None if self.affine is None else [a[pick] for a in self.affine]
+            total = 0.0
+            for part, row_part in _bag_chunks(sizes, self._chunk_rows(len(members))):
+                chosen = torch.as_tensor(bags[part], device=self.device)
+                scores = self._scores(
+                    weights,
+                    buffers,
+                    self.rows.take(index[row_part]),
+                    Segments(sizes[part], self.device),
+                    NO_NOISE,
+                    affine,
+                    training=False,
+                )
+                targets = self.targets[chosen]
+                if targets.dim() == 3 and targets.shape[1] > 1:
+                    targets = targets[:, pick]
+                losses = bag_losses(self.loss, scores, targets)
+                total = total + (losses.T * weight[:, chosen]).sum(dim=1)
+            out[members] = (total / weight.sum(dim=1)).cpu().numpy()
+        return out
+
+    def _chunk_rows(self, n_models):
+        return chunk_rows(self.shape, n_models, self.device)
+
+    def _refuse_nan(self, loss, epoch):
+        if np.isfinite(loss).all():
+            return
+        raise FloatingPointError(
+            f"the loss is not finite in epoch {epoch + 1}: the training diverged. "
+            "Use a smaller learning_rate, or precision='float32'."
+        )
+
+
+def chunk_rows(shape, n_models, device):
+    """Rows evaluated together outside of training, by the memory they take."""
+    width = max(shape.n_inputs, n_models * max(shape.width, *shape.hidden, 0))
+    budget = 2**31 if device.type == "cuda" else 2**27
+    return max(256, budget // (16 * width))
+
+
+def _bag_chunks(sizes, most):
+    """Cut bags into runs of about `most` rows: slices of bags and of rows."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        done = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
+        yield slice(start, stop), slice(int(done), int(ends[stop - 1]))
+        start = stop

@@ -1,0 +1,290 @@
+"""The engine against loops over bags and models that are written out by hand."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bagwise.neural.engine.inference import Fitted  # noqa: E402
+from bagwise.neural.engine.losses import bag_losses  # noqa: E402
+from bagwise.neural.engine.network import (  # noqa: E402
+    Shape,
+    bag_scores,
+    initial_weights,
+)
+from bagwise.neural.engine.rows import Rows, row_index  # noqa: E402
+from bagwise.neural.engine.scaling import standardization  # noqa: E402
+from bagwise.neural.engine.segments import Segments  # noqa: E402
+from bagwise.neural.engine.training import Models, Options, train  # noqa: E402
+
+CPU = torch.device("cpu")
+POOLINGS = ("gated", "attention", "mean", "max")
+HEADS = ("additive", "pooled")
+SIZES = np.array([3, 1, 5, 2])
+OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
+
+
+def make_shape(pooling="gated", head="additive", n_outputs=2, hidden=(6, 4)):
+    return Shape(5, n_outputs, hidden, 3, pooling, head)
+
+
+def make_rows(seed=0):
+    return np.random.default_rng(seed).normal(size=(SIZES.sum(), 5))
+
+
+def by_hand(shape, weights, m, bag):
+    """Score of one bag by one model, in the words of the class's docstring."""
+    h = bag
+    for i in range(len(shape.hidden)):
+        W, c = weights[f"hidden{i}.weight"][m], weights[f"hidden{i}.bias"][m]
+        h = torch.relu(h @ (W.T if i == 0 else W) + c)
+
+    def f(z):
+        inner = torch.relu(z @ weights["head.weight"][m] + weights["head.bias"][m])
+        return inner @ weights["head.out"][m]
+
+    b = weights["intercept"][m]
+    if shape.pooling == "mean":
+        a = torch.full((len(bag), 1), 1.0 / len(bag), dtype=h.dtype)
+    elif shape.pooling == "max":
+        pooled = f(h).amax(0) if shape.head == "additive" else f(h.amax(0)[None])[0]
+        return pooled + b
+    else:
+        inner = h @ weights["attention.weight"][m] + weights["attention.bias"][m]
+        n = shape.attention
+        u = torch.tanh(inner[:, :n])
+        if shape.pooling == "gated":
+            u = u * torch.sigmoid(inner[:, n:])
+        a = torch.softmax(u @ weights["attention.score"][m], dim=0)
+    if shape.head == "additive":
+        return (a * f(h)).sum(0) + b
+    return f((a * h).sum(0)[None])[0] + b
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("head", HEADS)
+def test_forward_and_gradient_equal_a_loop_over_bags_and_models(pooling, head):
+    shape = make_shape(pooling, head)
+    weights = initial_weights(shape, [1, 2, 3])
+    weights["intercept"] += 0.3
+    for w in weights.values():
+        w.requires_grad_()
+    x = torch.as_tensor(make_rows())
+    target = torch.as_tensor(np.random.default_rng(5).normal(size=(4, 1, 2)))
+
+    scores = bag_scores(shape, weights, x, Segments(SIZES, CPU))
+    bag_losses("squared", scores, target).sum().backward()
+    gradients = {name: w.grad.clone() for name, w in weights.items()}
+
+    for w in weights.values():
+        w.grad = None
+    total = 0.0
+    for m in range(3):
+        for i in range(4):
+            expected = by_hand(shape, weights, m, x[OFFSETS[i] : OFFSETS[i + 1]])
+            torch.testing.assert_close(scores[i, m], expected, rtol=1e-10, atol=1e-12)
+            total = total + 0.5 * ((expected - target[i, 0]) ** 2).mean()
+    total.backward()
+    for name, w in weights.items():
+        torch.testing.assert_close(gradients[name], w.grad, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("head", HEADS)
+def test_ragged_equals_one_bag_at_a_time(pooling, head):
+    shape = make_shape(pooling, head)
+    weights = {k: w.float() for k, w in initial_weights(shape, [1, 2]).items()}
+    x = torch.as_tensor(make_rows(), dtype=torch.float32)
+    together = bag_scores(shape, weights, x, Segments(SIZES, CPU))
+    for i in range(4):
+        alone = bag_scores(
+            shape,
+            weights,
+            x[OFFSETS[i] : OFFSETS[i + 1]],
+            Segments(SIZES[i : i + 1], CPU),
+        )
+        torch.testing.assert_close(together[i], alone[0], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "softmax", "mean"])
+def test_gradients_of_segments_equal_finite_differences(op):
+    values = torch.as_tensor(np.random.default_rng(1).normal(size=(11, 2)))
+    values.requires_grad_()
+    segments = Segments(SIZES, CPU)
+    assert torch.autograd.gradcheck(getattr(segments, op), values)
+
+
+def test_ties_of_a_maximum_share_its_gradient():
+    values = torch.tensor([[1.0], [2.0], [2.0], [5.0]], requires_grad=True)
+    Segments(np.array([3, 1]), CPU).max(values).sum().backward()
+    np.testing.assert_array_equal(values.grad[:, 0], [0.0, 0.5, 0.5, 1.0])
+
+
+def test_a_dense_indicator_gives_the_same_reductions():
+    # The path that a GPU takes for a few large bags, run here.
+    values = torch.as_tensor(np.random.default_rng(2).normal(size=(11, 2, 3)))
+    plain, dense = Segments(SIZES, CPU), Segments(SIZES, CPU)
+    dense.indicator = torch.arange(4)[:, None] == dense.bag[None, :]
+    for name in ("plain_sum", "plain_max", "plain_softmax"):
+        torch.testing.assert_close(
+            getattr(plain, name)(values), getattr(dense, name)(values)
+        )
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("head", HEADS)
+def test_fitted_scores_equal_the_training_forward(pooling, head, monkeypatch):
+    shape = make_shape(pooling, head)
+    weights = initial_weights(shape, [1, 2])
+    weights["intercept"] -= 0.2
+    x = make_rows()
+    mean, scale = x.mean(0), x.std(0)
+    fitted = Fitted(shape, weights, {}, mean, scale, CPU, torch.float64)
+    # Chunks of rows that cut bags in the middle.
+    monkeypatch.setattr("bagwise.neural.engine.inference.chunk_rows", lambda *a: 4)
+    found = fitted.evaluate(x, OFFSETS)
+    z = torch.as_tensor((x - mean) / scale)
+    expected = bag_scores(shape, weights, z, Segments(SIZES, CPU))
+    np.testing.assert_allclose(found["scores"], expected, rtol=1e-10)
+    share = np.add.reduceat(found["attention"], OFFSETS[:-1], axis=0)
+    np.testing.assert_allclose(share, 1.0)
+    if head == "additive":
+        total = np.add.reduceat(found["contributions"], OFFSETS[:-1], axis=0)
+        np.testing.assert_allclose(total, found["scores"], rtol=1e-12)
+
+
+def problem(n_bags=20, seed=3):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, n_bags)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    x = rng.normal(size=(offsets[-1], 5))
+    y = rng.integers(0, 2, n_bags).astype(float)
+    x[offsets[:-1][y == 1]] += 2.0
+    return x, offsets, y
+
+
+def run(x, offsets, y, pick, *, rows=None, affine=None, **options):
+    """Train some of four models that differ in everything a model may differ in."""
+    valid = np.zeros((4, len(y)))
+    valid[0, :4] = valid[1, 4:8] = valid[2, :4] = valid[3, 10:15] = 1.0
+    models = Models(
+        seeds=np.array([1, 2, 3, 4])[pick],
+        learning_rate=np.array([1e-3, 2e-3, 5e-3, 1e-2])[pick],
+        weight_decay=np.array([0.0, 1e-2, 1e-3, 1e-4])[pick],
+        dropout=np.array([0.0, 0.5, 0.25, 0.1])[pick],
+        train_weight=(valid == 0)[pick].astype(float),
+        valid_weight=valid[pick],
+    )
+    settings = {"max_instances": 3, "max_epochs": 6, "patience": 2, **options}
+    shape = Shape(5, 1, (6,), 3, "gated", "additive")
+    if rows is None:
+        rows = Rows(x, np.zeros(5), np.ones(5), CPU, torch.float64, 1e9)
+    return train(
+        rows,
+        offsets,
+        y[:, None, None],
+        "logistic",
+        shape,
+        models,
+        Options(bags_per_step=4, seed=0, **settings),
+        affine=None if affine is None else [a[pick] for a in affine],
+    )
+
+
+def test_models_at_once_equal_models_one_by_one():
+    x, offsets, y = problem()
+    rng = np.random.default_rng(4)
+    affine = rng.uniform(0.5, 2.0, (4, 5)), rng.normal(size=(4, 5))
+    together = run(x, offsets, y, slice(None), affine=affine)
+    epochs = set()
+    for m in range(4):
+        alone = run(x, offsets, y, slice(m, m + 1), affine=affine)
+        epochs.add(len(alone.train_loss))
+        for name, weight in together.weights.items():
+            np.testing.assert_allclose(
+                weight[m], alone.weights[name][0], rtol=1e-8, atol=1e-12, err_msg=name
+            )
+        n = len(alone.valid_loss)
+        np.testing.assert_allclose(
+            together.valid_loss[:n, m], alone.valid_loss[:, 0], rtol=1e-8
+        )
+    assert len(epochs) > 1, "the models should stop at different epochs"
+
+
+def test_rows_from_the_host_train_the_same_model():
+    x, offsets, y = problem()
+    x.flags.writeable = False
+    streamed = Rows(x, np.zeros(5), np.ones(5), CPU, torch.float64, host_budget=0.0)
+    assert not streamed.resident
+    a = run(x, offsets, y, slice(None), rows=streamed)
+    b = run(x, offsets, y, slice(None))
+    for name, weight in a.weights.items():
+        np.testing.assert_array_equal(weight, b.weights[name])
+
+
+def test_best_weights_are_those_of_the_lowest_validation_loss():
+    x, offsets, y = problem()
+    found = run(
+        x, offsets, y, slice(0, 1), max_epochs=12, patience=3, max_instances=None
+    )
+    best = int(found.best_epoch[0])
+    assert best == int(np.argmin(found.valid_loss[:, 0]))
+    assert len(found.valid_loss) in (12, best + 4)
+    shape = Shape(5, 1, (6,), 3, "gated", "additive")
+    args = (np.zeros(5), np.ones(5), CPU, torch.float64)
+    scores = Fitted(shape, found.weights, {}, *args).evaluate(x, offsets)["scores"]
+    losses = bag_losses("logistic", torch.as_tensor(scores), torch.as_tensor(y)[:, None, None])
+    assert float(losses[:4].mean()) == pytest.approx(found.valid_loss[best, 0])
+
+
+def test_drawn_rows_are_distinct_and_uniform():
+    offsets = np.array([0, 2, 12, 13])
+    generator = torch.Generator().manual_seed(0)
+    counts = np.zeros(13)
+    for _ in range(2000):
+        index, sizes = row_index(np.array([1, 0, 2]), offsets, 4, generator, CPU)
+        np.testing.assert_array_equal(sizes, [4, 2, 1])
+        assert len(set(index.tolist())) == 7
+        assert sorted(index[4:6].tolist()) == [0, 1]
+        assert index[6] == 12
+        assert ((index[:4] >= 2) & (index[:4] < 12)).all()
+        counts += np.bincount(index, minlength=13)
+    # 2000 draws of 4 out of 10: standard deviation below 22.
+    assert np.abs(counts[2:12] - 800).max() < 110
+
+
+def test_standardization_of_each_set_of_bags(monkeypatch):
+    monkeypatch.setattr("bagwise.neural.engine.scaling.CHUNK_VALUES", 15)
+    x = make_rows() * [1, 10, 0.1, 1, 0] + [1e6, 0, 3, -5, 7]
+    seen = np.array([[1, 1, 1, 1], [1, 0, 1, 0]], dtype=bool)
+    mean, scale = standardization(x, OFFSETS, seen, CPU)
+    for m, rows in enumerate([x, x[np.repeat(seen[1], SIZES)]]):
+        expected = rows.std(axis=0)
+        expected[4] = 1.0
+        np.testing.assert_allclose(mean[m], rows.mean(axis=0), rtol=1e-10)
+        np.testing.assert_allclose(scale[m], expected, rtol=1e-6)
+    mean, scale = standardization(x, OFFSETS, seen, CPU, pooled=True)
+    np.testing.assert_allclose(mean[0], x.mean(), rtol=1e-10)
+    np.testing.assert_allclose(scale[0], x.std(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
+def test_losses_equal_their_formulas(loss):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4, 2, 3))
+    targets = {
+        "logistic": rng.integers(0, 2, (4, 1, 3)).astype(float),
+        "softmax": rng.integers(0, 3, 4),
+        "squared": rng.normal(size=(4, 2, 3)),
+    }[loss]
+    found = bag_losses(loss, torch.as_tensor(scores), torch.as_tensor(targets))
+    if loss == "logistic":
+        expected = np.log1p(np.exp(scores)) - targets * scores
+    elif loss == "squared":
+        expected = 0.5 * (scores - targets) ** 2
+    else:
+        own = np.take_along_axis(scores, targets[:, None, None], axis=2)[:, :, 0]
+        expected = np.log(np.exp(scores).sum(axis=2)) - own
+    if loss != "softmax":
+        expected = expected.mean(axis=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
