@@ -17,11 +17,6 @@ from bagwise.kernels._checks import check_gram_memory, check_pair
 from bagwise.kernels._hausdorff import exact_squared_distances
 from bagwise.kernels._tiles import TILE, bag_groups
 
-try:  # the compiled solver without the checks of ot.emd2; its home is not public
-    from ot.lp.emd_wrap import emd_c as _emd_c
-except ImportError:  # pragma: no cover - depends on the version of POT
-    _emd_c = None
-
 Array = npt.NDArray[Any]
 
 _MAX_ITER = 1_000_000
@@ -246,7 +241,10 @@ def _emd_rows(X: Bags, Y: Bags, bags: range, triangle: bool) -> tuple[Array, boo
 
 
 def _solver() -> Callable[[Array, Array, Array], tuple[float, bool]]:
-    if _emd_c is None:  # pragma: no cover - depends on the version of POT
+    # Imported on first use: POT imports every array library it finds, torch included.
+    try:  # the compiled solver without the checks of ot.emd2; its home is not public
+        from ot.lp.emd_wrap import emd_c as _emd_c
+    except ImportError:  # pragma: no cover - depends on the version of POT
         import ot
 
         return lambda b, a, M: (float(ot.emd2(b, a, M, numItermax=_MAX_ITER)), False)

@@ -125,8 +125,10 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
     >>> from bagwise.datasets import make_bags
     >>> from bagwise.neural import AttentionBagClassifier
     >>> X, y = make_bags(random_state=0)
-    >>> model = AttentionBagClassifier(hidden=16, n_models=2, random_state=0)
-    >>> model.fit(X, y).score(X, y) > 0.8  # doctest: +SKIP
+    >>> model = AttentionBagClassifier(
+    ...     hidden=16, learning_rate=0.02, max_epochs=20, random_state=0
+    ... )
+    >>> model.fit(X, y).score(X, y) > 0.8
     True
     """
 

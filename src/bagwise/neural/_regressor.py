@@ -95,8 +95,10 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
     >>> from bagwise.datasets import make_bags
     >>> from bagwise.neural import AttentionBagRegressor
     >>> X, y = make_bags(random_state=0)
-    >>> model = AttentionBagRegressor(hidden=16, n_models=2, random_state=0)
-    >>> model.fit(X, y.astype(float)).predict(X).shape  # doctest: +SKIP
+    >>> model = AttentionBagRegressor(
+    ...     hidden=16, learning_rate=0.02, max_epochs=20, random_state=0
+    ... )
+    >>> model.fit(X, y.astype(float)).predict(X).shape
     (30,)
     """
 

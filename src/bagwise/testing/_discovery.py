@@ -1,6 +1,7 @@
 """Find every estimator the package exports."""
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 
@@ -22,16 +23,23 @@ _LEFT_OUT = {
     "testing",
 }
 
+# Subpackages whose estimators work only where another package is installed.
+_NEEDS = {"neural": "torch"}
+
 
 def all_estimators():
     """Return (name, class) of every exported estimator, sorted by name.
 
     An estimator is exported when it stands in the `__all__` of a public subpackage.
-    That is all it takes to be tested by the common batteries.
+    That is all it takes to be tested by the common batteries. Networks are found only
+    where torch is installed.
     """
     found = {}
     for module in pkgutil.iter_modules(bagwise.__path__):
         if module.name.startswith("_") or module.name in _LEFT_OUT:
+            continue
+        needed = _NEEDS.get(module.name)
+        if needed is not None and importlib.util.find_spec(needed) is None:
             continue
         package = importlib.import_module(f"bagwise.{module.name}")
         for name in getattr(package, "__all__", ()):

@@ -4,9 +4,19 @@ from sklearn.ensemble import GradientBoostingClassifier
 
 from bagwise.compose import WrapperMI
 
+_SMALL_NET = {
+    "hidden": 12,
+    "attention": 6,
+    "n_models": 2,
+    "learning_rate": 0.03,
+    "max_epochs": 8,
+}
+
 # Parameters that make a fit cheap without changing what is computed. A class that is
 # not listed is tested with its defaults.
 CHEAP = {
+    "AttentionBagClassifier": _SMALL_NET,
+    "AttentionBagRegressor": _SMALL_NET,
     # Its ten members are tested in tests/ensemble; the battery tests the stack.
     "BagClassifier": {
         "members": [("wrapper", WrapperMI())],
