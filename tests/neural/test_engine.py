@@ -72,7 +72,7 @@ def test_forward_and_gradient_equal_a_loop_over_bags_and_models(pooling, head):
     x = torch.as_tensor(make_rows())
     target = torch.as_tensor(np.random.default_rng(5).normal(size=(4, 1, 2)))
 
-    scores = bag_scores(shape, weights, x, Segments(SIZES, CPU))
+    scores = bag_scores(shape, weights, x, Segments.of(SIZES, CPU))
     bag_losses("squared", scores, target).sum().backward()
     gradients = {name: w.grad.clone() for name, w in weights.items()}
 
@@ -95,13 +95,13 @@ def test_ragged_equals_one_bag_at_a_time(pooling, head):
     shape = make_shape(pooling, head)
     weights = {k: w.float() for k, w in initial_weights(shape, [1, 2]).items()}
     x = torch.as_tensor(make_rows(), dtype=torch.float32)
-    together = bag_scores(shape, weights, x, Segments(SIZES, CPU))
+    together = bag_scores(shape, weights, x, Segments.of(SIZES, CPU))
     for i in range(4):
         alone = bag_scores(
             shape,
             weights,
             x[OFFSETS[i] : OFFSETS[i + 1]],
-            Segments(SIZES[i : i + 1], CPU),
+            Segments.of(SIZES[i : i + 1], CPU),
         )
         torch.testing.assert_close(together[i], alone[0], rtol=1e-6, atol=1e-6)
 
@@ -110,20 +110,20 @@ def test_ragged_equals_one_bag_at_a_time(pooling, head):
 def test_gradients_of_segments_equal_finite_differences(op):
     values = torch.as_tensor(np.random.default_rng(1).normal(size=(11, 2)))
     values.requires_grad_()
-    segments = Segments(SIZES, CPU)
+    segments = Segments.of(SIZES, CPU)
     assert torch.autograd.gradcheck(getattr(segments, op), values)
 
 
 def test_ties_of_a_maximum_share_its_gradient():
     values = torch.tensor([[1.0], [2.0], [2.0], [5.0]], requires_grad=True)
-    Segments(np.array([3, 1]), CPU).max(values).sum().backward()
+    Segments.of(np.array([3, 1]), CPU).max(values).sum().backward()
     np.testing.assert_array_equal(values.grad[:, 0], [0.0, 0.5, 0.5, 1.0])
 
 
 def test_a_dense_indicator_gives_the_same_reductions():
     # The path that a GPU takes for a few large bags, run here.
     values = torch.as_tensor(np.random.default_rng(2).normal(size=(11, 2, 3)))
-    plain, dense = Segments(SIZES, CPU), Segments(SIZES, CPU)
+    plain, dense = Segments.of(SIZES, CPU), Segments.of(SIZES, CPU)
     dense.indicator = torch.arange(4)[:, None] == dense.bag[None, :]
     for name in ("plain_sum", "plain_max", "plain_softmax"):
         torch.testing.assert_close(
@@ -144,7 +144,7 @@ def test_fitted_scores_equal_the_training_forward(pooling, head, monkeypatch):
     monkeypatch.setattr("bagwise.neural.engine.inference.chunk_rows", lambda *a: 4)
     found = fitted.evaluate(x, OFFSETS)
     z = torch.as_tensor((x - mean) / scale)
-    expected = bag_scores(shape, weights, z, Segments(SIZES, CPU))
+    expected = bag_scores(shape, weights, z, Segments.of(SIZES, CPU))
     np.testing.assert_allclose(found["scores"], expected, rtol=1e-10)
     share = np.add.reduceat(found["attention"], OFFSETS[:-1], axis=0)
     np.testing.assert_allclose(share, 1.0)
@@ -233,7 +233,9 @@ def test_best_weights_are_those_of_the_lowest_validation_loss():
     shape = Shape(5, 1, (6,), 3, "gated", "additive")
     args = (np.zeros(5), np.ones(5), CPU, torch.float64)
     scores = Fitted(shape, found.weights, {}, *args).evaluate(x, offsets)["scores"]
-    losses = bag_losses("logistic", torch.as_tensor(scores), torch.as_tensor(y)[:, None, None])
+    losses = bag_losses(
+        "logistic", torch.as_tensor(scores), torch.as_tensor(y)[:, None, None]
+    )
     assert float(losses[:4].mean()) == pytest.approx(found.valid_loss[best, 0])
 
 

@@ -227,7 +227,7 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
         return super()._used(codes, weight)
 
     def _job(self, codes, weight):
-        """Return what is to be learned, with intercepts at the shares of the classes."""
+        """Return what is to be learned; intercepts start at the shares of classes."""
         share = weight / weight.sum()
         if not self.multilabel_ and len(self.classes_) > 2:
             rate = np.bincount(codes, share, len(self.classes_))

@@ -1,5 +1,7 @@
 """Encoders by name: modules that turn images, signals, sequences into features."""
 
+import math
+
 from bagwise.neural._torch import require_torch
 
 _REGISTERED = {}
@@ -70,7 +72,7 @@ def _image(instance_shape):
         nn.ReLU(),
         nn.MaxPool2d(2, ceil_mode=True),
         nn.Flatten(),
-        nn.Linear(50 * -(-(-(-size[0] // 2)) // 2) * -(-(-(-size[1] // 2)) // 2), 128),
+        nn.Linear(50 * math.prod((side + 3) // 4 for side in size), 128),
         nn.ReLU(),
     )
 

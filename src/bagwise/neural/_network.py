@@ -72,7 +72,9 @@ class NetworkMixin:
 
     def _hidden(self):
         """Return the widths of the hidden layers."""
-        widths = self.hidden if isinstance(self.hidden, (tuple, list)) else [self.hidden]
+        widths = (
+            self.hidden if isinstance(self.hidden, (tuple, list)) else [self.hidden]
+        )
         if not widths or any(not isinstance(w, Integral) or w < 1 for w in widths):
             raise ValueError(
                 f"hidden={self.hidden!r} must be a positive integer, or several in a "

@@ -71,9 +71,7 @@ def _fit_run(jobs, X):
     mean, scale = standardization(
         X.data, X.offsets, seen, device, pooled=encoder is not None
     )
-    rows = Rows(
-        X.data, mean[0], scale[0], device, dtype, memory_budget(), first._say()
-    )
+    rows = Rows(X.data, mean[0], scale[0], device, dtype, memory_budget(), first._say())
     trained = train(
         rows,
         X.offsets,

@@ -42,7 +42,9 @@ class Fitted:
         self.encoder = encoder
         wide = self.wide = torch.float64 if dtype == torch.float64 else torch.float32
         self.weights = {k: self._tensor(w, wide) for k, w in weights.items()}
-        self.buffers = {k: torch.as_tensor(b, device=device) for k, b in buffers.items()}
+        self.buffers = {
+            k: torch.as_tensor(b, device=device) for k, b in buffers.items()
+        }
         self.mean, self.scale = self._tensor(mean, wide), self._tensor(scale, wide)
         self.n_models = len(weights["intercept"])
 
@@ -72,7 +74,7 @@ class Fitted:
             bags of their own; "contributions", the product of the two, whose sums over
             a bag are the scores when the head is additive.
         """
-        segments = Segments(np.diff(offsets), self.device)
+        segments = Segments.of(np.diff(offsets), self.device)
         score, value, hidden = [], [], None
         for part, h in self._chunks(data):
             value.append(head_values(self.weights, h))
@@ -117,7 +119,7 @@ class Fitted:
         first = int(np.searchsorted(offsets, part.start, side="right")) - 1
         last = int(np.searchsorted(offsets, part.stop, side="left"))
         inside = np.clip(offsets[first : last + 1], part.start, part.stop)
-        segments = Segments(np.diff(inside), self.device)
+        segments = Segments.of(np.diff(inside), self.device)
         bags = slice(first, last)
         n_bags = len(offsets) - 1
         if self.shape.pooling == "max":

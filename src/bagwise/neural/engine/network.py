@@ -87,20 +87,27 @@ class Noise:
     alone or with others.
     """
 
-    def __init__(self, keep, generator):
-        self.keep = keep  # (n_models,)
+    def __init__(self, keep, generator, device, dtype):
         self.generator = generator
+        self.same = len(set(keep)) == 1
+        self.keep = torch.as_tensor(keep[:1] if self.same else keep, dtype=dtype)
+        self.keep = self.keep.to(device)[:, None, None]
 
     def apply(self, h):
         """Drop units of an array of shape (n_models, n_rows, width)."""
-        if self.generator is None:
-            return h
         drawn = torch.rand(h.shape[1:], generator=self.generator, device=h.device)
-        keep = self.keep[:, None, None]
-        return h * ((drawn < keep) / keep).to(h.dtype)
+        return h * ((drawn < self.keep) / self.keep).to(h.dtype)
 
 
-NO_NOISE = Noise(None, None)
+class NoNoise:
+    """Stands for `Noise` outside of training."""
+
+    def apply(self, h):
+        """Return the array as it is."""
+        return h
+
+
+NO_NOISE = NoNoise()
 
 
 def batched(h, weight, bias):
@@ -116,7 +123,9 @@ def first_layer(x, weight, bias, affine):
         weight = weight * scale[:, None, :]
     n_models, width = bias.shape
     flat = F.linear(
-        x, weight.reshape(n_models * width, -1).to(x.dtype), bias.reshape(-1).to(x.dtype)
+        x,
+        weight.reshape(n_models * width, -1).to(x.dtype),
+        bias.reshape(-1).to(x.dtype),
     )
     return flat.reshape(x.shape[0], n_models, width).transpose(0, 1)
 

@@ -19,20 +19,18 @@ class Segments:
 
     Parameters
     ----------
-    sizes : int64 array of shape (n_bags,)
-        Numbers of rows, on the host.
-    device : torch.device
-        Where the reductions run.
+    sizes : int64 tensor of shape (n_bags,)
+        Numbers of rows, on the device.
+    n_rows : int
+        Their sum: the device must not be asked for it, which would make it wait.
     """
 
-    def __init__(self, sizes, device):
-        self.n_bags = len(sizes)
-        self.n_rows = int(sizes.sum())
-        self.sizes = torch.as_tensor(sizes, dtype=torch.int64).to(device)
+    def __init__(self, sizes, n_rows):
+        device = sizes.device
+        self.n_bags, self.n_rows = len(sizes), int(n_rows)
+        self.sizes = sizes
         self.bag = torch.repeat_interleave(
-            torch.arange(self.n_bags, device=device),
-            self.sizes,
-            output_size=self.n_rows,
+            torch.arange(self.n_bags, device=device), sizes, output_size=self.n_rows
         )
         dense = (
             device.type == "cuda"
@@ -44,6 +42,11 @@ class Segments:
             numbers = torch.arange(self.n_bags, device=device)[:, None]
             self.indicator = numbers == self.bag[None, :]
 
+    @classmethod
+    def of(cls, sizes, device):
+        """Return the segments for sizes on the host."""
+        return cls(torch.as_tensor(sizes, dtype=torch.int64).to(device), sizes.sum())
+
     def repeat(self, per_bag):
         """Give every row the value of its bag, without gradient."""
         return per_bag[self.bag]
@@ -54,7 +57,9 @@ class Segments:
         if self.indicator is not None:
             total = self.indicator.to(flat.dtype) @ flat
         else:
-            total = torch.segment_reduce(flat, "sum", lengths=self.sizes, axis=0)
+            total = torch.segment_reduce(
+                flat, "sum", lengths=self.sizes, axis=0, unsafe=True
+            )
         return total.reshape(self.n_bags, *values.shape[1:])
 
     def plain_max(self, values):
@@ -66,7 +71,9 @@ class Segments:
             spread = torch.where(self.indicator[:, :, None], flat[None], lowest)
             top = spread.amax(dim=1)
         else:
-            top = torch.segment_reduce(flat, "max", lengths=self.sizes, axis=0)
+            top = torch.segment_reduce(
+                flat, "max", lengths=self.sizes, axis=0, unsafe=True
+            )
         return top.reshape(self.n_bags, *values.shape[1:])
 
     def share_of_max(self, values):

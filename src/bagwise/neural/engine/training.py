@@ -136,7 +136,7 @@ class _Run:
         if (models.dropout > 0).any():
             # A stream of its own: a model without dropout draws the same rows.
             stream = torch.Generator(device).manual_seed(options.seed + 1)
-            self.noise = Noise(self._tensor(1.0 - models.dropout), stream)
+            self.noise = Noise(1.0 - models.dropout, stream, device, wide)
         self.optimizer = AdamW(
             self.parameters,
             models.learning_rate,
@@ -235,17 +235,19 @@ class _Run:
         cuts = np.arange(0, len(order) + per_step, per_step).clip(max=len(order))
         cuts = np.unique(cuts)
         row_cuts = np.concatenate([[0], np.cumsum(sizes)])[cuts]
+        # Copied once: a copy in every step would make the device wait for the host.
         bags = torch.as_tensor(order, device=self.device)
+        lengths = torch.as_tensor(sizes, dtype=torch.int64).to(self.device)
         total = torch.zeros(len(self.models.seeds), device=self.device, dtype=self.wide)
         for i, x in enumerate(self.rows.batches(index, row_cuts)):
             part = slice(cuts[i], cuts[i + 1])
-            total += self._step(x, bags[part], sizes[part])
+            total += self._step(x, bags[part], Segments(lengths[part], len(x)))
         return (total / len(order)).cpu().numpy()
 
-    def _step(self, x, bags, sizes):
-        segments = Segments(sizes, self.device)
+    def _step(self, x, bags, segments):
+        flat = self.parameters.flat
         scores = self._scores(
-            self.parameters.named(self.parameters.flat),
+            self.parameters.named(flat),
             self.buffers,
             x,
             segments,
@@ -255,8 +257,8 @@ class _Run:
         )
         losses = bag_losses(self.loss, scores, self.targets[bags])
         weighted = (losses.T * self.train_weight[:, bags]).sum(dim=1) * self.unit
-        mean = weighted.sum() / len(sizes)
-        (grad,) = torch.autograd.grad(mean, self.parameters.flat)
+        mean = weighted.sum() / segments.n_bags
+        (grad,) = torch.autograd.grad(mean, flat)
         self.optimizer.step(grad, self._factor(self.optimizer.n_steps))
         return weighted.detach()
 
@@ -284,7 +286,7 @@ class _Run:
                     weights,
                     buffers,
                     self.rows.take(index[row_part]),
-                    Segments(sizes[part], self.device),
+                    Segments.of(sizes[part], self.device),
                     NO_NOISE,
                     affine,
                     training=False,
