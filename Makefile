@@ -25,6 +25,8 @@ help:
 $(VENV)/.done: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	@# This version has a small wheel without CUDA where a plain one pulls gigabytes.
+	$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $@
 

@@ -79,8 +79,8 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
     Notes
     -----
     `instance_scores` are the values that single instances would have as bags of their
-    own, :math:`f(h_j) + b`, in units of y; `attention_weights` says how they are weighed, and
-    with the additive head the weighted sum is the prediction of a single model.
+    own, :math:`f(h_j) + b`, in units of y; `attention_weights` says how they are
+    weighed. With the additive head the weighted sum is the prediction of a model.
 
     Cost and memory are those of `AttentionBagClassifier`. Differs from [1]_, which has
     no regression.

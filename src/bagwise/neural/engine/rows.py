@@ -52,9 +52,10 @@ class Rows:
         self.resident = need <= _SHARE * free
         if say is not None:
             where = f"on {device}" if self.resident else "on the host, streamed"
+            kind = str(dtype).removeprefix("torch.")
             say(
                 f"{self.n_rows:,} instances x {self.width}: {need / 1e9:.2f} GB in "
-                f"{str(dtype).removeprefix('torch.')}, {free / 1e9:.2f} GB free: {where}"
+                f"{kind}, {free / 1e9:.2f} GB free: {where}"
             )
         if self.resident:
             self.rows = torch.empty(self.n_rows, self.width, dtype=dtype, device=device)

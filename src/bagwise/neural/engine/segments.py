@@ -57,10 +57,12 @@ class Segments:
         if self.indicator is not None:
             total = self.indicator.to(flat.dtype) @ flat
         else:
-            total = torch.segment_reduce(
-                flat, "sum", lengths=self.sizes, axis=0, unsafe=True
-            )
+            total = self._reduce(flat, "sum")
         return total.reshape(self.n_bags, *values.shape[1:])
+
+    def _reduce(self, flat, op):
+        # Without its checks, which would make the device wait.
+        return torch.segment_reduce(flat, op, lengths=self.sizes, axis=0, unsafe=True)
 
     def plain_max(self, values):
         """Largest value of each bag, without gradient."""
@@ -71,9 +73,7 @@ class Segments:
             spread = torch.where(self.indicator[:, :, None], flat[None], lowest)
             top = spread.amax(dim=1)
         else:
-            top = torch.segment_reduce(
-                flat, "max", lengths=self.sizes, axis=0, unsafe=True
-            )
+            top = self._reduce(flat, "max")
         return top.reshape(self.n_bags, *values.shape[1:])
 
     def share_of_max(self, values):
