@@ -42,6 +42,9 @@ def compare(
     images: Annotated[
         Path | None, typer.Option(help="Pictures of instances: .npz, .npy, a folder.")
     ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Calibrated probabilities for all.")
+    ] = False,
     jobs: Jobs = -1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler.")
@@ -85,6 +88,7 @@ def compare(
         progress=not json,
         test=None if test is None else source.problem(test),
         images=images,
+        calibrate=calibrate,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )
     return write_outcome(result, folder, as_json=json)

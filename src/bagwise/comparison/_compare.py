@@ -57,6 +57,7 @@ def compare(
     label: str | None = None,
     test: Any = None,
     images: Any = None,
+    calibrate: bool = False,
     command: str | None = None,
 ) -> Comparison:
     """Compare methods on one data set by nested cross-validation.
@@ -109,6 +110,10 @@ def compare(
         Pictures of the instances for reports: an array of shape (n_instances, height,
         width[, 3]), a `.npy` or `.npz` file, a folder with files named after the
         instance ids, or a list of files.
+    calibrate : bool, default=False
+        Whether every classifier gets probabilities by a sigmoid that is fitted to
+        out-of-fold decision values of its training bags (five folds more). Methods
+        with probabilities of their own are calibrated as well.
     command : str, optional
         What to note as the command in the report.
 
@@ -146,7 +151,14 @@ def compare(
     with _folder(out) as folder:
         ref = freeze(problem, folder / "data")
         runs = make_runs(
-            chosen, ref, protocol, len(problem.y), grid=grid, tuning=tuning, seed=seed
+            chosen,
+            ref,
+            protocol,
+            len(problem.y),
+            grid=grid,
+            tuning=tuning,
+            seed=seed,
+            calibrate=calibrate,
         )
         n_folds = len(protocol.folds(len(problem.y)))
         names = [method.name for method in chosen]
@@ -173,6 +185,7 @@ def compare(
         "protocol": protocol.describe(),
         "tuning": f"{inner}-fold inside each training fold" if inner else "none",
         "grid": grid,
+        "calibration": "sigmoid, out of fold" if calibrate else "none",
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(started)),
         "seconds": round(time.time() - started, 1),
         **versions(),
@@ -190,6 +203,7 @@ def compare(
         metric_reason,
         grid,
         arrays,
+        calibrate=calibrate,
     )
     if out is not None:
         write_outputs(result, Path(out))
@@ -205,6 +219,7 @@ def make_runs(
     grid: str = "default",
     tuning: dict[str, Any] | None = None,
     seed: int = 0,
+    calibrate: bool = False,
 ) -> list[Run]:
     """Return the runs of a comparison: every method on every fold.
 
@@ -223,6 +238,7 @@ def make_runs(
             method.scale,
             method.grid_of(grid),
             tuning if method.grid_of(grid) else None,
+            calibrate,
         )
         for repeat, fold in protocol.folds(n_bags)
         for method in methods

@@ -52,6 +52,8 @@ class Comparison:
         Why each method takes part or not.
     provenance : dict
         Versions, data hash, command, seed and so on.
+    calibrate : bool
+        Whether every method was calibrated inside its training folds.
     """
 
     problem: Problem
@@ -67,6 +69,7 @@ class Comparison:
     grid: str = "default"
     arrays: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)
+    calibrate: bool = False
 
     def runs(self, method: str) -> list[dict[str, Any]]:
         """Return the finished rows of a method, in the order of folds."""
@@ -118,6 +121,7 @@ class Comparison:
                 grid=entry.grid_of(self.grid),
                 tuning=self.tuning,
                 seed=self.seed,
+                calibrate=self.calibrate,
             )
 
     def write_csv(self, path: str | os.PathLike[str]) -> Path:

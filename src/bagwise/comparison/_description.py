@@ -60,6 +60,8 @@ class Run:
         Parameters to tune; empty for none.
     tuning : dict or None
         ``{"n_splits": 3, "scoring": "accuracy"}`` of the inner cross-validation.
+    calibrate : bool
+        Whether probabilities are calibrated inside the training fold.
     """
 
     method: str
@@ -72,6 +74,7 @@ class Run:
     scale: str = "standard"
     grid: Any = field(default_factory=dict)
     tuning: dict[str, Any] | None = None
+    calibrate: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as nested plain values."""
@@ -106,6 +109,7 @@ def run_key(run: Run, version: str) -> str:
         "grid": run.grid,
         "tuning": run.tuning,
         "version": version,
+        **({"calibrate": True} if run.calibrate else {}),
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -27,7 +27,7 @@ from bagwise.comparison._evaluate import (
 )
 from bagwise.comparison._limits import PeakMemory
 from bagwise.comparison._problem import Problem, load_problem
-from bagwise.comparison._tuning import fit_method
+from bagwise.comparison._tuning import fit_method, uncalibrated
 from bagwise.metrics import key_instance_success
 
 __all__ = ["Outcome", "run_one", "versions"]
@@ -127,6 +127,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
             grid=run.grid,
             tuning=run.tuning,
             seed=seed % 2**31,
+            calibrate=run.calibrate,
         )
         held_out = X[test]
         started = time.perf_counter()
@@ -163,8 +164,9 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         columns = instances.size // max(1, len(instances))
         if X.n_instances * columns <= MAX_STORED_INSTANCES:
             arrays["instances"] = instances.astype(np.float32)
-    if hasattr(fitted.model[-1], "_fit_arrays"):
-        arrays.update(fitted.model[-1]._fit_arrays())
+    inner = uncalibrated(fitted.model[-1])
+    if hasattr(inner, "_fit_arrays"):
+        arrays.update(inner._fit_arrays())
     times = {"fit": fitted.fit_time, "tune": fitted.tune_time, "predict": predict_time}
     return Outcome(
         "ok",

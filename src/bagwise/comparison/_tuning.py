@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
@@ -24,13 +25,15 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from bagwise.base import bag_folds, most_folds
 from bagwise.comparison._description import build_estimator, build_value, to_plain
 from bagwise.comparison._evaluate import auroc, predictions
 from bagwise.compose import OnInstances
 from bagwise.kernels import resolve_gamma
 
-__all__ = ["Fitted", "fit_method"]
+__all__ = ["Fitted", "fit_method", "uncalibrated"]
 
+CALIBRATION_FOLDS = 5
 SCALES = ("standard", "minmax", "l2", "none")
 
 
@@ -71,6 +74,7 @@ def fit_method(
     grid: Any = None,
     tuning: Mapping[str, Any] | None = None,
     seed: int = 0,
+    calibrate: bool = False,
 ) -> Fitted:
     """Scale, tune by inner cross-validation, and fit on all given bags.
 
@@ -90,6 +94,9 @@ def fit_method(
         ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None.
     seed : int
         Fixes the inner splits and the estimator.
+    calibrate : bool
+        Whether to turn decision values into probabilities by a sigmoid that is fitted
+        to out-of-fold values of the training bags.
 
     Returns
     -------
@@ -111,9 +118,26 @@ def fit_method(
     else:
         result = _search(estimator, candidates, scaled, y, tuning, seed)
         result.fit_time += scale_time
+    if calibrate and is_classifier(result.model):
+        started = time.perf_counter()
+        result.model = _calibrated(result.model, scaled, y, seed)
+        result.fit_time += time.perf_counter() - started
     steps = [("scale", scaler), ("model", result.model)]
     result.model = Pipeline(steps)
     return result
+
+
+def _calibrated(model: Any, X: Any, y: NDArray[Any], seed: int) -> Any:
+    """Fit the sigmoid on out-of-fold values; the model itself is that of all bags."""
+    folds = bag_folds(X, y, most_folds(X, y, CALIBRATION_FOLDS), seed)
+    wrapped = CalibratedClassifierCV(clone(model), cv=folds, ensemble=False)
+    return wrapped.fit(X, y)
+
+
+def uncalibrated(model: Any) -> Any:
+    """Return the model inside a calibrator, or the model itself."""
+    inner = getattr(model, "calibrated_classifiers_", None)
+    return inner[0].estimator if inner is not None and len(inner) == 1 else model
 
 
 def _candidates(grid: Any, X: Any, seed: int) -> list[dict[str, list[Any]]]:

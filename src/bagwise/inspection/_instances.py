@@ -16,8 +16,8 @@ def instance_scores(model: Any, X: Any) -> Ragged | None:
     """Return one score per instance from a fitted model, or None if it has none.
 
     scikit-learn's pipelines, searches and calibrators forward `predict`, but not the
-    methods of this library; this function looks through pipelines and searches for the
-    step that scores instances.
+    methods of this library; this function looks through pipelines, searches and
+    calibrators (the mean over their models) for the step that scores instances.
 
     Parameters
     ----------
@@ -51,6 +51,14 @@ def instance_scores(model: Any, X: Any) -> Ragged | None:
         if not hasattr(X, "offsets"):
             return None
         return instance_scores(model.steps[-1][1], X)
+    if hasattr(model, "calibrated_classifiers_"):
+        parts = [
+            instance_scores(one.estimator, X) for one in model.calibrated_classifiers_
+        ]
+        if parts[0] is None:
+            return None
+        mean = sum(part.values for part in parts) / len(parts)  # type: ignore[union-attr]
+        return Ragged(mean, parts[0].offsets)
     if not hasattr(model, "instance_scores"):
         return None
     return model.instance_scores(X)
