@@ -1,0 +1,268 @@
+"""From a description and arrays to a model, running nothing that the file names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import Bunch
+
+from bagwise.io.model_files import _registry, _sklearn
+from bagwise.io.model_files._archive import DamagedFile, Reader
+from bagwise.io.model_files._schema import check_object
+
+MOST_DEPTH = 100
+MOST_NODES = 5_000_000
+_KEYS = (str, int, float, bool, type(None), np.generic)
+_SPARSE = {
+    "csr": sp.csr_matrix,
+    "csc": sp.csc_matrix,
+    "csr_array": sp.csr_array,
+    "csc_array": sp.csc_array,
+}
+
+
+class UntrustedType(ValueError):
+    """The file asks for a class that is not registered."""
+
+    def __init__(self, name: Any) -> None:
+        super().__init__(str(name)[:200])
+        self.name = name
+
+
+class Decoder:
+    """Builds what a description says, out of registered classes only."""
+
+    def __init__(self, reader: Reader, trusted: Mapping[str, type]) -> None:
+        self.reader = reader
+        self.trusted = trusted
+        self.objects: list[Any] = []
+        self._arrays: dict[int, Any] = {}
+        self._nodes = 0
+
+    def decode(self, node: Any, depth: int = 0) -> Any:
+        """Return the value of one node of the description."""
+        self._nodes += 1
+        if depth > MOST_DEPTH or self._nodes > MOST_NODES:
+            raise DamagedFile("its description is too deep or too long")
+        if node is None or type(node) in (bool, int, float, str):
+            return node
+        if type(node) is list:
+            return [self.decode(v, depth + 1) for v in node]
+        tag = node.get("t")
+        build = _BUILDERS.get(tag) if isinstance(tag, str) else None
+        if build is None:
+            raise DamagedFile(f"there is nothing called {str(tag)[:40]!r}")
+        return build(self, node, depth + 1)
+
+    def _list(self, node: Any, depth: int, key: str = "v") -> list[Any]:
+        if type(node.get(key)) is not list:
+            raise DamagedFile(f"{node['t']} has no list of values")
+        return [self.decode(v, depth) for v in node[key]]
+
+    def _big_int(self, node: Any, depth: int) -> int:
+        text = node.get("v")
+        if not isinstance(text, str) or len(text) > 100:
+            raise DamagedFile("a whole number is too long")
+        return int(text)
+
+    def _float(self, node: Any, depth: int) -> float:
+        if node.get("v") not in ("nan", "inf", "-inf"):
+            raise DamagedFile("a number is spelt wrongly")
+        return float(node["v"])
+
+    def _tuple(self, node: Any, depth: int) -> tuple[Any, ...]:
+        return tuple(self._list(node, depth))
+
+    def _set(self, node: Any, depth: int) -> Any:
+        values = [self._key(v) for v in self._list(node, depth)]
+        return set(values) if node["t"] == "set" else frozenset(values)
+
+    def _dict(self, node: Any, depth: int) -> Any:
+        found = {}
+        for pair in self._list_of_pairs(node):
+            key = self._key(self.decode(pair[0], depth))
+            found[key] = self.decode(pair[1], depth)
+        return Bunch(**found) if node["t"] == "bunch" else found
+
+    def _list_of_pairs(self, node: Any) -> list[Any]:
+        pairs = node.get("v")
+        sound = type(pairs) is list and all(
+            type(p) is list and len(p) == 2 for p in pairs
+        )
+        if not sound:
+            raise DamagedFile("a dictionary is no list of pairs")
+        if node["t"] == "bunch" and not all(isinstance(p[0], str) for p in pairs):
+            raise DamagedFile("the keys of a bunch are text")
+        return pairs
+
+    def _key(self, value: Any) -> Any:
+        """Let plain keys pass: looking one up runs no code of an object."""
+        inside = value if type(value) in (tuple, frozenset) else (value,)
+        if not all(isinstance(v, _KEYS) for v in inside):
+            raise DamagedFile(f"a key is a {type(value).__name__}")
+        return value
+
+    def _slice(self, node: Any, depth: int) -> slice:
+        parts = self._list(node, depth)
+        if len(parts) != 3 or not all(p is None or type(p) is int for p in parts):
+            raise DamagedFile("a slice is not made of whole numbers")
+        return slice(*parts)
+
+    def _array(self, node: Any, depth: int) -> Any:
+        array = self._record(node.get("v"))
+        if array.dtype.names:
+            raise DamagedFile("an array of records stands where numbers should")
+        return array
+
+    def _record(self, number: Any) -> Any:
+        if type(number) is not int:
+            raise DamagedFile(f"there is no array {str(number)[:40]!r}")
+        if number not in self._arrays:
+            self._arrays[number] = self.reader.array(number)
+        return self._arrays[number]
+
+    def _scalar(self, node: Any, depth: int) -> Any:
+        array = self._array(node, depth)
+        if array.shape != ():
+            raise DamagedFile("a number is an array")
+        return array[()]
+
+    def _objects(self, node: Any, depth: int) -> Any:
+        values = self._list(node, depth)
+        shape = tuple(node.get("shape", ()))
+        sizes = all(type(s) is int and s >= 0 for s in shape)
+        if not sizes or len(shape) > 4 or np.prod(shape, dtype=object) != len(values):
+            raise DamagedFile("an array of objects has another shape than it says")
+        array = np.empty(len(values), dtype=object)
+        for i, value in enumerate(values):
+            array[i] = value
+        return array.reshape(shape)
+
+    def _masked(self, node: Any, depth: int) -> Any:
+        data = self.decode(node.get("data"), depth)
+        mask = self.decode(node.get("mask"), depth)
+        if not all(isinstance(a, np.ndarray) for a in (data, mask)):
+            raise DamagedFile("a masked array has no arrays")
+        if data.shape != mask.shape or mask.dtype != bool:
+            raise DamagedFile("a mask does not fit its array")
+        return np.ma.MaskedArray(data, mask)
+
+    def _dtype(self, node: Any, depth: int) -> Any:
+        text = node.get("v")
+        if not isinstance(text, str) or len(text) > 12:
+            raise DamagedFile("a type of entries is spelt wrongly")
+        dtype = np.dtype(text)
+        if dtype.kind not in "biufcSUOMm" or dtype.names or dtype.subdtype:
+            raise DamagedFile("a type of entries is not plain")
+        return dtype
+
+    def _sparse(self, node: Any, depth: int) -> Any:
+        parts = [self.decode(node.get(p), depth) for p in ("data", "indices", "indptr")]
+        shape = node.get("shape")
+        plain = all(isinstance(a, np.ndarray) and a.ndim == 1 for a in parts)
+        sizes = type(shape) is list and len(shape) == 2
+        if not plain or not sizes or not all(type(s) is int and s >= 0 for s in shape):
+            raise DamagedFile("a sparse matrix lacks a part")
+        data, indices, indptr = parts
+        rows, columns = shape if node["t"].startswith("csr") else shape[::-1]
+        whole = indices.dtype.kind == indptr.dtype.kind == "i"
+        if not whole or data.dtype.kind not in "biuf" or len(indptr) != rows + 1:
+            raise DamagedFile("a sparse matrix has wrong parts")
+        grows = indptr[0] == 0 and (np.diff(indptr) >= 0).all()
+        inside = len(indices) == 0 or (indices.min() >= 0 and indices.max() < columns)
+        if not grows or not inside or not indptr[-1] == len(indices) == len(data):
+            raise DamagedFile("a sparse matrix points outside of itself")
+        return _SPARSE[node["t"]]((data, indices, indptr), shape=tuple(shape))
+
+    def _rng(self, node: Any, depth: int) -> Any:
+        key, state = self.decode(node.get("key"), depth), self._list(node, depth)
+        sound = isinstance(key, np.ndarray) and key.shape == (624,)
+        if not sound or key.dtype != np.uint32 or len(state) != 3:
+            raise DamagedFile("the state of a random generator is not one")
+        place, has_gauss, gauss = state
+        if type(place) is not int or not 0 <= place <= 624:
+            raise DamagedFile("the state of a random generator is not one")
+        rng = np.random.RandomState(0)
+        rng.set_state(("MT19937", key, place, int(bool(has_gauss)), float(gauss)))
+        return rng
+
+    def _type(self, node: Any, depth: int) -> Any:
+        found = _registry.find_type(node.get("v"))
+        if found is None:
+            raise UntrustedType(node.get("v"))
+        return found
+
+    def _function(self, node: Any, depth: int) -> Any:
+        found = _registry.find_function(node.get("v"))
+        if found is None:
+            raise UntrustedType(node.get("v"))
+        return found
+
+    def _special(self, node: Any, depth: int) -> Any:
+        """Build what scikit-learn keeps in compiled classes, out of checked parts."""
+        parts = {}
+        for name, part in node.items():
+            if name == "t":
+                continue
+            if isinstance(part, dict) and part.get("t") == "array":
+                parts[name] = self._record(part.get("v"))
+            else:
+                parts[name] = self.decode(part, depth)
+        return _sklearn.rebuild(node["t"], parts)
+
+    def _ref(self, node: Any, depth: int) -> Any:
+        number = node.get("v")
+        if type(number) is not int or not 0 <= number < len(self.objects):
+            raise DamagedFile("an object refers to one that is not there")
+        return self.objects[number]
+
+    def _object(self, node: Any, depth: int) -> Any:
+        cls = _registry.find_class(node.get("c"), self.trusted)
+        if cls is None:
+            raise UntrustedType(node.get("c"))
+        state = node.get("v")
+        if type(state) is not dict:
+            raise DamagedFile("an object has no state")
+        values = {}
+        for name, part in state.items():
+            if not name.isidentifier() or name.startswith("__"):
+                raise DamagedFile(f"an attribute is called {name[:40]!r}")
+            records = node["c"].endswith(":TreePredictor") and name == "nodes"
+            if records and isinstance(part, dict) and part.get("t") == "array":
+                values[name] = self._record(part.get("v"))
+            else:
+                values[name] = self.decode(part, depth)
+        # (neither the constructor nor any hook of the class runs)
+        found: Any = object.__new__(cls)
+        found.__dict__.update(values)
+        _sklearn.finish(found)
+        check_object(found)
+        self.objects.append(found)
+        return found
+
+
+_BUILDERS = {
+    "int": Decoder._big_int,
+    "float": Decoder._float,
+    "tuple": Decoder._tuple,
+    "set": Decoder._set,
+    "frozenset": Decoder._set,
+    "dict": Decoder._dict,
+    "bunch": Decoder._dict,
+    "slice": Decoder._slice,
+    "array": Decoder._array,
+    "scalar": Decoder._scalar,
+    "objects": Decoder._objects,
+    "masked": Decoder._masked,
+    "dtype": Decoder._dtype,
+    "rng": Decoder._rng,
+    "type": Decoder._type,
+    "function": Decoder._function,
+    "ref": Decoder._ref,
+    "object": Decoder._object,
+    **dict.fromkeys(_SPARSE, Decoder._sparse),
+    **dict.fromkeys(_sklearn.TAGS, Decoder._special),
+}

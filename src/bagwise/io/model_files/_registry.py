@@ -1,0 +1,201 @@
+"""What a model file may hold: exact classes and functions, by names of ours."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+# Rooms whose estimators and parts make up models. Nothing in them opens files.
+ROOMS = (
+    "bags",
+    "base",
+    "compose",
+    "decomposition",
+    "density",
+    "embedding",
+    "ensemble",
+    "kernels",
+    "least_squares",
+    "linear_model",
+    "neighbors",
+    "neural",
+    "rectangles",
+    "svm",
+)
+
+# Classes inside fitted models that are no estimators, by the room that defines them.
+PARTS = {
+    "bags": "Bags Ragged",
+    "embedding": "EnergyProjection",
+    "ensemble": "Combination DefaultViews EMDView InstanceScaler Member PlainViews "
+    "PlattScale Stump",
+    "kernels": "BoxKernelReport KernelBasis",
+    "least_squares": "FeatureMap FourierFeatures IdentityFeatures KernelBorder "
+    "LandmarkFeatures MomentBorder Moments Settings",
+}
+
+# Classes of scikit-learn by the package that exports them.
+SKLEARN = {
+    "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
+    "cluster": "KMeans MiniBatchKMeans",
+    "decomposition": "FastICA KernelPCA NMF PCA TruncatedSVD",
+    "discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+    "dummy": "DummyClassifier DummyRegressor",
+    "ensemble": "AdaBoostClassifier AdaBoostRegressor BaggingClassifier "
+    "BaggingRegressor ExtraTreesClassifier ExtraTreesRegressor "
+    "GradientBoostingClassifier GradientBoostingRegressor "
+    "HistGradientBoostingClassifier HistGradientBoostingRegressor "
+    "RandomForestClassifier RandomForestRegressor StackingClassifier "
+    "StackingRegressor VotingClassifier VotingRegressor",
+    "ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "feature_selection": "SelectFromModel SelectKBest SelectPercentile "
+    "VarianceThreshold",
+    "impute": "KNNImputer MissingIndicator SimpleImputer",
+    "isotonic": "IsotonicRegression",
+    "kernel_approximation": "Nystroem RBFSampler",
+    "kernel_ridge": "KernelRidge",
+    "linear_model": "ElasticNet Lasso LinearRegression LogisticRegression "
+    "LogisticRegressionCV Perceptron Ridge RidgeCV RidgeClassifier RidgeClassifierCV "
+    "SGDClassifier SGDRegressor",
+    "metrics._scorer": "_PassthroughScorer",
+    "mixture": "BayesianGaussianMixture GaussianMixture",
+    "model_selection": "FixedThresholdClassifier GridSearchCV GroupKFold "
+    "GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut RandomizedSearchCV "
+    "RepeatedKFold RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold "
+    "StratifiedKFold StratifiedShuffleSplit",
+    "multiclass": "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier "
+    "_ConstantPredictor",
+    "naive_bayes": "BernoulliNB ComplementNB GaussianNB MultinomialNB",
+    "neighbors": "KNeighborsClassifier KNeighborsRegressor NearestCentroid "
+    "NearestNeighbors",
+    "pipeline": "FeatureUnion Pipeline",
+    "preprocessing": "Binarizer FunctionTransformer KBinsDiscretizer KernelCenterer "
+    "LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder "
+    "OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer "
+    "RobustScaler StandardScaler",
+    "random_projection": "GaussianRandomProjection SparseRandomProjection",
+    "svm": "LinearSVC LinearSVR NuSVC NuSVR OneClassSVM SVC SVR",
+    "tree": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier "
+    "ExtraTreeRegressor",
+}
+
+_NUMPY_FUNCTIONS = "abs cbrt exp expm1 log log10 log1p log2 sign sqrt square tanh"
+_SKLEARN_FUNCTIONS = {
+    "feature_selection": "chi2 f_classif f_regression mutual_info_classif "
+    "mutual_info_regression"
+}
+_TYPES = {
+    "bool": bool,
+    "float": float,
+    "int": int,
+    "str": str,
+    "float32": np.float32,
+    "float64": np.float64,
+    "int32": np.int32,
+    "int64": np.int64,
+}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+
+
+def name_of(cls: type) -> str | None:
+    """Return the name under which a class is registered, or None."""
+    module = cls.__module__
+    parts = module.split(".")
+    if parts[0] == "bagwise":
+        name = f"{module}:{cls.__qualname__}"
+        return name if find_class(name) is cls else None
+    if parts[0] != "sklearn":
+        return None
+    for package, classes in SKLEARN.items():
+        inside = f"sklearn.{package}".split(".")
+        if parts[: len(inside)] == inside and cls.__name__ in classes.split():
+            name = f"sklearn.{package}:{cls.__name__}"
+            return name if find_class(name) is cls else None
+    return None
+
+
+def find_class(name: Any, trusted: Mapping[str, type] | None = None) -> type | None:
+    """Return the class that is registered under a name, or None.
+
+    Only modules of bagwise's rooms and packages that stand in the list above are
+    imported, never one that a file made up.
+    """
+    if not isinstance(name, str) or name.count(":") != 1:
+        return None
+    if trusted and name in trusted:
+        return trusted[name]
+    module, attribute = name.split(":")
+    package, _, rest = module.partition(".")
+    if package == "sklearn" and attribute in SKLEARN.get(rest, "").split():
+        return _defined(module, attribute, "sklearn")
+    room = rest.split(".")[0]
+    if package != "bagwise" or room not in ROOMS or not _NAME.fullmatch(module):
+        return None
+    found = _defined(module, attribute, module)
+    if found is None:
+        return None
+    registered = attribute in PARTS.get(room, "").split()
+    return found if registered or issubclass(found, BaseEstimator) else None
+
+
+def _defined(module: str, attribute: str, owner: str) -> type | None:
+    """Return the class only if `owner` itself defines it, not merely imports it."""
+    try:
+        found = vars(importlib.import_module(module)).get(attribute)
+    except ImportError:
+        return None
+    if not isinstance(found, type) or found.__qualname__ != attribute:
+        return None
+    if owner == "sklearn":
+        return found if found.__module__.split(".")[0] == "sklearn" else None
+    return found if found.__module__ == owner else None
+
+
+def function_name(function: Any) -> str | None:
+    """Return the name under which a function is registered, or None."""
+    for name, known in _functions().items():
+        if known is function:
+            return name
+    return None
+
+
+def find_function(name: Any) -> Any:
+    """Return the function that is registered under a name, or None."""
+    return _functions().get(name) if isinstance(name, str) else None
+
+
+@lru_cache(maxsize=1)
+def _functions() -> dict[str, Any]:
+    """List the functions that models may hold: kernels, ufuncs, scores of features."""
+    kernels = importlib.import_module("bagwise.kernels")
+    found: dict[str, Any] = {
+        f"bagwise.kernels.{name}": function
+        for name in kernels.__all__
+        if inspect.isfunction(function := getattr(kernels, name))
+        and isinstance(function, FunctionType)
+        and function.__module__.startswith("bagwise.kernels")
+    }
+    found |= {f"numpy.{name}": getattr(np, name) for name in _NUMPY_FUNCTIONS.split()}
+    for package, names in _SKLEARN_FUNCTIONS.items():
+        module = importlib.import_module(f"sklearn.{package}")
+        found |= {f"sklearn.{package}.{n}": getattr(module, n) for n in names.split()}
+    return found
+
+
+def type_name(kind: Any) -> str | None:
+    """Return the name of a plain type, such as one given as ``dtype=``."""
+    return next((name for name, known in _TYPES.items() if known is kind), None)
+
+
+def find_type(name: Any) -> type | None:
+    """Return the plain type of a name, or None."""
+    return _TYPES.get(name) if isinstance(name, str) else None
