@@ -756,7 +756,7 @@ def test_any_changed_value_is_refused_or_harmless(tmp_path_factory, sound, where
         model = load(path)
     except ValueError as error:
         model, message = None, str(error)
-        assert "evil.bagwise" in message  # noqa: PT017
+        assert "evil.bagwise" in message
     if model is not None:
         # (Python errors are fine; reading beyond an array would end the interpreter)
         with suppress(Exception):
