@@ -19,6 +19,7 @@ from bagwise.inspection._heatmap import plot_heatmap, to_geojson
 from bagwise.inspection._images import as_images
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores, key_instances
+from bagwise.inspection._members import MemberContributions, member_contributions
 from bagwise.inspection._permutation import bag_permutation_importance
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Faithfulness",
     "FeatureContributions",
     "MeasuredAssumption",
+    "MemberContributions",
     "as_images",
     "assumption_line",
     "bag_permutation_importance",
@@ -37,6 +39,7 @@ __all__ = [
     "instance_scores",
     "key_instances",
     "measured_assumptions",
+    "member_contributions",
     "plot_bag_contributions",
     "plot_feature_importance",
     "plot_heatmap",

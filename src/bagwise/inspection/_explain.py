@@ -22,6 +22,7 @@ from bagwise.inspection._heatmap import plot_heatmap, to_geojson
 from bagwise.inspection._images import as_images
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores
+from bagwise.inspection._members import MemberContributions, member_contributions
 from bagwise.inspection._pictures import plot_bags
 from bagwise.inspection._scores import bag_scores, positive_class
 
@@ -52,6 +53,8 @@ class Explanation:
         How the scores were found, see `instance_importance`.
     contributions : FeatureContributions or None
         Exact parts of the scores by feature, where scores are linear.
+    members : MemberContributions or None
+        Exact parts of the scores of bags by member, where the model is a stack.
     """
 
     X: Bags
@@ -62,6 +65,7 @@ class Explanation:
     images: Any = None
     method: str = "native"
     contributions: FeatureContributions | None = None
+    members: MemberContributions | None = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def columns(self) -> dict[str, list[Any]]:
@@ -156,8 +160,9 @@ class Explanation:
     def write(self, folder: str | os.PathLike[str], n_bags: int = 8) -> dict[str, Path]:
         """Write tables and a picture of the key instances into a folder.
 
-        `instances.csv`, `instances.json`, `key_instances.png` and, where bags have
-        coordinates, `heatmap.png` of the bag with the highest score.
+        `instances.csv`, `instances.json`, `key_instances.png`; where bags have
+        coordinates, `heatmap.png` of the bag with the highest score; of a stack,
+        `members.csv`, what each member adds to the score of each bag.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,6 +171,15 @@ class Explanation:
         self.to_json(found["json"])
         found["picture"] = folder / "key_instances.png"
         self.plot(n_bags).savefig(found["picture"], dpi=120)
+        if self.members is not None:
+            found["members"] = folder / "members.csv"
+            table = {"bag": self.X.ids.tolist(), **self.members.to_dict()}
+            with found["members"].open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow([*table, "score"])
+                writer.writerows(
+                    zip(*table.values(), self.members.scores.tolist(), strict=True)
+                )
         if self.X.coords is not None:
             found["heatmap"] = folder / "heatmap.png"
             ax = self.plot_heatmap(int(self._order()[0]))
@@ -316,4 +330,7 @@ def explain(
             model, pos_label
         ):
             parts = linear_contributions(model, X)
-    return Explanation(X, scores, labels, whole, key, images, method, parts)
+    members = None
+    if whole.ndim == 1:
+        members = member_contributions(model, X, pos_label=pos_label)
+    return Explanation(X, scores, labels, whole, key, images, method, parts, members)

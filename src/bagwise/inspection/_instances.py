@@ -9,7 +9,31 @@ from sklearn.pipeline import Pipeline
 from bagwise.bags import Ragged, as_bags
 from bagwise.bags.segments import segment_argmax
 
-__all__ = ["instance_scores", "key_instances"]
+__all__ = ["instance_scores", "key_instances", "last_step"]
+
+
+def last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model at the end of pipelines and searches, and what it is given.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model, pipeline, search, or calibrator of a single model.
+    X : Bags
+        Bags for `model`.
+    """
+    while True:
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif isinstance(model, Pipeline):
+            for _, step in model.steps[:-1]:
+                if step not in (None, "passthrough"):
+                    X = step.transform(X)
+            model = model.steps[-1][1]
+        elif len(getattr(model, "calibrated_classifiers_", ())) == 1:
+            model = model.calibrated_classifiers_[0].estimator
+        else:
+            return model, X
 
 
 def instance_scores(model: Any, X: Any) -> Ragged | None:
@@ -42,23 +66,14 @@ def instance_scores(model: Any, X: Any) -> Ragged | None:
     >>> len(instance_scores(model, X))
     4
     """
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    if isinstance(model, Pipeline):
-        for _, step in model.steps[:-1]:
-            if step not in (None, "passthrough"):
-                X = step.transform(X)
-        if not hasattr(X, "offsets"):
-            return None
-        return instance_scores(model.steps[-1][1], X)
-    if hasattr(model, "calibrated_classifiers_"):
-        parts = [
-            instance_scores(one.estimator, X) for one in model.calibrated_classifiers_
-        ]
-        if parts[0] is None:
-            return None
-        mean = sum(part.values for part in parts) / len(parts)  # type: ignore[union-attr]
-        return Ragged(mean, parts[0].offsets)
+    model, X = last_step(model, as_bags(X))
+    if not hasattr(X, "offsets"):
+        return None
+    several = getattr(model, "calibrated_classifiers_", None)
+    if several is not None:
+        parts = [instance_scores(one.estimator, X) for one in several]
+        values = [part.values for part in parts if part is not None]
+        return Ragged(sum(values) / len(values), X.offsets) if values else None
     if not hasattr(model, "instance_scores"):
         return None
     return model.instance_scores(X)

@@ -105,8 +105,18 @@ def plot_bags(
         f"Instances with the highest scores ({about})", fontsize=10, x=0.01, ha="left"
     )
     _legend(figure, images, contributions, instance_labels)
-    bottom, top = foot / size[1], 1 - head / size[1]
-    figure.tight_layout(rect=(0, bottom, 1, top))
+    # By hand: to ask every panel for its size takes seconds.
+    longest = max(
+        (len(part) for t in titles or () for part in t.split("\n")), default=0
+    )
+    figure.subplots_adjust(
+        left=(0.2 + 0.07 * longest) / size[0],
+        right=1 - 0.1 / size[0],
+        bottom=(foot + 0.15) / size[1],
+        top=1 - (head + 0.2) / size[1],
+        wspace=0.08,
+        hspace=0.45 if images is None else 0.3,
+    )
     return figure
 
 
