@@ -28,6 +28,7 @@ ROOMS = (
     "neighbors",
     "neural",
     "rectangles",
+    "solvers",
     "svm",
 )
 

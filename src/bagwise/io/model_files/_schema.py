@@ -32,44 +32,50 @@ _ARRAYS: dict[str, tuple[tuple[str, str], ...]] = {
     "assignment_weight_": (("f", "a"),),
     "active_constraints_": (("i", "*"),),
     "instance_labels_": (("fi", "*"), ("fi", "**")),
-    # points, boxes, prototypes
-    "concept_": (("f", "d"), ("f", "*d")),
-    "lower_": (("f", "d"),),
-    "upper_": (("f", "d"),),
-    "features_": (("i", "*"),),
-    "low_": (("u", "bd"),),
-    "high_": (("u", "bd"),),
-    "gain_": (("f", "b"),),
-    "weights_": (("f", "b"),),
-    "max_level_": (("i", "d"),),
-    "order_": (("i", "*"),),
-    "anchors_": (("u", "*d"),),
     "prototype_rows_": (("i", "*"),),
-    "attracting_boxes_": (("f", "*d*"),),
-    "repelling_boxes_": (("f", "*d*"),),
-    # clusterings
     "labels_": (("i", "*"),),
     "codebook_": (("i", "**"),),
 }
 # Attributes of one class that mean something else there, or need more.
 _OF_CLASS: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
     "BagOfWords": {"cluster_centers_": (("f", "cd"),)},
+    "BoxGrid": {
+        "max_level_": (("i", "d"),),
+        "order_": (("i", "*"),),
+        "anchors_": (("u", "*d"),),
+    },
     "BoxKernelSVC": {"coef_": (("f", "n"), ("f", "n*")), "log_self_": (("f", "n"),)},
     "CitationKNN": {
         "_one_hot": (("b", "n*"),),
         "citation_radius_": (("f", "n"),),
         "_instance_radius": (("f", "n"),),
     },
-    "DiverseDensity": {"scale_": (("f", "d"),)},
-    "EMDD": {"scale_": (("f", "d"),)},
-    "IAPR": {"scale_": (("f", "d"),), "chosen_": (("f", "*d"),)},
-    "KernelSpectralClustering": {},
-    "LSSVC": {},
+    "DiverseDensity": {"concept_": (("f", "d"),), "scale_": (("f", "d"),)},
+    "EMDD": {"concept_": (("f", "d"),), "scale_": (("f", "d"),)},
+    "GMIL": {
+        "low_": (("u", "bd"),),
+        "high_": (("u", "bd"),),
+        "gain_": (("f", "b"),),
+        "attracting_boxes_": (("f", "*d*"),),
+        "repelling_boxes_": (("f", "*d*"),),
+    },
+    "IAPR": {
+        "lower_": (("f", "d"),),
+        "upper_": (("f", "d"),),
+        "features_": (("i", "*"),),
+        "scale_": (("f", "d"),),
+        "chosen_": (("f", "*d"),),
+    },
     "MILDE": {"prototypes_": (("f", "pd"),)},
     "MILES": {"prototypes_": (("f", "pd"),)},
     "PrototypeEmbedding": {"prototypes_": (("f", "pd"),)},
     "MILogisticRegression": {"coef_": (("f", "d"), ("f", "*d"))},
     "MIDR": {"components_": (("f", "*d"),), "direction_": (("f", "d"), ("f", "*d"))},
+    "RandomBoxFeatures": {
+        "low_": (("u", "bd"),),
+        "high_": (("u", "bd"),),
+        "weights_": (("f", "b"),),
+    },
     "StandardScaler": {
         "mean_": (("f", "d"),),
         "scale_": (("f", "d"),),
@@ -79,7 +85,6 @@ _OF_CLASS: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
     "MiniBatchKMeans": {"cluster_centers_": (("f", "cd"),)},
     "KernelBasis": {"landmarks": (("f", "ld"),), "projection": (("f", "l*"),)},
 }
-# Networks keep their weights by name, in dictionaries.
 _BAGS_OF_WIDTH_D = ("support_bags_", "bags_fit_")
 
 
