@@ -34,6 +34,7 @@ _ARRAYS: dict[str, tuple[tuple[str, str], ...]] = {
     "instance_labels_": (("fi", "*"), ("fi", "**")),
     "prototype_rows_": (("i", "*"),),
     "labels_": (("i", "*"),),
+    "best_epoch_": (("i", "*"),),
     "codebook_": (("i", "**"),),
 }
 # Attributes of one class that mean something else there, or need more.
