@@ -286,7 +286,7 @@ def test_huber_is_the_minimum_of_its_objective(variance):
 
 def test_max_aggregation_is_a_fixed_point_or_the_best_seen():
     X, y = draw(14, n_bags=30, n_features=2)
-    model = SAFE(aggregation="max", gamma=0.5).fit(X, y)
+    model = SAFE(aggregation="max", pos_label="b", gamma=0.5).fit(X, y)
     scores = model.instance_scores(X).values
     np.testing.assert_allclose(
         model.decision_function(X), segment_max(scores, X.offsets)
@@ -298,7 +298,9 @@ def test_max_aggregation_is_a_fixed_point_or_the_best_seen():
     value = alpha @ omega @ alpha / 2
     value += model.rho_ / 2 * ((model.decision_function(X) - Y) ** 2).sum()
     assert model.objective_[0] == pytest.approx(value, rel=1e-6)
-    features = SAFE(aggregation="max", gamma=0.5, n_components=X.n_instances).fit(X, y)
+    features = SAFE(
+        aggregation="max", pos_label="b", gamma=0.5, n_components=X.n_instances
+    ).fit(X, y)
     assert features.objective_[0] == pytest.approx(model.objective_[0], rel=1e-3)
 
 

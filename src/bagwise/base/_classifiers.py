@@ -6,6 +6,8 @@ Outside scikit-learn's rules hold: `classes_` is sorted, `decision_function` is 
 for ``classes_[1]``. The turn from one to the other stands here and nowhere else.
 """
 
+import warnings
+
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import compute_class_weight
@@ -48,7 +50,35 @@ class BagClassifierMixin(ClassifierMixin):
                 f"{type(self).__name__} needs bags of at least 2 classes, but y holds "
                 f"one class only: {self.classes_[0]!r}."
             )
-        return codes
+        self._choose_positive()
+        return 1 - codes if self._turned else codes
+
+    def _choose_positive(self):
+        """Find the positive class of two: what `pos_label` says, or the second."""
+        self._positive = 1
+        pos_label = getattr(self, "pos_label", None)
+        known = self.classes_.tolist()
+        if pos_label is None:
+            if len(known) == 2 and self.__sklearn_tags__().input_tags.one_sided:
+                _warn_of_words(type(self).__name__, known)
+            return
+        if pos_label not in known:
+            raise ValueError(
+                f"pos_label={pos_label!r} is not among the labels: y holds "
+                f"{_listed(known)}."
+            )
+        if len(known) > 2:
+            raise ValueError(
+                f"pos_label={pos_label!r} names the positive class of two, but y holds "
+                f"{len(known)} classes. Leave it out, or make one class of the others."
+            )
+        self._positive = known.index(pos_label)
+
+    @property
+    def pos_label_(self):
+        """The positive class of two; None with more classes."""
+        check_is_fitted(self)
+        return self.classes_[self._positive] if len(self.classes_) == 2 else None
 
     @property
     def _turned(self):
@@ -57,7 +87,7 @@ class BagClassifierMixin(ClassifierMixin):
 
     def _labels_of(self, codes):
         """Return the labels that codes stand for."""
-        return self.classes_[1 - codes if self._turned else codes]
+        return (self.classes_[::-1] if self._turned else self.classes_)[codes]
 
     def _bag_weight(self, codes, sample_weight):
         """Return the weight of each bag: `sample_weight` times `class_weight`."""
@@ -65,9 +95,9 @@ class BagClassifierMixin(ClassifierMixin):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        labels = self._labels_of(codes)
-        per_class = compute_class_weight(class_weight, classes=self.classes_, y=labels)
-        return weight * per_class[np.searchsorted(self.classes_, labels)]
+        labels = self._labels_of(np.arange(len(self.classes_)))
+        per_class = compute_class_weight(class_weight, classes=labels, y=labels[codes])
+        return weight * per_class[codes]
 
     def _training(self, X, y, sample_weight=None):
         """Return sound bags, codes and weights, without bags of no weight."""
@@ -200,6 +230,29 @@ class BagClassifierMixin(ClassifierMixin):
         return rows[np.arange(len(column)), column] - first
 
 
+# Pairs of labels of which nobody doubts which one is positive.
+_CLEAR = ({0, 1}, {-1, 1})
+
+
+def _warn_of_words(name, labels):
+    """Say which of two labels is taken for the positive one, if that is a guess."""
+    if set(labels) in _CLEAR:  # False and True are 0 and 1
+        return
+    first, second = labels
+    warnings.warn(
+        f"{name} treats the positive class in its own way and takes {second!r} for it, "
+        f"not {first!r}, because it comes last in the order of the labels. Say which "
+        f"one is positive: pos_label={first!r} or pos_label={second!r}.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def _listed(labels, most=6):
+    shown = ", ".join(repr(label) for label in labels[:most])
+    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+
+
 def _label_position(scores):
     if scores.ndim == 1:
         return (scores > 0).astype(np.intp)
@@ -245,6 +298,12 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
     With more than two classes `estimators_` holds one fitted two-class estimator per
     class, and fitted attributes of the method live there.
     """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if getattr(self, "threshold", None) == "cv":
+            tags.input_tags.order_invariant = False  # folds are cut by position
+        return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):

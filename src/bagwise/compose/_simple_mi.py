@@ -94,6 +94,8 @@ class SimpleMI(EmbeddedClassifier):
     pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std"} or callable, \
             default="mean"
         The summary. A callable gets the `Bags` and returns one row per bag.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -130,9 +132,10 @@ class SimpleMI(EmbeddedClassifier):
         "pooling": [StrOptions(set(POOLINGS)), callable],
     }
 
-    def __init__(self, estimator=None, *, pooling="mean"):
+    def __init__(self, estimator=None, *, pooling="mean", pos_label=None):
         self.estimator = estimator
         self.pooling = pooling
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

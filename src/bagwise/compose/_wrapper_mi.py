@@ -34,6 +34,8 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         per bag the mean probability stays far below 1/2 and "cv" is the safer choice.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -81,11 +83,13 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         aggregation="arithmetic",
         threshold="zero",
         class_weight=None,
+        pos_label=None,
     ):
         self.estimator = estimator
         self.aggregation = aggregation
         self.threshold = threshold
         self.class_weight = class_weight
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -94,6 +98,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         tags.input_tags.respects_standard_assumption = (
             None if self.aggregation == "max" else False
         )
+        tags.input_tags.one_sided = self.aggregation == "max"
         return tags
 
     def _inner(self):

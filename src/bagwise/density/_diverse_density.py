@@ -38,6 +38,8 @@ class DiverseDensity(DensityClassifier):
         bags, or at the best cut of out-of-fold scores.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -93,6 +95,7 @@ class DiverseDensity(DensityClassifier):
         max_iter=1000,
         threshold="train",
         class_weight=None,
+        pos_label=None,
     ):
         self.mode = mode
         self.starts = starts
@@ -100,6 +103,7 @@ class DiverseDensity(DensityClassifier):
         self.max_iter = max_iter
         self.threshold = threshold
         self.class_weight = class_weight
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

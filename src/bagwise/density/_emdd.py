@@ -32,6 +32,8 @@ class EMDD(DensityClassifier):
         Where scores are cut; see `DiverseDensity`.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class EMDD(DensityClassifier):
         m_steps=40,
         threshold="train",
         class_weight=None,
+        pos_label=None,
     ):
         self.starts = starts
         self.n_starts = n_starts
@@ -91,6 +94,7 @@ class EMDD(DensityClassifier):
         self.m_steps = m_steps
         self.threshold = threshold
         self.class_weight = class_weight
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

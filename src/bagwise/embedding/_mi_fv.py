@@ -94,6 +94,11 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         self.max_samples = max_samples
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.order_invariant = False  # clusters begin at drawn rows
+        return tags
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Fit the principal axes and the mixture.

@@ -68,6 +68,11 @@ class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstima
         self.energy = energy
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.order_invariant = False  # clusters begin at drawn rows
+        return tags
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Find the principal axes and the clusters.

@@ -88,6 +88,8 @@ class MILES(_PrototypeMachine):
         Most prototypes; a random sample of the instances when there are more.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-6
         Relative duality gap at which the interior-point method ends.
     random_state : int or RandomState, default=None
@@ -147,6 +149,7 @@ class MILES(_PrototypeMachine):
         solver="interior_point",
         max_prototypes=None,
         class_weight=None,
+        pos_label=None,
         tol=1e-6,
         random_state=None,
     ):
@@ -155,6 +158,7 @@ class MILES(_PrototypeMachine):
         self.solver = solver
         self.max_prototypes = max_prototypes
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.random_state = random_state
 
@@ -218,6 +222,8 @@ class MILDE(_PrototypeMachine):
         Most candidates; a random sample of the instances when there are more.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     random_state : int or RandomState, default=None
         Draws the sample of candidates and the order of coordinates.
 
@@ -267,6 +273,7 @@ class MILDE(_PrototypeMachine):
         gamma="median",
         max_candidates=None,
         class_weight=None,
+        pos_label=None,
         random_state=None,
     ):
         self.n_prototypes = n_prototypes
@@ -274,6 +281,7 @@ class MILDE(_PrototypeMachine):
         self.gamma = gamma
         self.max_candidates = max_candidates
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.random_state = random_state
 
     def _fit_binary(self, X, t, bag_weight):

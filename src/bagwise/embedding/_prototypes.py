@@ -102,6 +102,7 @@ class PrototypeEmbedding(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.order_invariant = False  # a column for each row, in order
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

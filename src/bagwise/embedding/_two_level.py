@@ -32,6 +32,8 @@ class TwoLevelClassifier(EmbeddedClassifier):
         Depth of the tree.
     random_state : int or RandomState, default=None
         Ties of the tree, and the default second level.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -71,12 +73,19 @@ class TwoLevelClassifier(EmbeddedClassifier):
     }
 
     def __init__(
-        self, estimator=None, *, min_samples_leaf=2, max_depth=None, random_state=None
+        self,
+        estimator=None,
+        *,
+        min_samples_leaf=2,
+        max_depth=None,
+        random_state=None,
+        pos_label=None,
     ):
         self.estimator = estimator
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
         self.random_state = random_state
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -140,6 +140,7 @@ class BagClassifier(BagStackingClassifier):
         own = isinstance(self.members, str)
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
+        tags.input_tags.one_sided = own or tags.input_tags.one_sided  # MILBoost is
         tags.input_tags.respects_standard_assumption = (
             True if own and self.assumption == "standard" else None
         )

@@ -133,14 +133,15 @@ def take(views, name, columns, bags, learned_from):
 
 
 def _seeded(estimator, seed):
-    """Clone an estimator and fix every random state in it."""
+    """Clone an estimator and fix every random state in it.
+
+    A member learns from codes, whatever the labels of the stack are called.
+    """
     model = clone(estimator)
-    names = [
-        name
-        for name in model.get_params()
-        if name == "random_state" or name.endswith("__random_state")
-    ]
-    return model.set_params(**dict.fromkeys(names, seed))
+    names = {name: name.split("__")[-1] for name in model.get_params()}
+    seeds = {name: seed for name, last in names.items() if last == "random_state"}
+    labels = {name: None for name, last in names.items() if last == "pos_label"}
+    return model.set_params(**seeds, **labels)
 
 
 def _fit(member, rows, targets, weight, seed):

@@ -46,6 +46,8 @@ class MIBoosting(BoostedBags):
         Least fall of the mean loss of held out bags that counts.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     random_state : int or RandomState, default=None
         Seeds `estimator` and draws the bags to hold out.
 
@@ -110,6 +112,7 @@ class MIBoosting(BoostedBags):
         validation_fraction=0.1,
         tol=1e-4,
         class_weight=None,
+        pos_label=None,
         random_state=None,
     ):
         self.n_estimators = n_estimators
@@ -118,6 +121,7 @@ class MIBoosting(BoostedBags):
         self.validation_fraction = validation_fraction
         self.tol = tol
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.random_state = random_state
 
     def __sklearn_tags__(self):

@@ -68,6 +68,8 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         Least fall of the mean loss of held out bags that counts.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     random_state : int or RandomState, default=None
         Seeds `estimator` and draws the bags to hold out. Not used by default stumps.
 
@@ -135,6 +137,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         validation_fraction=0.1,
         tol=1e-4,
         class_weight=None,
+        pos_label=None,
         random_state=None,
     ):
         self.n_estimators = n_estimators
@@ -145,10 +148,12 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         self.validation_fraction = validation_fraction
         self.tol = tol
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.random_state = random_state
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.one_sided = True
         means = self.pooling in ("power", "lse")
         tags.input_tags.duplicate_invariant = (
             True if means and self.estimator is None else None

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -118,6 +118,15 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_sided = any(
+            getattr(get_tags(one).input_tags, "one_sided", False)
+            for _, one in self.estimators or ()
+        )
+        tags.input_tags.order_invariant = False  # folds are cut by position
+        return tags
 
     # -- what a subclass with views of its own changes ---------------------------------
 

@@ -22,6 +22,8 @@ from bagwise.linear_model._summed import SummedLoss
 
 #: Poolings offered by the linear models.
 LINEAR_POOLINGS = ("softmax", "max", "mean", "noisy_or", "lse", "gmean")
+# With these, 1 - P is the pooling of 1 - p: the classes can be exchanged.
+SYMMETRIC_POOLINGS = ("mean", "gmean")
 
 _LOW_DIMENSION = 20
 
@@ -68,6 +70,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         Whether to fit :math:`b`. It is not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     n_init : int or "auto", default="auto"
         Number of starts: the first from the instances of all bags alike, the second
         from the solution of the convex problem (gmean with the log loss), the rest at
@@ -158,6 +162,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         loss="squared",
         fit_intercept=True,
         class_weight=None,
+        pos_label=None,
         n_init="auto",
         max_iter=500,
         tol=1e-5,
@@ -169,6 +174,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -182,6 +188,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
             "mean",
             "gmean",
         )
+        tags.input_tags.one_sided = self.pooling not in SYMMETRIC_POOLINGS
         return tags
 
     def _fit_binary(self, X, t, bag_weight):

@@ -41,6 +41,8 @@ class CitationKNN(MulticlassBagClassifier):
         Rank up to which a training bag cites. 0 gives plain nearest neighbours.
     metric : {"min", "max", "mean"}, default="min"
         The distance between bags, see `bagwise.kernels.hausdorff`.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -99,10 +101,11 @@ class CitationKNN(MulticlassBagClassifier):
         "metric": [StrOptions(set(HAUSDORFF_MODES))],
     }
 
-    def __init__(self, n_references=2, n_citers=4, *, metric="min"):
+    def __init__(self, n_references=2, n_citers=4, *, metric="min", pos_label=None):
         self.n_references = n_references
         self.n_citers = n_citers
         self.metric = metric
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

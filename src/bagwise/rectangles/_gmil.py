@@ -70,6 +70,8 @@ class GMIL(BinaryBagClassifier):
         Passes without a smaller number of training errors after which training ends.
     random_state : int, RandomState instance or None, default=None
         Order of the bags, and the draw of boxes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -157,6 +159,7 @@ class GMIL(BinaryBagClassifier):
         max_iter=200,
         n_iter_no_change=20,
         random_state=None,
+        pos_label=None,
     ):
         self.grouping = grouping
         self.boxes = boxes
@@ -167,6 +170,12 @@ class GMIL(BinaryBagClassifier):
         self.max_iter = max_iter
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
+        self.pos_label = pos_label
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_sided = True
+        return tags
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -47,6 +47,8 @@ class IAPR(BinaryBagClassifier):
         Where scores are cut. "zero" is the box itself; "train" widens or narrows it
         in proportion, to the best accuracy on the training bags; "cv" does so on
         out-of-fold scores.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -108,18 +110,21 @@ class IAPR(BinaryBagClassifier):
         tau=0.999,
         epsilon=0.01,
         threshold="train",
+        pos_label=None,
     ):
         self.method = method
         self.margin = margin
         self.tau = tau
         self.epsilon = epsilon
         self.threshold = threshold
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Bags are sets, except that "gfs" counts the instances it loses and that the
         # automatic margin and the density see how often an instance occurs.
         tags.input_tags.duplicate_invariant = self.method == "all" or None
+        tags.input_tags.one_sided = True
         return tags
 
     def _fit_binary(self, X, t, bag_weight):

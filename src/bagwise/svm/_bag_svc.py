@@ -76,6 +76,8 @@ class BagSVC(MulticlassBagClassifier):
         the number of instances. None is exact.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-4
         Tolerance of the solver, libsvm.
     max_iter : int, default=-1
@@ -173,6 +175,7 @@ class BagSVC(MulticlassBagClassifier):
         kernel_params=None,
         n_components=None,
         class_weight=None,
+        pos_label=None,
         tol=1e-4,
         max_iter=-1,
         cache_size=200,
@@ -184,6 +187,7 @@ class BagSVC(MulticlassBagClassifier):
         self.kernel_params = kernel_params
         self.n_components = n_components
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size

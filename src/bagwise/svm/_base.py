@@ -122,6 +122,7 @@ class KernelBagSVM(WeightedBagClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.respects_standard_assumption = True
+        tags.input_tags.one_sided = True
         return tags
 
     def _kernel_options(self):

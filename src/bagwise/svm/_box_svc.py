@@ -52,6 +52,8 @@ class BoxKernelSVC(MulticlassBagClassifier):
         How boxes are counted; see `bagwise.kernels.box_kernel`.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-4
         Tolerance of the solver, libsvm.
     random_state : int, RandomState instance or None, default=None
@@ -139,6 +141,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         stop="clt",
         max_samples=1_000_000,
         class_weight=None,
+        pos_label=None,
         tol=1e-4,
         random_state=None,
         n_jobs=None,
@@ -153,6 +156,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         self.stop = stop
         self.max_samples = max_samples
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -47,6 +47,8 @@ class RegSVM(KernelBagSVM):
         Size of a Nystroem basis; None takes the exact kernel.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
         Cap on the convex steps.
     tol : float, default=1e-4
@@ -115,6 +117,7 @@ class RegSVM(KernelBagSVM):
         coef0=1.0,
         n_components=None,
         class_weight=None,
+        pos_label=None,
         max_iter=100,
         tol=1e-4,
         random_state=None,
@@ -128,6 +131,7 @@ class RegSVM(KernelBagSVM):
         self.coef0 = coef0
         self.n_components = n_components
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state

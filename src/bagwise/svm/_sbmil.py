@@ -44,6 +44,8 @@ class SBMIL(SparseMIL):
         Size of a Nystroem basis; None takes the exact kernel.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
@@ -106,6 +108,7 @@ class SBMIL(SparseMIL):
         coef0=1.0,
         n_components=None,
         class_weight=None,
+        pos_label=None,
         tol=1e-4,
         random_state=None,
     ):
@@ -118,6 +121,7 @@ class SBMIL(SparseMIL):
         self.coef0 = coef0
         self.n_components = n_components
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.random_state = random_state
 

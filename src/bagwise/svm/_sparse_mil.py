@@ -70,6 +70,8 @@ class SMIL(SparseMIL):
         Size of a Nystroem basis; None takes the exact kernel.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
@@ -129,6 +131,7 @@ class SMIL(SparseMIL):
         coef0=1.0,
         n_components=None,
         class_weight=None,
+        pos_label=None,
         tol=1e-4,
         random_state=None,
     ):
@@ -140,6 +143,7 @@ class SMIL(SparseMIL):
         self.coef0 = coef0
         self.n_components = n_components
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.random_state = random_state
 
@@ -178,6 +182,8 @@ class STMIL(SparseMIL):
         Size of a Nystroem basis; None takes the exact kernel.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
         Cap on the convex steps.
     tol : float, default=1e-4
@@ -242,6 +248,7 @@ class STMIL(SparseMIL):
         coef0=1.0,
         n_components=None,
         class_weight=None,
+        pos_label=None,
         max_iter=100,
         tol=1e-4,
         random_state=None,
@@ -254,6 +261,7 @@ class STMIL(SparseMIL):
         self.coef0 = coef0
         self.n_components = n_components
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state

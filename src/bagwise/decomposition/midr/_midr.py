@@ -32,7 +32,11 @@ from bagwise.linear_model._loss import (
     column_means,
     linear_scores,
 )
-from bagwise.linear_model._milr import LINEAR_POOLINGS, warn_unless_converged
+from bagwise.linear_model._milr import (
+    LINEAR_POOLINGS,
+    SYMMETRIC_POOLINGS,
+    warn_unless_converged,
+)
 from bagwise.linear_model._pooling import bag_logit, pool
 
 _LOW_DIMENSION = 10
@@ -101,6 +105,8 @@ class MIDR(
         model of each start has its own restarts.)
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=1000
         Largest number of iterations from each start.
     tol : float, default=1e-6
@@ -216,6 +222,7 @@ class MIDR(
         init="milr",
         n_init="auto",
         class_weight=None,
+        pos_label=None,
         max_iter=1000,
         tol=1e-6,
         random_state=None,
@@ -233,6 +240,7 @@ class MIDR(
         self.init = init
         self.n_init = n_init
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -240,6 +248,7 @@ class MIDR(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.one_sided = self.pooling not in SYMMETRIC_POOLINGS
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

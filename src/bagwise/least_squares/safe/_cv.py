@@ -8,7 +8,13 @@ from sklearn.model_selection import ParameterGrid, check_cv
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags.segments import repeat
-from bagwise.base import BagClassifierMixin, BaseBagEstimator, check_bag_weight
+from bagwise.base import (
+    BagClassifierMixin,
+    BaseBagEstimator,
+    bag_folds,
+    check_bag_weight,
+    most_folds,
+)
 from bagwise.least_squares._weights import class_factor, mean_squared_distance
 from bagwise.least_squares.safe._paths import grid_scores, make_folds, score_fold
 from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
@@ -19,7 +25,7 @@ _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 _SHARED = (
     *("rho_scale", "core", "aggregation", "kernel", "degree", "coef0"),
     *("n_components", "approximation", "landmarks", "class_weight"),
-    *("max_iter", "tol", "random_state"),
+    *("max_iter", "tol", "random_state", "pos_label"),
 )
 
 
@@ -57,6 +63,8 @@ class_weight, max_iter, tol, random_state
         As in :class:`SAFE`.
     aggregation : {"sum", "mean", "sqrt"}, default="sum"
         As in :class:`SAFE`.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -107,7 +115,7 @@ class_weight, max_iter, tol, random_state
         "variance_weights": ["array-like"],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
-        **{key: SAFE._parameter_constraints[key] for key in _SHARED},
+        **{key: SAFE._parameter_constraints[key] for key in _SHARED[:-1]},
         "aggregation": [StrOptions({"sum", "mean", "sqrt"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -131,6 +139,7 @@ class_weight, max_iter, tol, random_state
         approximation="nystroem",
         landmarks=None,
         class_weight=None,
+        pos_label=None,
         max_iter=500,
         tol=1e-10,
         random_state=None,
@@ -150,6 +159,7 @@ class_weight, max_iter, tol, random_state
         self.approximation = approximation
         self.landmarks = landmarks
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -158,6 +168,7 @@ class_weight, max_iter, tol, random_state
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.respects_standard_assumption = False
+        tags.input_tags.order_invariant = False  # folds are cut by position
         return tags
 
     def _safe(self, **params):
@@ -227,13 +238,19 @@ class_weight, max_iter, tol, random_state
         columns = LabelTargets(len(self.classes_)).columns(codes)
         factor = class_factor(self.class_weight, self.classes_, codes, count)
         training = Training(X, columns, count, count * factor[codes])
-        cv = self.cv
-        if cv is None:  # five, or as many as the smallest class allows
-            cv = max(2, min(5, np.bincount(codes).min()))
-        splits = check_cv(cv, y, classifier=True).split(X, y)
+        splits = self._cut(X, y)
         return training, make_folds(
             codes, count, self.classes_, self.class_weight, splits
         )
+
+    def _cut(self, X, y):
+        """Return the folds: groups of bags stay together where there are groups."""
+        cv = self.cv
+        if cv is None:  # five, or as many as the smallest class allows
+            cv = max(2, most_folds(X, y, 5))
+        if isinstance(cv, Integral) and X.groups is not None:
+            return bag_folds(X, y, cv)
+        return check_cv(cv, y, classifier=True).split(X, y, X.groups)
 
     def _choose(self, gammas, rhos, shares, scores):
         """Set the results in the order of a parameter grid over sorted names."""

@@ -75,6 +75,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         factorisation.
     class_weight : dict or "balanced", default=None
         Weights of the bag residuals by class.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=500
         Most Lanczos steps, or most systems for Huber and max.
     tol : float, default=1e-10
@@ -194,6 +196,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         landmarks=None,
         solver="auto",
         class_weight=None,
+        pos_label=None,
         max_iter=500,
         tol=1e-10,
         random_state=None,
@@ -215,6 +218,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         self.landmarks = landmarks
         self.solver = solver
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -231,6 +235,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
             else None
         )
         tags.input_tags.respects_standard_assumption = False
+        tags.input_tags.one_sided = self.aggregation == "max"
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -321,6 +326,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         if hasattr(self, "moments_") and len(self.classes_) > len(old):
             place = np.searchsorted(self.classes_, old)
             self.moments_ = self.moments_.with_columns(place, len(self.classes_))
+        if len(self.classes_) > 1:
+            self._choose_positive()
         return np.searchsorted(self.classes_, y)
 
     def _check_solved(self):

@@ -33,6 +33,8 @@ class KISVM(KeyInstanceMachine):
         As in `MIODM`.
     class_weight, tol, max_iter, random_state
         As in `MIODM`.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
 
     Attributes
     ----------
@@ -90,6 +92,7 @@ class KISVM(KeyInstanceMachine):
         threshold="zero",
         polish=False,
         class_weight=None,
+        pos_label=None,
         tol=1e-2,
         max_iter=40,
         random_state=None,
@@ -107,6 +110,7 @@ class KISVM(KeyInstanceMachine):
         self.threshold = threshold
         self.polish = polish
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state

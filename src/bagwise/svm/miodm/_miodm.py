@@ -72,6 +72,8 @@ class MIODM(KeyInstanceMachine):
         Notes.
     class_weight : dict or "balanced", default=None
         Factors on the loss of each class, on top of `lambda1` and `lambda2`.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-2
         Accepted duality gap, relative to the objective.
     max_iter : int, default=40
@@ -206,6 +208,7 @@ class MIODM(KeyInstanceMachine):
         threshold="zero",
         polish=False,
         class_weight=None,
+        pos_label=None,
         tol=1e-2,
         max_iter=40,
         random_state=None,
@@ -226,9 +229,16 @@ class MIODM(KeyInstanceMachine):
         self.threshold = threshold
         self.polish = polish
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Choices that are equally violated are added in the order of the bags.
+        tags.input_tags.order_invariant = False
+        return tags
 
     def _margin_loss(self):
         return self.theta, self.nu

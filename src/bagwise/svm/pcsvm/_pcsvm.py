@@ -85,6 +85,8 @@ class PCSVM(KernelBagSVM):
         `rho` or `delta`: a grid over those computes them once per training set.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    pos_label : label, default=None
+        The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=50
         Cap on the convex steps.
     tol : float, default=1e-3
@@ -177,6 +179,7 @@ class PCSVM(KernelBagSVM):
         solver="dual",
         memory=None,
         class_weight=None,
+        pos_label=None,
         max_iter=50,
         tol=1e-3,
         random_state=None,
@@ -193,6 +196,7 @@ class PCSVM(KernelBagSVM):
         self.solver = solver
         self.memory = memory
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state

@@ -1,0 +1,155 @@
+"""Checks of what the data may look like: containers, order, precision, odd bags."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import is_classifier
+from sklearn.utils import get_tags
+
+from bagwise.bags import Bags
+from bagwise.testing._tools import (
+    assert_same,
+    fit,
+    gives_bags,
+    output,
+    rows_of,
+    skip,
+    toy,
+)
+
+
+def check_containers_agree(estimator):
+    """A list, `Bags`, a Fortran-ordered list and CSR give the same result."""
+    X, y = toy()
+    model = fit(estimator, X, y)
+    expected = output(model, X)
+    as_list = X.to_list()
+    assert_same(expected, output(fit(estimator, as_list, y), as_list), 1e-7, "list")
+    fortran = [np.asfortranarray(b) for b in as_list]
+    assert_same(expected, output(fit(estimator, fortran, y), fortran), 1e-7, "F")
+    if get_tags(estimator).input_tags.sparse:
+        sparse = X.with_data(sp.csr_matrix(X.data))
+        ours = output(fit(estimator, sparse, y), sparse)
+        if ours.shape == expected.shape and not _own_sparse_default(estimator):
+            assert_same(expected, ours, 1e-4, "CSR")
+        assert np.isfinite(ours).all()
+
+
+def _own_sparse_default(estimator):
+    """Whether the estimator documents another default learner for sparse data."""
+    return "estimator" in estimator.get_params(deep=False) and (
+        estimator.estimator is None
+    )
+
+
+def check_test_bag_order(estimator):
+    """Permuting the bags at prediction permutes the answers."""
+    X, y = toy()
+    model = fit(estimator, X, y)
+    order = np.random.default_rng(1).permutation(len(X))
+    rows = rows_of(X, order) if gives_bags(model, X) else order
+    assert_same(output(model, X)[rows], output(model, X[order]), 1e-7, "bag order")
+
+
+def _need_order_invariant(estimator):
+    if not get_tags(estimator).input_tags.order_invariant:
+        skip("the order of the training data matters, by its tag")
+
+
+def check_training_bag_order(estimator):
+    """The order of the training bags does not matter, where the tag says so."""
+    _need_order_invariant(estimator)
+    X, y = toy()
+    order = np.random.default_rng(2).permutation(len(X))
+    a, b = fit(estimator, X, y), fit(estimator, X[order], y[order])
+    assert_same(output(a, X), output(b, X), 1e-3, "order of training bags")
+
+
+def _shuffled_inside(X, seed=3):
+    """Return the bags with their instances in another order, and that order."""
+    rng = np.random.default_rng(seed)
+    inside = [rng.permutation(n) for n in X.sizes]
+    rows = np.concatenate([a + p for a, p in zip(X.offsets, inside, strict=False)])
+    return X.with_data(X.data[rows]), rows
+
+
+def check_instance_order(estimator):
+    """The order of the instances of a bag does not matter when it is judged."""
+    X, y = toy()
+    model = fit(estimator, X, y)
+    shuffled, rows = _shuffled_inside(X)
+    expected = output(model, X)
+    expected = expected[rows] if gives_bags(model, X) else expected
+    assert_same(expected, output(model, shuffled), 1e-7, "instance order, predict")
+
+
+def check_training_instance_order(estimator):
+    """Nor does it in training, where the tag says so."""
+    _need_order_invariant(estimator)
+    X, y = toy()
+    refit = fit(estimator, _shuffled_inside(X)[0], y)
+    expected = output(fit(estimator, X, y), X)
+    assert_same(expected, output(refit, X), 1e-3, "instance order, fit")
+
+
+def check_bags_of_one(estimator):
+    """Bags with a single instance are fine, in training and in prediction."""
+    X, y = toy()
+    alone = Bags(X.data[X.offsets[:-1]], np.arange(len(X) + 1))
+    assert np.isfinite(output(fit(estimator, alone, y), alone)).all()
+    assert np.isfinite(output(fit(estimator, X, y), alone)).all()
+
+
+def check_duplicated_instances(estimator):
+    """Repeating every instance changes nothing, where the class promises that."""
+    if not getattr(get_tags(estimator).input_tags, "duplicate_invariant", None):
+        skip("repeated instances may change the answer, by its tag")
+    X, y = toy()
+    doubled = Bags.from_list([np.repeat(b, 2, axis=0) for b in X])
+    a, b = fit(estimator, X, y), fit(estimator, doubled, y)
+    assert not gives_bags(a, X), "the tag is for decisions and embeddings of bags"
+    assert_same(output(a, X), output(b, X), 1e-5, "duplicates in training")
+    assert_same(output(a, X), output(a, doubled), 1e-7, "duplicates, predict")
+
+
+def check_float32(estimator):
+    """Data in single precision work and give nearly the same result."""
+    X, y = toy()
+    single = X.with_data(X.data.astype(np.float32))
+    ours = output(fit(estimator, single, y), single)
+    assert ours.dtype.kind == "f"
+    assert np.isfinite(ours).all()
+    if is_classifier(estimator):
+        model = fit(estimator, X, y)
+        agree = (model.predict(X) == model.predict(single)).mean()
+        assert agree > 0.9, f"float32 changes {1 - agree:.0%} of the predictions"
+
+
+def check_read_only_memory_map(estimator):
+    """A read-only memory map works, as workers get one for large data."""
+    X, y = toy()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        np.save(path, X.data)
+        mapped = Bags(np.load(path, mmap_mode="r"), X.offsets)
+        expected = output(fit(estimator, X, y), X)
+        assert_same(expected, output(fit(estimator, mapped, y), mapped), 1e-7, "map")
+        del mapped
+
+
+def check_awkward_data(estimator):
+    """Constant columns, one feature, unequal bags and repeats simply work."""
+    X, y = toy()
+    constant = np.column_stack([X.data, np.full(X.n_instances, 7.0)])
+    cases = {
+        "a constant column": X.with_data(constant),
+        "one feature": X.with_data(X.data[:, :1]),
+        "identical instances": Bags.from_list([np.repeat(b[:1], 3, 0) for b in X]),
+        "a bag of 300": Bags.from_list(
+            [np.repeat(X[0], 75, 0)[:300], *X.to_list()[1:]]
+        ),
+    }
+    for what, bags in cases.items():
+        assert np.isfinite(output(fit(estimator, bags, y), bags)).all(), what

@@ -1,0 +1,56 @@
+"""Checks that what no method can use is refused, with the culprit named."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+
+from bagwise.testing._tools import fit, need_classifier, output, raises, toy
+
+
+def check_bad_bags(estimator):
+    """What no method can use is refused with a message that names the culprit."""
+    X, y = toy()
+    bags = X.to_list()
+    fit = lambda bags, labels=y: clone(estimator).fit(bags, labels)  # noqa: E731
+    wrong = (ValueError, TypeError)
+    raises(lambda: fit([], []), wrong, "empty")
+    raises(lambda: fit([bags[0], bags[1][:0], *bags[2:]]), wrong, "bag 1", "empty")
+    raises(lambda: fit([*bags[:-1], bags[-1][:, :2]]), wrong, "bag 23", "features")
+    raises(lambda: fit(X.data), wrong, "bag_ids")
+    raises(lambda: fit("abc"), wrong, "bags")
+    if not get_tags(estimator).input_tags.allow_nan:
+        for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+            spoilt = [b.copy() for b in bags]
+            spoilt[5][1, 2] = value
+            message = ("bag 5", "instance 1", "column 2", word)
+            raises(lambda spoilt=spoilt: fit(spoilt), wrong, *message)
+    text = [*bags[:-1], np.full(bags[-1].shape, "red", dtype=object)]
+    raises(lambda: fit(text), wrong, "numeric")
+
+
+def check_bad_labels(estimator):
+    """Labels that do not fit the bags are refused."""
+    need_classifier(estimator)
+    X, y = toy()
+    raises(lambda: clone(estimator).fit(X, y[:-1]), ValueError, "23", "24")
+    raises(lambda: clone(estimator).fit(X, np.zeros(len(X))), ValueError, "class")
+    per_row = np.repeat(y, X.sizes)
+    raises(lambda: clone(estimator).fit(X, per_row), ValueError, "per instance")
+
+
+def check_bad_prediction(estimator):
+    """Prediction before `fit`, or on other features, is refused."""
+    X, y = toy()
+    raises(lambda: output(clone(estimator), X), NotFittedError, "fit")
+    model = fit(estimator, X, y)
+    narrow = X.with_data(X.data[:, :3])
+    raises(lambda: output(model, narrow), ValueError, "3", "4", "features")
+    named = X.with_data(X.data, feature_names=["a", "b", "c", "d"])
+    other = X.with_data(X.data, feature_names=["a", "b", "c", "e"])
+    model = fit(estimator, named, y)
+    raises(lambda: output(model, other), ValueError, "'d'", "'e'")
+    wide = X.with_data(
+        np.column_stack([X.data, X.data[:, 0]]), feature_names=[*"abcd", "label"]
+    )
+    raises(lambda: output(model, wide), ValueError, "not seen in fit: label")
