@@ -102,25 +102,33 @@ def _last_step(cls, X, y):
     return SimpleMI() if isinstance(made, Bags) else LogisticRegression()
 
 
+# Classifiers for which the order of the training data may matter, and why.
+ORDER_MATTERS = {
+    "BagClassifier": "folds",
+    "BagStackingClassifier": "folds",
+    "SAFECV": "folds",
+    "MIODM": "ties between choices",
+}
+
+
 def test_checks_are_left_out_for_reasons_that_are_known():
-    """What is skipped stands here by number: a check that tests nothing shows."""
-    reasons = Counter()
-    for param in BAG_ESTIMATORS:
-        estimator = make_instance(param.values[0])
-        tags = get_tags(estimator).input_tags
-        if not is_classifier(estimator):
-            reasons["not a classifier"] += 1
-        if tags.one_sided:
-            reasons["one-sided"] += 1
-        if not tags.order_invariant:
-            reasons["order"] += 1
-        if not tags.duplicate_invariant:
-            reasons["duplicates"] += 1
-    n_label_checks = 5
-    assert reasons["one-sided"] == 18
-    assert reasons["order"] == 8, "folds, codebooks, prototypes and MI-ODM"
-    assert reasons["not a classifier"] * n_label_checks == 40
-    assert reasons["duplicates"] == 30
+    """What is skipped is held here: a check that comes to test nothing shows."""
+    classifiers = {
+        param.id: get_tags(make_instance(param.values[0])).input_tags
+        for param in BAG_ESTIMATORS
+        if is_classifier(make_instance(param.values[0]))
+    }
+    ordered = {name for name, tags in classifiers.items() if not tags.order_invariant}
+    assert ordered == set(ORDER_MATTERS)
+    skipped = sum(
+        2 * (not tags.order_invariant)
+        + (not tags.duplicate_invariant)
+        + tags.one_sided
+        + ("n_jobs" not in make_instance(dict(ESTIMATORS)[name]).get_params(deep=False))
+        for name, tags in classifiers.items()
+    )
+    # Two tags, order and parameters can leave a check out; today 77 of 651 cases are.
+    assert skipped <= 0.12 * len(BATTERY) * len(classifiers)
 
 
 def test_no_check_can_end_without_a_word():

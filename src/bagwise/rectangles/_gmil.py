@@ -175,10 +175,6 @@ class GMIL(BinaryBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.one_sided = True
-        return tags
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
         tags.input_tags.respects_standard_assumption = False
         return tags
 
