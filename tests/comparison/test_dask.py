@@ -61,3 +61,22 @@ def test_no_scheduler_is_one_clear_line(tmp_path, toy_runs, monkeypatch):
     with Store(tmp_path / "s.sqlite") as store:
         with pytest.raises(ConnectionError, match="no dask scheduler answers at"):
             run_all(toy_runs(toy("a")), store, scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_lost_scheduler_blames_no_run(tmp_path, toy_runs):
+    runs = toy_runs(toy("a", "Sleeps", seconds=0.2), n_splits=8)
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    cluster = distributed.LocalCluster(processes=False, silence_logs=50, **options)
+    with Store(tmp_path / "s.sqlite") as store:
+
+        def lose(event):
+            if event.n_done == 2:
+                cluster.close()
+
+        with pytest.raises(ConnectionError, match=r"is gone.* the same call continues"):
+            run_all(runs, store, scheduler=cluster.scheduler_address, on_event=lose)
+        assert {row["status"] for row in store.rows()} == {"ok"}
+        assert 2 <= len(store) < 8
+        run_all(runs, store)
+        assert len(store) == 8

@@ -137,3 +137,16 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(StoreError, match="cannot open"):
         Store(tmp_path / "s.sqlite")
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path, version):
+    path = tmp_path / "notes.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE notes (text)")
+        db.execute(f"PRAGMA user_version={version}")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"another program .*notes"):
+        Store(path)
+    assert path.read_bytes() == before

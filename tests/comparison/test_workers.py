@@ -1,5 +1,9 @@
 """The runner's worker processes live beside joblib's own."""
 
+import os
+import subprocess
+import sys
+
 from joblib import Parallel, delayed
 
 from bagwise.comparison import compare
@@ -10,3 +14,33 @@ def test_joblib_works_after_a_comparison():
     X, y = make_bags(12, random_state=0)
     compare(X, y, methods=["SimpleMI"], grid="none", n_jobs=2, progress=False)
     assert Parallel(n_jobs=2)(delayed(abs)(-i) for i in range(4)) == [0, 1, 2, 3]
+
+
+def test_a_worker_whose_runner_was_gone_before_it_started_ends():
+    runner = subprocess.Popen([sys.executable, "-c", ""])
+    runner.wait()  # its number belongs to nobody now
+    worker = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, time\n"
+            "from bagwise.comparison._pool import leave_with_parent\n"
+            "leave_with_parent(int(sys.argv[1]))\n"
+            "time.sleep(600)\n",
+            str(runner.pid),
+        ],
+        timeout=300,
+        check=False,
+    )
+    assert worker.returncode == 1
+
+
+def test_a_worker_stays_while_its_runner_is_there():
+    text = (
+        "import sys, time\n"
+        "from bagwise.comparison._pool import leave_with_parent\n"
+        "leave_with_parent(int(sys.argv[1]))\n"
+        "time.sleep(1.5)\n"
+    )
+    words = [sys.executable, "-c", text, str(os.getpid())]
+    assert subprocess.run(words, timeout=300, check=False).returncode == 0

@@ -208,7 +208,9 @@ def test_page_holds_everything(capsys, tmp_path, values):
     assert end.value.code == 0
     text = page.read_text(encoding="utf-8")
     assert text.count("data:image/png;base64,") == 2
-    assert "http" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "Content-Security-Policy" in text
+    assert "default-src 'none'" in text
     for name in ("m0", "m4", "set7"):
         assert name in text
     assert "critical difference" in capsys.readouterr().out

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import Any
 
 from bagwise.comparison._description import Run, run_key
 from bagwise.comparison._one_run import Outcome, library_version, one_line
@@ -36,6 +37,8 @@ class Event:
         Its description: `run.method`, `run.repeat`, `run.fold` and so on.
     outcome : Outcome or None
         What came of it; None where it was found in the store.
+    stored : dict or None
+        The row of the store where it was found there.
     cached : bool
         Whether it was found in the store.
     n_done, n_total : int
@@ -48,6 +51,7 @@ class Event:
     cached: bool
     n_done: int
     n_total: int
+    stored: Mapping[str, Any] | None = None
 
 
 Listener = Callable[[Event], None]
@@ -100,8 +104,10 @@ def run_all(
         if key in known and not (retry_failed and known[key] == "failed")
     }
     session = _Session(store, table, on_event, retry_failed)
-    for key in finished:
-        session.report(key, None)
+    rows = {row["key"]: row for row in store.rows(sorted(finished))}
+    for key in table:
+        if key in finished:
+            session.report(key, None, rows.get(key))
     limits = {"time_limit": time_limit, "memory_limit": memory_limit}
     todo = [key for key in table if key not in finished]
     if todo:
@@ -125,12 +131,18 @@ class _Session:
         self.n_done = 0
         self.last_beat = time.monotonic()
 
-    def report(self, key: str, outcome: Outcome | None) -> None:
+    def report(
+        self,
+        key: str,
+        outcome: Outcome | None,
+        stored: Mapping[str, Any] | None = None,
+    ) -> None:
         self.n_done += 1
         if self.on_event is not None:
             run, total = self.table[key], len(self.table)
             cached = outcome is None
-            self.on_event(Event(key, run, outcome, cached, self.n_done, total))
+            done = self.n_done
+            self.on_event(Event(key, run, outcome, cached, done, total, stored))
 
     def finish(self, key: str, outcome: Outcome) -> None:
         self.store.put(key, self.table[key], outcome)
@@ -181,6 +193,7 @@ class _Session:
                 broken = True
                 continue
             except Exception as error:  # a dask worker died too often, for instance
+                pool.check(error)
                 outcome = Outcome.failure(one_line(error), repr(error))
             del busy[future]
             self.finish(key, outcome)

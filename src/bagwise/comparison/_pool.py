@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,13 @@ def guarded(
     return outcome
 
 
-def leave_with_parent() -> None:
+def leave_with_parent(parent: int) -> None:
     """End this worker when the process that started it is gone.
 
     A runner killed without a chance to clean up must not leave workers behind that go
-    on with a run nobody waits for.
+    on with a run nobody waits for. The runner's number is given, as it may be gone
+    before the worker can ask.
     """
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -103,6 +103,9 @@ class Pool:
     def recover(self, lost: list[str]) -> Iterator[tuple[str, Outcome | None]]:
         raise AssertionError("a run in this process cannot lose its worker")
 
+    def check(self, error: Exception) -> None:
+        """Raise if an error says nothing about the run, but that the pool is gone."""
+
 
 class _ProcessPool(Pool):
     """Joblib's worker processes, one thread each."""
@@ -125,6 +128,7 @@ class _ProcessPool(Pool):
             timeout=300,
             env=ONE_THREAD,
             initializer=leave_with_parent,
+            initargs=(os.getpid(),),
         )
 
     def close(self, kill: bool = False) -> None:
@@ -186,11 +190,28 @@ class _DaskPool(Pool):
 
     def __init__(self, client: Any, limits: dict[str, Any]) -> None:
         super().__init__(client.get_executor(pure=False), limits)
-        self.client = client
+        self.client, self.address = client, client.scheduler.address
 
     def width(self) -> int:
         # Workers come and go: always keep a little more than they can do.
-        return int(2 * max(1, sum(self.client.nthreads().values())))
+        try:
+            threads = self.client.nthreads()
+        except Exception as error:
+            self.check(error)
+            raise
+        return int(2 * max(1, sum(threads.values())))
+
+    def check(self, error: Exception) -> None:
+        """Raise if the scheduler is gone: runs are not to blame and not recorded.
+
+        Nobody cancels runs that are waited for; those of a lost scheduler are.
+        """
+        lost = isinstance(error, CancelledError | OSError | TimeoutError)
+        if lost or self.client.status != "running":
+            raise ConnectionError(
+                f"the dask scheduler at {self.address} is gone; what was finished is"
+                " kept, the same call continues"
+            ) from error
 
     def submit(self, key: str, run: Run) -> Future[Outcome]:
         assert self.executor is not None

@@ -19,6 +19,8 @@ from bagwise.comparison._many_runs import Event
 
 __all__ = ["LiveProgress"]
 
+LINE_SECONDS = 2.0
+
 
 class LiveProgress:
     """A table that follows the runs; a context whose value is called with events.
@@ -34,7 +36,7 @@ class LiveProgress:
     n_workers : int
         Runs at once, for the estimate of the time left.
     console : Console, optional
-        Where to draw; standard error by default. Nothing is drawn off a terminal.
+        Where to draw; standard error by default. Off a terminal lines are written.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class LiveProgress:
         self.values: dict[str, list[float]] = {name: [] for name in methods}
         self.cost: dict[str, list[float]] = {name: [] for name in methods}
         self.started = time.monotonic()
+        self.resumed = 0
+        self._line = -LINE_SECONDS
         self._live = Live(
             get_renderable=self.table,
             console=self.console,
@@ -62,18 +66,52 @@ class LiveProgress:
         )
 
     def __call__(self, event: Event) -> None:
-        """Take note of a finished run."""
+        """Take note of a finished run, or of one that the store has."""
         name = event.run.method
         self.done[name] += 1
+        if event.outcome is not None:
+            status, value = event.outcome.status, event.outcome.metrics.get(self.metric)
+        elif event.stored is not None:
+            status, value = event.stored["status"], event.stored[self.metric]
+            self.resumed += 1
+        else:
+            return
+        if status != "ok":
+            self.failed[name] += 1
+        elif value is not None:
+            self.values[name].append(value)
+        if event.outcome is not None and status == "ok":
+            self.cost[name].append(sum(event.outcome.times.values()))
+        if not self.console.is_terminal:
+            self._write_line(event)
+
+    def _write_line(self, event: Event) -> None:
+        """Write a line a run into a log, at most one in `LINE_SECONDS`."""
         if event.outcome is None:
             return
-        if event.outcome.status != "ok":
-            self.failed[name] += 1
+        if self.resumed:
+            self._print(f"{self.resumed} runs were there already")
+            self.resumed = 0
+        failed = event.outcome.status != "ok"
+        last = event.n_done == event.n_total
+        if not (failed or last) and time.monotonic() - self._line < LINE_SECONDS:
             return
-        value = event.outcome.metrics.get(self.metric)
-        if value is not None:
-            self.values[name].append(value)
-        self.cost[name].append(sum(event.outcome.times.values()))
+        self._line = time.monotonic()
+        run, value = event.run, event.outcome.metrics.get(self.metric)
+        text = f"{event.n_done}/{event.n_total} {run.method}, "
+        text += f"repeat {run.repeat + 1}, " if run.repeat else ""
+        text += f"fold {run.fold + 1}: "
+        if failed:
+            text += f"failed, {event.outcome.error}"
+        elif value is not None:
+            text += f"{METRICS[self.metric].title} {value:.3f}"
+        left = self._left()
+        if left is not None and not last:
+            text += f"; about {_duration(left)} left"
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def seconds_left(self, name: str) -> float | None:
         """Estimate the work left for a method, None when nothing is known yet."""
@@ -112,12 +150,22 @@ class LiveProgress:
         total = self.n_folds * len(self.methods)
         done = sum(self.done.values())
         spent = time.monotonic() - self.started
-        known = [self.seconds_left(name) for name in self.methods]
         text = f"{done}/{total} runs, {_duration(spent)} elapsed"
-        if done < total and all(k is not None for k in known):
-            left = sum(k for k in known if k is not None) / self.n_workers
+        left = self._left()
+        if done < total and left is not None:
             text += f", about {_duration(left)} left"
         return text
+
+    def _left(self) -> float | None:
+        """Estimate the seconds until all is done; None while a method is unknown."""
+        known = [
+            self.seconds_left(name)
+            for name in self.methods
+            if self.done[name] < self.n_folds
+        ]
+        if any(seconds is None for seconds in known):
+            return None
+        return sum(s for s in known if s is not None) / self.n_workers
 
     def __enter__(self) -> LiveProgress:
         """Begin to draw."""

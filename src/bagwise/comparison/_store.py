@@ -101,9 +101,10 @@ class Store:
 
     def _prepare(self) -> None:
         db = self._db
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        self._refuse_foreign(version)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
-        (version,) = db.execute("PRAGMA user_version").fetchone()
         if version not in (0, SCHEMA_VERSION):
             raise StoreError(
                 f"the store {self.path} has format {version}, this library reads"
@@ -126,6 +127,21 @@ class Store:
         )
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         db.execute("COMMIT")
+
+    def _refuse_foreign(self, version: int) -> None:
+        """Refuse a file of another program before anything is written to it."""
+        found = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        tables = {str(name) for (name,) in found}
+        ours = tables <= {"runs", "claims"}
+        if ours and (version == 0 or "runs" in tables):
+            return
+        if ours or version not in (0, SCHEMA_VERSION):
+            return  # what its format says is told by the caller
+        shown = ", ".join(sorted(tables)[:5])
+        raise StoreError(
+            f"{self.path} is an SQLite file of another program (it has the tables"
+            f" {shown}); choose another file"
+        )
 
     def _guard(self, action: Callable[[], T]) -> T:
         """Do `action`; turn what SQLite says into one clear line."""
