@@ -1,7 +1,8 @@
-"""Sizes of memory as people write them."""
+"""Sizes of memory as people write them, and how much of it an array may take."""
 
 from __future__ import annotations
 
+import os
 import re
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -34,3 +35,25 @@ def parse_size(text: str | int | float) -> int:
         raise ValueError(f"{text!r} is not a size; write it like 500MB or 4GB")
     base = 1024 if match[3] else 1000
     return int(float(match[1]) * base ** _UNITS[match[2]])
+
+
+def memory_budget() -> float:
+    """Return the bytes one array may take: BAGWISE_MEMORY, else half the machine's."""
+    text = os.environ.get("BAGWISE_MEMORY")
+    if not text:
+        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return float(parse_size(text))
+    except ValueError as error:
+        raise ValueError(f"the environment variable BAGWISE_MEMORY: {error}") from None
+
+
+def check_memory(n_bytes: float, what: str, hint: str) -> None:
+    """Raise before an allocation that would exceed the memory budget."""
+    budget = memory_budget()
+    if n_bytes > budget:
+        raise ValueError(
+            f"{what} would take {n_bytes / 1e9:.1f} GB, more than the budget of "
+            f"{budget / 1e9:.1f} GB. {hint} (The environment variable BAGWISE_MEMORY "
+            "sets the budget.)"
+        )

@@ -41,7 +41,7 @@ def test_value_and_gradient(bags, pooling, loss):
     assert means.value(U, b) == pytest.approx(other.value(U, b), rel=1e-12)
 
 
-def test_half_precision_is_computed_in_single(bags):
+def test_pieces_keep_single_precision(bags):
     X, target, weight = bags
     single = Bags(X.data.astype(np.float32), X.offsets)
     pieces = Chunks(single, target, weight)

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bagwise._sizes import check_memory
 from bagwise.bags._matrix import as_matrix, frozen
 from bagwise.bags._notes import joined, names, part, places, refuse_missing_group
 from bagwise.bags._segmented import Offsets, Segmented, check_offsets, read_only
 from bagwise.bags._stack import group_rows, one_per_bag, stack_list
+from bagwise.bags._stored import StoredRows, forget_pages, map_behind
 
 
 class Bags(Segmented):
@@ -23,14 +25,15 @@ class Bags(Segmented):
     container is immutable and indexes like a list of 2-D arrays, so that
     scikit-learn's splitters, searches and pipelines work on it: an int gives the
     matrix of one bag, a contiguous slice gives `Bags` on a view, and an index array
-    or a mask gives `Bags` on a copy.
+    or a mask gives `Bags` on a copy. Large selections from a memory map stay on disk.
 
     Parameters
     ----------
     data : array-like or sparse matrix of shape (n_instances, n_features)
         All instances, bag after bag. Kept as it is when it is a C-contiguous matrix
-        of float32 or float64 (a memory map included); everything else is converted.
-        Sparse input becomes CSR.
+        of float32 or float64 (a memory map included), or a memory map of float16,
+        which methods read in pieces; everything else is converted. Sparse input becomes
+        CSR.
     offsets : array-like of shape (n_bags + 1,)
         Row at which each bag begins, and the number of rows at the end.
     ids : array-like of shape (n_bags,), default=None
@@ -216,7 +219,13 @@ class Bags(Segmented):
 
     @property
     def data(self) -> Any:
-        """The stacked instances (read-only), dense or CSR."""
+        """The stacked instances (read-only), dense or CSR.
+
+        Reads all of them where the bags are a selection that stayed on disk;
+        `iter_chunks` does not.
+        """
+        if isinstance(self._stacked, StoredRows):
+            return read_only(self._stacked.read())
         return self._stacked
 
     @property
@@ -231,8 +240,13 @@ class Bags(Segmented):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
+        """float32 or float64; float16 on a memory map."""
         return self._stacked.dtype
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the instances lie in a memory map."""
+        return map_behind(self._stacked) is not None
 
     @property
     def ids(self) -> npt.NDArray[Any]:
@@ -303,6 +317,40 @@ class Bags(Segmented):
         refuse_missing_group(out._groups)
         return out
 
+    def take_rows(self, rows: npt.NDArray[Any]) -> Any:
+        """Return some instances by their row numbers, without reading the others.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Row numbers in the stacked matrix.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (len(rows), n_features)
+            The instances; half precision becomes float32.
+        """
+        found = self._stacked[rows]
+        if sp.issparse(found):
+            return found
+        found = np.asarray(found)
+        return found.astype(np.float32) if found.dtype == np.float16 else found
+
+    def in_memory(self) -> Self:
+        """Return the same bags with the instances in memory, at least in float32."""
+        if not self.on_disk:
+            return self
+        half = self.dtype == np.float16
+        check_memory(
+            float(self.n_instances) * self.n_features * (4 if half else 8),
+            f"The {self.n_instances} instances of {self.n_bags} bags",
+            "Use a method that reads bags in pieces, or SampleInstances before.",
+        )
+        data = np.array(self._stacked, dtype=np.float32 if half else self.dtype)
+        out = self._rebuild(data, self._offsets, slice(None), slice(None))
+        forget_pages(self._stacked)
+        return out
+
     def to_list(self) -> list[Any]:
         """Return the bags as a list of matrices (views)."""
         return list(self)
@@ -320,7 +368,11 @@ class Bags(Segmented):
             limit = self._offsets[start] + max_instances
             stop = int(np.searchsorted(self._offsets, limit, side="right")) - 1
             stop = max(stop, start + 1)
-            yield self[start:stop]
+            chunk = self[start:stop]
+            if isinstance(chunk._stacked, StoredRows):
+                chunk._stacked = read_only(chunk._stacked.read())
+            yield chunk
+            forget_pages(self._stacked)
             start = stop
 
     def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any, rows: Any) -> Self:

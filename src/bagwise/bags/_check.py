@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bagwise.bags._bags import Bags
 from bagwise.bags._convert import as_bags
+from bagwise.bags._stored import StoredRows, forget_pages
 
 # Rows looked at together: a memory map larger than memory is read in pieces.
 _CHUNK_BYTES = 64 * 2**20
 
 
 def check_bags(
-    X: Any, *, accept_sparse: bool, min_bags: int = 1, ensure_finite: bool = True
+    X: Any,
+    *,
+    accept_sparse: bool,
+    min_bags: int = 1,
+    ensure_finite: bool = True,
+    in_pieces: bool = False,
 ) -> Bags:
     """Convert `X` to `Bags` and refuse what no method can use.
 
@@ -28,6 +35,9 @@ def check_bags(
         Fewest bags that make sense.
     ensure_finite : bool, default=True
         Whether NaN and infinity are refused.
+    in_pieces : bool, default=False
+        Whether the caller reads bags piece by piece. Half precision and selections on
+        disk are brought into memory for all others.
     """
     bags = as_bags(X)
     if bags.n_bags < min_bags:
@@ -46,6 +56,9 @@ def check_bags(
             "X.with_data(X.data.toarray()) when it fits in memory, or reduce the "
             "dimension first: OnInstances(TruncatedSVD(100))."
         )
+    stored = bags.dtype == np.float16 or isinstance(bags._stacked, StoredRows)
+    if stored and not in_pieces:
+        bags = bags.in_memory()
     if ensure_finite:
         _refuse_not_finite(bags)
     return bags
@@ -60,20 +73,28 @@ def _refuse_not_finite(bags: Bags) -> None:
         _say_not_finite(bags, row, int(bags.data.indices[place]))
     step = max(1, _CHUNK_BYTES // (bags.n_features * bags.dtype.itemsize))
     for start in range(0, bags.n_instances, step):
-        chunk = bags.data[start : start + step]
+        chunk = np.asarray(bags._stacked[start : start + step])
         # A finite sum proves that all is finite; only a bad one needs a closer look.
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(chunk.sum()):
-                continue
-        bad = np.argwhere(~np.isfinite(chunk))
-        if bad.size:
+            fine = _all_finite(chunk)
+        bad = np.argwhere(~np.isfinite(chunk)) if not fine else np.empty((0, 2))
+        if len(bad):
             _say_not_finite(bags, start + int(bad[0, 0]), int(bad[0, 1]))
+        forget_pages(bags._stacked)
+
+
+def _all_finite(chunk: npt.NDArray[Any]) -> bool:
+    if (
+        chunk.dtype == np.float16
+    ):  # sums would overflow; all exponent bits set: no number
+        return not bool(np.any((chunk.view(np.uint16) & 0x7C00) == 0x7C00))
+    return bool(np.isfinite(chunk.sum()))
 
 
 def _say_not_finite(bags: Bags, row: int, column: int) -> None:
     bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
     name = column if bags.feature_names is None else bags.feature_names[column]
-    value = bags.data[row, column]
+    value = bags[bag][row - bags.offsets[bag], column]
     kind = "NaN" if np.isnan(value) else "infinity"
     raise ValueError(
         f"Input X contains {kind}: bag {bags.ids[bag]}, instance "

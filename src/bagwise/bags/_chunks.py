@@ -78,11 +78,8 @@ def add(a: Any, b: Any) -> Any:
 
 
 def larger_than_a_piece(X: Bags) -> bool:
-    """Whether bags are dense and worth being read in pieces.
-
-    Arrays in memory are used as they are: only memory maps and half precision gain.
-    """
-    if X.is_sparse:
+    """Whether bags lie on disk and are worth being read in pieces."""
+    if not X.on_disk:
         return False
-    stored = isinstance(X.data, np.memmap) or X.dtype == np.float16
-    return stored and X.n_instances * X.n_features * 4 > _PIECE_BYTES
+    large = X.n_instances * X.n_features * 4 > _PIECE_BYTES
+    return large or X.dtype == np.float16

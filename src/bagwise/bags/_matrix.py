@@ -9,10 +9,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bagwise.bags._segmented import read_only
+from bagwise.bags._stored import StoredRows, map_behind
 
 
 def as_matrix(data: Any) -> Any:
-    """Return `data` as a read-only float matrix, C-contiguous or CSR."""
+    """Return `data` as a read-only float matrix, C-contiguous or CSR.
+
+    A memory map in half precision stays what it is: whoever computes converts pieces.
+    """
+    if isinstance(data, StoredRows):
+        return data
     if sp.issparse(data):
         if data.dtype.kind not in "fiub":
             raise TypeError(f"data must be real numbers, got dtype {data.dtype}.")
@@ -31,7 +37,8 @@ def as_matrix(data: Any) -> Any:
         )
     if array.dtype.kind not in "fiub":
         array = _to_numbers(array)
-    if array.dtype not in (np.float32, np.float64):
+    half = array.dtype == np.float16 and map_behind(array) is not None
+    if array.dtype not in (np.float32, np.float64) and not half:
         array = array.astype(np.float64)
     if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
         array = np.ascontiguousarray(array)
@@ -53,6 +60,8 @@ def _to_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 def frozen(matrix: Any) -> Any:
     """Make a matrix read-only without touching the caller's own array."""
+    if isinstance(matrix, StoredRows):
+        return matrix
     if not sp.issparse(matrix):
         return read_only(matrix)
     parts = (matrix.data, matrix.indices, matrix.indptr)

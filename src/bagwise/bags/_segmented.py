@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bagwise.bags._stored import StoredRows, map_behind, select_rows
+
 Offsets = npt.NDArray[np.int64]
 
 
@@ -96,15 +98,14 @@ class Segmented:
     def __iter__(self) -> Iterator[Any]:
         """Give the bags one after the other, as views."""
         for i in range(self.n_bags):
-            yield self._stacked[self._offsets[i] : self._offsets[i + 1]]
+            yield self._rows_of(i)
 
     def __getitem__(self, key: Any) -> Any:
         """Index like a list: an int gives one bag, everything else a container."""
         if isinstance(key, tuple):
             key = self._only_first(key)
         if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
-            i = self._position(int(key))
-            return self._stacked[self._offsets[i] : self._offsets[i + 1]]
+            return self._rows_of(self._position(int(key)))
         if isinstance(key, slice):
             return self._take_slice(key)
         return self._take(self._as_positions(key))
@@ -128,6 +129,10 @@ class Segmented:
         """
         raise NotImplementedError
 
+    def _rows_of(self, i: int) -> Any:
+        rows = self._stacked[self._offsets[i] : self._offsets[i + 1]]
+        return rows.read() if isinstance(rows, StoredRows) else rows
+
     def _take_slice(self, key: slice) -> Self:
         start, stop, step = key.indices(self.n_bags)
         if step != 1:
@@ -146,6 +151,9 @@ class Segmented:
         rows = np.arange(offsets[-1]) + np.repeat(shift, sizes)
         if sp.issparse(self._stacked):
             stacked = self._stacked[rows]
+        elif map_behind(self._stacked) is not None and len(positions):
+            first = self._offsets[positions]
+            stacked = select_rows(self._stacked, first, first + sizes)
         else:
             stacked = np.take(self._stacked, rows, axis=0)
         return self._rebuild(stacked, offsets, positions, rows)

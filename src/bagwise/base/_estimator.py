@@ -29,12 +29,16 @@ class BagInputTags(InputTags):
     respects_standard_assumption : bool or None, default=None
         Whether a bag is judged by its most positive instance, so that more negative
         instances never make a bag positive. None: not known.
+    in_pieces : bool, default=False
+        Whether bags on a memory map are read piece by piece, so that they may be larger
+        than memory. For other methods they are brought into memory.
     """
 
     duplicate_invariant: bool | None = None
     order_invariant: bool = True
     one_sided: bool = False
     respects_standard_assumption: bool | None = None
+    in_pieces: bool = False
 
 
 class BaseBagEstimator(BaseEstimator):
@@ -65,6 +69,7 @@ class BaseBagEstimator(BaseEstimator):
             accept_sparse=tags.input_tags.sparse,
             min_bags=min_bags,
             ensure_finite=not tags.input_tags.allow_nan,
+            in_pieces=tags.input_tags.in_pieces,
         )
         self._check_features(X, reset=reset)
         if y is None:

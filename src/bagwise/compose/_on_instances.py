@@ -8,8 +8,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import HasMethods, _fit_context
+from bagwise.bags._chunks import Chunks, larger_than_a_piece
+from bagwise.bags._stored import forget_pages, temporary_map
 from bagwise.bags.segments import repeat
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
+from bagwise.compose._from_pieces import fit_from_pieces, fits_from_pieces
 
 
 def _inner_has(name):
@@ -42,7 +45,9 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
     Notes
     -----
     Bags weigh as much as they have instances. Costs what the transformer costs on
-    `n_instances` rows.
+    `n_instances` rows. Scalers and random features read memory maps larger than memory
+    piece by piece, and write what they make into a temporary file, in half precision if
+    that is what they read.
 
     Examples
     --------
@@ -68,7 +73,12 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         tags.target_tags.required = self.label_instances
+        tags.input_tags.in_pieces = self._in_pieces()
         return tags
+
+    def _in_pieces(self):
+        """Whether the transformer learns from sums, so that no more is needed."""
+        return not self.label_instances and fits_from_pieces(self._inner())
 
     def _inner(self):
         return StandardScaler() if self.transformer is None else self.transformer
@@ -93,6 +103,9 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
             rows_y = repeat(y, X.offsets)
         else:
             X, rows_y = self._check_bags(X, reset=True), None
+        if self._in_pieces() and larger_than_a_piece(X):
+            self.transformer_ = fit_from_pieces(clone(self._inner()), Chunks(X))
+            return self
         self.transformer_ = clone(self._inner()).fit(X.data, rows_y)
         return self
 
@@ -111,7 +124,22 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
+        if self._in_pieces() and larger_than_a_piece(X):
+            return self._transform_on_disk(X)
         return self._rewrap(X, self.transformer_.transform(X.data))
+
+    def _transform_on_disk(self, X):
+        """Transform piece by piece, into a temporary file."""
+        out, row = None, 0
+        for piece in Chunks(X):
+            rows = self.transformer_.transform(piece.X.data)
+            if out is None:
+                kind = np.float16 if X.dtype == np.float16 else rows.dtype
+                out = temporary_map((X.n_instances, rows.shape[1]), kind)
+            out[row : row + len(rows)] = rows
+            row += len(rows)
+            forget_pages(out)
+        return self._rewrap(X, out)
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X):

@@ -6,6 +6,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
 
 from bagwise._compat import HasMethods, StrOptions
+from bagwise.bags._chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import bag_matrix, segment_max, segment_mean, segment_min
 from bagwise.compose._embedded import EmbeddedClassifier
 
@@ -37,6 +38,8 @@ def pool(X, pooling="mean"):
                 f"{len(X)} bags, got shape {getattr(rows, 'shape', None)}."
             )
         return rows
+    if larger_than_a_piece(X):
+        return np.concatenate(Chunks(X).each(_pool_piece, pooling))
     reduce = _reduce_sparse if X.is_sparse else _reduce_dense
     if pooling == "minmax":
         return _columns(reduce(X, "min"), reduce(X, "max"))
@@ -53,6 +56,11 @@ def pool(X, pooling="mean"):
         centred = X.data - mean[X.bag_index]
         return _columns(mean, np.sqrt(segment_mean(centred**2, X.offsets)))
     return reduce(X, pooling)
+
+
+def _pool_piece(piece, pooling):
+    # In memory by now; sums over thousands of rows need more than single precision.
+    return pool(piece.X.with_data(piece.X.data.astype(np.float64)), pooling)
 
 
 def _reduce_dense(X, op):
@@ -144,6 +152,7 @@ class SimpleMI(EmbeddedClassifier):
         tags.input_tags.respects_standard_assumption = (
             None if callable(self.pooling) else False
         )
+        tags.input_tags.in_pieces = not callable(self.pooling)
         return tags
 
     def _default_estimator(self, sparse):

@@ -97,6 +97,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.order_invariant = False  # clusters begin at drawn rows
+        tags.input_tags.in_pieces = True
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -121,7 +122,8 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         else:
             project = EnergyProjection.of_rows(X.data, self.energy)
         rows = self._sample_rows(X.n_instances)
-        self._fit_mixture(project, X.data if rows is None else X.data[rows])
+        sample = X.in_memory().data if rows is None else X.take_rows(rows)
+        self._fit_mixture(project, sample)
         return self
 
     def _sample_rows(self, n_instances):

@@ -93,6 +93,7 @@ class SlicedWassersteinEmbedding(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.duplicate_invariant = True
+        tags.input_tags.in_pieces = True
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -133,10 +134,11 @@ class SlicedWassersteinEmbedding(
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         out = np.empty((len(X), self.n_projections, self.n_quantiles))
-        directions = self.directions_.astype(X.dtype, copy=False)
+        kind = np.float32 if X.dtype == np.float16 else X.dtype
+        directions = self.directions_.astype(kind, copy=False)
         first = 0
         for part in X.iter_chunks(_CHUNK):
-            products = part.data @ directions
+            products = part.data.astype(kind, copy=False) @ directions
             if sp.issparse(products):
                 products = products.toarray()
             mean_quantiles(products, part.offsets, out[first : first + len(part)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,18 @@ from sklearn import get_config
 from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from bagwise._sizes import parse_size
+from bagwise._sizes import check_memory, memory_budget
+
+__all__ = [
+    "INSTANCE_KERNELS",
+    "check_memory",
+    "instance_kernel",
+    "kernel_diagonal",
+    "memory_budget",
+    "resolve_gamma",
+    "row_blocks",
+    "squared_distances",
+]
 
 INSTANCE_KERNELS = ("rbf", "linear", "poly", "laplacian")
 
@@ -151,25 +161,3 @@ def row_blocks(n_rows: int, bytes_per_row: float) -> Iterator[slice]:
     step = max(1, int(budget // max(1.0, bytes_per_row)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
-
-
-def memory_budget() -> float:
-    """Return the bytes one array may take: BAGWISE_MEMORY, else half the machine's."""
-    text = os.environ.get("BAGWISE_MEMORY")
-    if not text:
-        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return float(parse_size(text))
-    except ValueError as error:
-        raise ValueError(f"the environment variable BAGWISE_MEMORY: {error}") from None
-
-
-def check_memory(n_bytes: float, what: str, hint: str) -> None:
-    """Raise before an allocation that would exceed the memory budget."""
-    budget = memory_budget()
-    if n_bytes > budget:
-        raise ValueError(
-            f"{what} would take {n_bytes / 1e9:.1f} GB, more than the budget of "
-            f"{budget / 1e9:.1f} GB. {hint} (The environment variable BAGWISE_MEMORY "
-            "sets the budget.)"
-        )

@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import compute_class_weight
 
+from bagwise.bags._chunks import Chunks, larger_than_a_piece
+from bagwise.bags.segments import repeat
 from bagwise.kernels._instance import resolve_gamma
 
 
@@ -60,6 +62,28 @@ def weighted_gamma(gamma, data, count):
     mean = float(np.sum(share @ data))
     variance = float(np.sum(share @ squares)) - mean**2
     return 1.0 / (data.shape[1] * variance) if variance > 0 else 1.0
+
+
+def bag_gamma(gamma, X, count):
+    """Kernel width as a number, for bags of which each counts `count` times."""
+    if not larger_than_a_piece(X):
+        return weighted_gamma(gamma, X.data, repeat(count, X.offsets).astype(float))
+    if gamma == "median":  # the rows that it looks at anyway
+        step = max(1, -(-X.n_instances // 1000))
+        return resolve_gamma(gamma, X.take_rows(np.arange(0, X.n_instances, step)))
+    if gamma != "scale":
+        return resolve_gamma(gamma, np.zeros((1, X.n_features)))
+    total, sums, squares = Chunks(X, weight=count).sum(_entry_sums)
+    entries = total * X.n_features
+    variance = squares / entries - (sums / entries) ** 2
+    return 1.0 / (X.n_features * variance) if variance > 0 else 1.0
+
+
+def _entry_sums(piece):
+    data = piece.X.data.astype(np.float64, copy=False)
+    rows = repeat(piece.weight, piece.X.offsets)
+    per_row = data.sum(axis=1), np.einsum("ij,ij->i", data, data)
+    return float(rows.sum()), float(rows @ per_row[0]), float(rows @ per_row[1])
 
 
 def mean_squared_distance(data, count):

@@ -230,12 +230,6 @@ class BagLoss:
 
 def linear_scores(data, U, b, mean=None):
     """Scores ``(data - mean) @ U + b`` in float64, without forming the difference."""
-    if data.dtype == np.float16:
-        shift, out = _shift(U, b, mean), np.empty((data.shape[0], U.shape[1]))
-        for start in range(0, data.shape[0], _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            out[rows] = _product(data[rows].astype(np.float32), U) + shift
-        return out
     return np.add(_product(data, U), _shift(U, b, mean), dtype=np.float64)
 
 

@@ -118,7 +118,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     `C`, since scikit-learn sums the loss.
 
     An iteration costs two products with the instance matrix; sparse instances are
-    never made dense, their mean is folded into the intercept.
+    never made dense, their mean is folded into the intercept. A memory map larger than
+    memory is read in pieces, once for each evaluation of the loss.
 
     References
     ----------
@@ -189,6 +190,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
             "gmean",
         )
         tags.input_tags.one_sided = self.pooling not in SYMMETRIC_POOLINGS
+        tags.input_tags.in_pieces = True
         return tags
 
     def _fit_binary(self, X, t, bag_weight):
@@ -232,6 +234,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         self.n_iter_ = best.n_iter
 
     def _score_instances(self, X):
+        if larger_than_a_piece(X):
+            return np.concatenate(Chunks(X).each(_score_piece, self))
         return linear_scores(X.data, self.coef_[:, None], self.intercept_)[:, 0]
 
     def _pooled(self, X):
@@ -242,6 +246,11 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     def _positive_probability(self, X):
         return self._pooled(X).prob
+
+
+def _score_piece(piece, model):
+    data = piece.X.data
+    return linear_scores(data, model.coef_[:, None], model.intercept_)[:, 0]
 
 
 def is_convex(loss):

@@ -116,7 +116,7 @@ def features_from(settings, X):
     return choose_features(
         settings,
         X.n_features,
-        lambda: X.data[draw_landmarks(n, m, settings.random_state)],
+        lambda: X.take_rows(draw_landmarks(n, m, settings.random_state)),
     )
 
 

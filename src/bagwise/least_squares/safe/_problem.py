@@ -15,7 +15,7 @@ import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.least_squares._weights import weighted_gamma
+from bagwise.least_squares._weights import bag_gamma
 
 AGGREGATIONS = ("sum", "mean", "sqrt")
 
@@ -168,8 +168,7 @@ class Settings:
         """Return the settings with width and core found on bags counted `count`."""
         if self.kernel == "linear":
             return self.with_kernel(1.0)
-        rows = repeat(count, X.offsets).astype(np.float64)
-        return self.with_kernel(weighted_gamma(self.gamma, X.data, rows))
+        return self.with_kernel(bag_gamma(self.gamma, X, count))
 
     def uses_features(self, X):
         """Whether the fit is over explicit features; else over a kernel matrix."""
@@ -177,6 +176,8 @@ class Settings:
             return True
         if self.kernel != "linear" or self.solver == "ldl":
             return False
+        if X.on_disk and X.n_instances > X.n_features:  # products would need it all
+            return True
         return X.n_features <= min(_MOST_COLUMNS, X.n_instances)
 
     def aggregation_weight(self, offsets):

@@ -148,6 +148,10 @@ objective_, objective_path_, moments_
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        explicit = self.n_components is not None or self.landmarks is not None
+        tags.input_tags.in_pieces = explicit or (
+            self.kernel == "linear" and self.solver != "ldl"
+        )
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         # Drawn landmarks differ when instances are repeated.

@@ -226,6 +226,10 @@ class SAFE(BagClassifierMixin, BaseSAFE):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        explicit = self.n_components is not None or self.landmarks is not None
+        tags.input_tags.in_pieces = explicit or (
+            self.kernel == "linear" and self.solver != "ldl"
+        )
         # Relative rho undoes the growth of sums in training; drawn landmarks differ.
         tags.input_tags.duplicate_invariant = (
             True
