@@ -6,7 +6,9 @@ import pytest
 from report_helpers import EVIL, make_comparison
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from bagwise import Bags
 from bagwise.comparison import KFold, compare
+from bagwise.datasets import make_bags
 from bagwise.report import render_report, report_context, write_report
 from bagwise.report._curves import instance_table
 from bagwise.report._view import View
@@ -159,3 +161,42 @@ def test_a_page_without_stacks_has_no_members():
     context = report_context(make_comparison())
     assert context["stacks"] == []
     assert "trusts" not in render_report(context)
+
+
+def test_explanations_stand_beside_key_instances():
+    """Assumption, faithfulness and key-instance success of every finished method."""
+    comparison = make_comparison(names=("MI-SVM", "EMD + SVC"))
+    rng = np.random.default_rng(0)
+    for row in comparison.runs("MI-SVM"):
+        gaps = 1.0 + 0.1 * rng.standard_normal(8)
+        comparison.arrays[row["key"]]["faithfulness"] = gaps
+    context = report_context(comparison)
+    rows = {row["method"]: row for row in context["explanations"]}
+    assert rows["MI-SVM"]["assumption"].startswith("yes, measured")
+    assert rows["EMD + SVC"]["assumption"].startswith("no, measured")
+    assert rows["MI-SVM"]["verdict"] == "faithful"
+    low, high = map(float, rows["MI-SVM"]["interval"].split(" to "))
+    assert low < float(rows["MI-SVM"]["gap"]) < high
+    assert rows["EMD + SVC"]["verdict"] == ""
+    text = "".join(Page(render_report(context)).text)
+    assert "Respects the standard assumption" in text
+    assert rows["MI-SVM"]["interval"] in text
+
+
+def test_runs_measure_faithfulness_and_bags_show_names():
+    X, y = make_bags(40, random_state=0)
+    named = Bags(
+        X.data, X.offsets, instance_ids=[f"conf {k}" for k in range(X.n_instances)]
+    )
+    result = compare(
+        named, y, methods=["MI-SVM"], protocol=KFold(2), grid="none", **QUIET
+    )
+    context = report_context(result)
+    (row,) = context["explanations"]
+    assert row["verdict"] == "faithful"
+    browser = context["data"]["browser"]
+    bag = browser["bags"][3]
+    index = int(bag["id"])
+    first = int(X.offsets[index])
+    expected = [f"conf {first + place}" for place in bag["positions"]]
+    assert browser["names"][bag["first"] : bag["first"] + bag["count"]] == expected

@@ -28,10 +28,12 @@ from bagwise.comparison._evaluate import (
 from bagwise.comparison._limits import PeakMemory
 from bagwise.comparison._problem import Problem, load_problem
 from bagwise.comparison._tuning import fit_method, uncalibrated
+from bagwise.inspection import faithfulness
 from bagwise.metrics import key_instance_success
 
 __all__ = ["Outcome", "run_one", "versions"]
 
+FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
 MAX_STORED_INSTANCES = 200_000
 _warm: set[str] = set()
 
@@ -164,6 +166,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         columns = instances.size // max(1, len(instances))
         if X.n_instances * columns <= MAX_STORED_INSTANCES:
             arrays["instances"] = instances.astype(np.float32)
+        arrays["faithfulness"] = _faithfulness(fitted.model, held_out, instances)
     inner = uncalibrated(fitted.model[-1])
     if hasattr(inner, "_fit_arrays"):
         arrays.update(inner._fit_arrays())
@@ -177,6 +180,23 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         arrays,
         versions=versions(),
     )
+
+
+def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
+    """Return how much longer the score of a bag stays without its least instances.
+
+    One value for each of a few test bags, see `bagwise.inspection.faithfulness`; few,
+    since every one costs a dozen predictions of bags of its size.
+    """
+    fit = np.flatnonzero((X.sizes > 1) & (X.sizes <= FAITHFUL_SIZE))
+    scores = hasattr(model, "decision_function") or hasattr(model, "predict_proba")
+    if not fit.size or not scores:
+        return np.empty(0)
+    places = np.linspace(0, len(fit) - 1, min(FAITHFUL_BAGS, len(fit)))
+    few = fit[np.unique(places.astype(int))]
+    importance = Ragged(instances, X.offsets)[few]
+    found = faithfulness(model, X[few], importance, n_points=5, n_random=1)
+    return found.areas["least"] - found.areas["most"]
 
 
 def _warm_up(run: Run, X: Any, y: NDArray[Any]) -> None:

@@ -68,6 +68,9 @@ def browser_context(view: View) -> dict[str, Any]:
         "methods": list(tables),
         "scores": {n: [_short(v) for v in t[index]] for n, t in tables.items()},
         "heat": {name: [int(v) for v in h[index]] for name, h in heat.items()},
+        "names": None
+        if X.instance_ids is None
+        else [str(name)[:60] for name in X.instance_ids[index]],
         "truth": None if labels is None else [int(bool(v)) for v in labels[index]],
         "images": _images(problem.images, index),
         "features": None

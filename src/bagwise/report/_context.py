@@ -24,6 +24,7 @@ from bagwise.report._curves import (
     member_table,
     score_histogram,
 )
+from bagwise.report._explanations import explanation_table
 from bagwise.report._numbers import (
     figure,
     memory,
@@ -80,6 +81,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "asked": all(choice.reason == "as asked" for choice in comparison.choices),
         "groups": _groups(view),
         "stacks": _stacks(view),
+        "explanations": explanation_table(view),
         "params": _params(comparison),
         "failures": [
             {

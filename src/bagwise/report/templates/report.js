@@ -335,6 +335,7 @@
     const ks = Array.from({ length: bag.count }, (_, j) => bag.first + j), s = B.scores[method];
     return s ? ks.sort((a, b) => (s[b] === null ? -Infinity : s[b]) - (s[a] === null ? -Infinity : s[a])) : ks;
   }
+  const instanceName = (bag, k) => (B.names ? B.names[k] : "#" + bag.positions[k - bag.first]);
   function showBag() {
     const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
     const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${D.classes[bag.class]}`),
@@ -344,10 +345,10 @@
     order.forEach((k, place) => {
       const s = B.scores[method] ? B.scores[method][k] : null;
       const card = el("button", { type: "button", class: "card", "aria-pressed": place === chosen,
-        "aria-label": `instance ${bag.positions[k - bag.first]}, rank ${place + 1}` + (s === null ? "" : `, score ${s}`) });
+        "aria-label": `instance ${instanceName(bag, k)}, rank ${place + 1}` + (s === null ? "" : `, score ${s}`) });
       if (B.images) card.append(picture(k)); else if (B.features) card.append(featureBars(k, 4));
       card.append(el("div", { class: "row" }, el("span", {}, s === null ? "–" : String(s)),
-        B.truth && B.truth[k] ? el("span", { class: "truth" }, "true") : el("span", {}, "#" + bag.positions[k - bag.first])));
+        B.truth && B.truth[k] ? el("span", { class: "truth" }, "true") : el("span", { title: instanceName(bag, k) }, cut(instanceName(bag, k), 12))));
       if (B.heat[method]) card.append(heat(B.heat[method][k]));
       card.addEventListener("click", () => { chosen = place; mark(); });
       cards.append(card);
@@ -370,7 +371,7 @@
     mark();
   }
   function showInstance(box, bag, k) {
-    const position = bag.positions[k - bag.first];
+    const position = B.names ? B.names[k] : bag.positions[k - bag.first];
     const left = B.images ? picture(k) : el("div", {}, el("h4", {}, "What sets it apart (z-scores)"), featureBars(k, 8));
     const right = el("div", {});
     if (B.methods.length) {
