@@ -35,7 +35,16 @@ class Path:
     n_unsolved: int = 0
 
 
-def cccp(solve, choose, state, *, max_iter, tol=1e-6, name="The alternation"):
+def cccp(
+    solve,
+    choose,
+    state,
+    *,
+    max_iter,
+    tol=1e-6,
+    name="The alternation",
+    solution=None,
+):
     """Alternate ``solution = solve(state)`` and ``state = choose(solution)``.
 
     `choose` must return the state that minimises the joint objective at the solution:
@@ -59,12 +68,14 @@ def cccp(solve, choose, state, *, max_iter, tol=1e-6, name="The alternation"):
         Least relative decrease worth another step.
     name : str
         For the warning.
+    solution : object, optional
+        ``solve(state)``, where it is known.
 
     Returns
     -------
     Path
     """
-    solution = solve(state)
+    solution = solve(state) if solution is None else solution
     unsolved = int(not getattr(solution, "converged", True))
     objectives = [solution.objective]
     seen = {_key(state)}

@@ -239,7 +239,7 @@ class KernelBagSVM(WeightedBagClassifier):
         across = space.direction(weights)
         return scores.mean() + 0.1 * across / max(np.abs(across).max(), 1e-300)
 
-    def _alternate(self, solve, choose, state):
+    def _alternate(self, solve, choose, state, solution=None):
         """Run the CCCP loop and return its path."""
         return cccp(
             solve,
@@ -248,6 +248,7 @@ class KernelBagSVM(WeightedBagClassifier):
             max_iter=self.max_iter,
             tol=1e-2 * self.tol,
             name=type(self).__name__,
+            solution=solution,
         )
 
     def _say_unsolved(self, solution, n_unsolved=1, n_steps=1):

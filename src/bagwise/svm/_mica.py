@@ -31,10 +31,10 @@ class MICA(MISVM):
         Weight of the loss.
     norm : {"l2", "l1"}, default="l2"
         Regulariser; [1]_ has "l1", by linear programs.
-    init : {"feature_mean", "input_mean", "random"}, default="feature_mean"
+    init : {"auto", "feature_mean", "input_mean", "random"}, default="feature_mean"
         What represents the positive bags in the first step: the mean in the space of
         the kernel (equal weights, as in [1]_), the mean of the features, or a random
-        instance.
+        instance; "auto" as in :class:`MISVM`.
     n_init : int, default=1
         Number of random starts; the lowest objective is kept.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
@@ -109,7 +109,7 @@ class MICA(MISVM):
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
         "norm": [StrOptions({"l1", "l2"})],
-        "init": [StrOptions({"feature_mean", "input_mean", "random"})],
+        "init": [StrOptions({"auto", "feature_mean", "input_mean", "random"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }

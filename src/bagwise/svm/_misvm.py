@@ -38,9 +38,12 @@ class MISVM(KernelBagSVM):
         Weight of the loss.
     slack : {"bag", "instance"}, default="bag"
         Whether a negative bag pays for its worst instance, as in [1]_, or for all.
-    init : {"feature_mean", "input_mean", "random"}, default="feature_mean"
-        What represents the positive bags in the first step: the mean in the space of
-        the kernel, the mean of the features, or a random instance.
+    init : {"auto", "feature_mean", "input_mean", "random"}, default="auto"
+        The first witnesses: those of a machine in which the mean of a bag represents
+        it, in the space of the kernel or of the features, or random ones. "auto" tries
+        two, those of the mean in the space of the kernel and the instances furthest
+        along the direction between the two classes, and follows the one whose first
+        step is lower.
     n_init : int, default=1
         Number of random starts; the lowest objective is kept. The other starts are
         deterministic and done once.
@@ -112,7 +115,7 @@ class MISVM(KernelBagSVM):
     _parameter_constraints: dict = {
         **KERNEL_CONSTRAINTS,
         "slack": [StrOptions({"bag", "instance"})],
-        "init": [StrOptions({"feature_mean", "input_mean", "random"})],
+        "init": [StrOptions({"auto", "feature_mean", "input_mean", "random"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
@@ -122,7 +125,7 @@ class MISVM(KernelBagSVM):
         C=1.0,
         *,
         slack="bag",
-        init="feature_mean",
+        init="auto",
         n_init=1,
         kernel="rbf",
         gamma="scale",
@@ -163,9 +166,14 @@ class MISVM(KernelBagSVM):
                 layout.witnesses(self._start_scores(space, layout, solution.scores)),
             )
 
+        starts = [(state, None) for state in self._starts(X, space, layout)]
+        if self.init == "auto" and len(starts) > 1:
+            # A step from each tells which one to follow.
+            starts = [(state, solve(state)) for state, _ in starts]
+            starts = [min(starts, key=lambda start: start[1].objective)]
         best = None
-        for state in self._starts(X, space, layout):
-            path = self._alternate(solve, choose, state)
+        for state, solution in starts:
+            path = self._alternate(solve, choose, state, solution)
             if best is None or path.objectives[-1] < best.objectives[-1]:
                 best = path
         self._record(best)
@@ -202,13 +210,19 @@ class MISVM(KernelBagSVM):
                 pick = layout.positive_offsets[:-1] + rng.randint(sizes)
                 yield (layout.positive[pick],)
             return
-        if self.init == "feature_mean" or self.kernel == "linear":
+        if self.init != "input_mean" or self.kernel == "linear":
             wide = space.with_combinations(layout.means(X.n_instances))
         else:
             wide = self._with_input_means(X, space, layout)
         added = X.n_instances + np.arange(layout.n_positive_bags)
         start = self._solve(wide, self._rows(layout, added))
-        yield (layout.witnesses(self._start_scores(wide, layout, start.scores)),)
+        means = layout.witnesses(self._start_scores(wide, layout, start.scores))
+        yield (means,)
+        if self.init == "auto":
+            level = np.zeros(X.n_instances)  # no scores: the direction between classes
+            across = layout.witnesses(self._start_scores(space, layout, level))
+            if (across != means).any():
+                yield (across,)
 
     def _input_means(self, X, layout):
         if X.is_sparse:
