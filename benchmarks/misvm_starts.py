@@ -1,4 +1,4 @@
-"""What the first witnesses of MI-SVM are worth: objective, AUROC and time of each start.
+"""What the first witnesses of MI-SVM are worth: objective, AUROC and time of each.
 
 Every start is fitted on the same folds: three generators, bags whose instances are all
 shifted, and five classic sets. The objective is what a start can be blamed for; the
