@@ -89,7 +89,9 @@ def test_datasets_and_methods_are_listed(capsys):
     assert status == 0
     assert json.loads(out)["musk1"]["n_bags"] == 92
     status, out, _ = run(capsys, "methods", "--json")
-    assert "SimpleMI" in [entry["name"] for entry in json.loads(out)]
+    entries = {entry["name"]: entry for entry in json.loads(out)}
+    assert "SimpleMI" in entries
+    assert "yes, measured" in entries["MI-SVM"]["assumption"]
     status, out, _ = run(capsys, "datasets", "digits")
     assert "handwritten" in out
 

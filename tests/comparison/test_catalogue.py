@@ -18,6 +18,7 @@ from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.catalogue._lookup import METHODS, resolve
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.inspection import instance_scores
+from bagwise.svm import MISVM, BagSVC
 
 AVAILABLE = list_methods()
 
@@ -114,3 +115,9 @@ def test_what_the_catalogue_says_of_a_method_is_true(method):
         else:
             with pytest.raises((TypeError, ValueError), match="[Ss]parse|dense"):
                 fit_method(method.spec(), X, y, scale="none")
+
+
+def test_assumptions_are_measured_or_read_from_the_tag():
+    assert "worst of" in find_method("MI-SVM").assumption
+    assert find_method(MISVM()).assumption.endswith("yes, measured")
+    assert find_method(BagSVC(kernel="precomputed")).assumption.endswith("not measured")

@@ -14,16 +14,24 @@ def methods(json: Json = False) -> int:
     if json:
         write_json(
             [
-                {"name": m.name, "class": m.path, "paper": m.paper, "note": m.note}
+                {
+                    "name": m.name,
+                    "class": m.path,
+                    "paper": m.paper,
+                    "note": m.note,
+                    "assumption": m.assumption,
+                }
                 for m in found
             ]
         )
         return 0
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("Method", "Class", "Instances", "What it does"):
+    headings = ("Method", "Class", "Instances", "Standard assumption", "What it does")
+    for heading in headings:
         table.add_column(heading)
     for method in found:
         scores = "scored" if method.instances else ""
-        table.add_row(method.name, method.path, scores, method.note)
+        respected = method.assumption.partition(": ")[2].partition(" (")[0]
+        table.add_row(method.name, method.path, scores, respected, method.note)
     Console(highlight=False).print(table)
     return 0

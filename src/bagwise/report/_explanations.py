@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from bagwise.inspection import assumption_line
 from bagwise.report._numbers import figure
 from bagwise.report._view import View
 
@@ -24,9 +23,10 @@ def explanation_table(view: View) -> list[dict[str, str]]:
     instance scores of test bags are faithful, "key" is the key-instance success.
     """
     ranked = {row.method: row for row in view.comparison.ranking}
+    methods = {method.name: method for method in view.comparison.methods}
     rows = []
     for name in view.finished:
-        said = assumption_line(name).partition(": ")[2]
+        said = methods[name].assumption.partition(": ")[2]
         row = {"method": name, "assumption": said, "verdict": "", "tone": ""}
         row |= {"gap": "", "interval": "", "key": figure(ranked[name].key_success)}
         gaps = _gaps(view, name)

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from bagwise.comparison._description import Spec, build_estimator
+from bagwise.inspection import assumption_line, measured_assumptions
 
 __all__ = ["Method"]
 
@@ -137,6 +138,16 @@ class Method:
         """What is predicted: "classification" or "regression"."""
         last = self._steps[-1]
         return "regression" if is_regressor(last) else "classification"
+
+    @property
+    def assumption(self) -> str:
+        """Whether it respects the standard assumption: one line, measured.
+
+        An estimator that is not of the catalogue is asked for its tag.
+        """
+        if self.name in measured_assumptions() or not self.available():
+            return assumption_line(self.name)
+        return assumption_line(self._built)
 
     def available(self) -> bool:
         """Tell whether the class is there."""
