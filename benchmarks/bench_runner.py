@@ -44,7 +44,8 @@ def make(folder, n_runs):
     problem = Problem("trivial", X, np.arange(40) % 2)
     ref = freeze(problem, folder)
     method = Method("trivial", "bench_runner.Trivial", scale="none")
-    return make_runs([method], ref, KFold(10, n_runs // 10), 40)
+    protocol = KFold(10, n_runs // 10)
+    return make_runs([method], ref, protocol, protocol.folds(40))
 
 
 def main():

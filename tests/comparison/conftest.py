@@ -21,6 +21,6 @@ def toy_runs(tmp_path):
         problem = make_problem(n_bags)
         ref = freeze(problem, tmp_path / "data")
         protocol = KFold(n_splits, n_repeats)
-        return make_runs(list(methods), ref, protocol, n_bags)
+        return make_runs(list(methods), ref, protocol, protocol.folds(n_bags))
 
     return make

@@ -12,7 +12,7 @@ from bagwise.comparison import (
     TwoWay,
     compare,
 )
-from bagwise.comparison._protocols import protocol_from_dict
+from bagwise.comparison.protocols import protocol_from_dict
 
 Y = np.array([0] * 12 + [1] * 9)
 

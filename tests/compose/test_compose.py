@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
@@ -153,3 +154,18 @@ def test_class_weight_is_sample_weight(toy):
     np.testing.assert_allclose(c.decision_function(X), d.decision_function(X))
     with pytest.raises(ValueError, match="bag 3"):
         WrapperMI().fit(X, y, sample_weight=np.where(np.arange(len(y)) == 3, -1, 1))
+
+
+def test_a_pipeline_lets_in_what_its_first_step_fills():
+    rng = np.random.default_rng(0)
+    X = Bags.from_list([rng.normal(size=(3, 2)) for _ in range(6)])
+    data = X.data.copy()
+    data[::5, 1] = np.nan
+    X = X.with_data(data)
+    for inner in (
+        make_pipeline(SimpleImputer(), StandardScaler()),
+        Pipeline([("nothing", "passthrough"), ("fill", SimpleImputer())]),
+    ):
+        assert np.isfinite(OnInstances(inner).fit_transform(X).data).all()
+    with pytest.raises(ValueError, match="NaN"):
+        OnInstances(make_pipeline(PCA(1), SimpleImputer())).fit(X)

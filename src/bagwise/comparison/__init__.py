@@ -9,14 +9,6 @@ from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._many_runs import Event
 from bagwise.comparison._own_files import explain_file, fit_file, predict_file
 from bagwise.comparison._problem import Problem
-from bagwise.comparison._protocols import (
-    Halves,
-    KFold,
-    LeaveOneBagOut,
-    Protocol,
-    TrainTest,
-    TwoWay,
-)
 from bagwise.comparison._ranking import RankRow
 from bagwise.comparison._statistics import (
     corrected_interval,
@@ -26,6 +18,14 @@ from bagwise.comparison._statistics import (
 from bagwise.comparison._store import Store, StoreError
 from bagwise.comparison._tuning import Fitted
 from bagwise.comparison.catalogue import Method, find_method, list_methods
+from bagwise.comparison.protocols import (
+    Halves,
+    KFold,
+    LeaveOneBagOut,
+    Protocol,
+    TrainTest,
+    TwoWay,
+)
 
 __all__ = [
     "METRICS",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
 from bagwise.comparison._problem import Problem
@@ -16,6 +17,9 @@ from bagwise.io import read_bags
 
 __all__ = ["as_problem", "as_unlabelled", "join_problems"]
 
+TASKS = ("auto", "classification", "regression")
+MANY_VALUES = 20
+
 
 def as_problem(
     data: Any,
@@ -24,6 +28,11 @@ def as_problem(
     name: str | None = None,
     bag: str | None = None,
     label: str | None = None,
+    groups: Any = None,
+    pos_label: Any = None,
+    task: str = "auto",
+    missing: bool = False,
+    **columns: Any,
 ) -> Problem:
     """Return a problem from any way of giving data.
 
@@ -32,41 +41,89 @@ def as_problem(
     data : str, path, Bunch, Bags or list of 2-D arrays
         A file, the name of a known data set, what a loader of
         :mod:`bagwise.datasets` returns, or the bags themselves.
-    y : array-like of shape (n_bags,), optional
-        Labels, when `data` holds bags.
+    y : array-like of shape (n_bags,) or (n_bags, n_labels), optional
+        Labels or values, when `data` holds bags; a table of zeros and ones for
+        several labels a bag.
     name : str, optional
         Name in tables.
     bag, label : str, optional
         Columns of a file.
+    groups : str or array-like of shape (n_bags,), optional
+        Which bags belong together (patients, compounds): a column of a file, or one
+        entry per bag. Bags may carry groups themselves.
+    pos_label : label, optional
+        The positive one of two classes.
+    task : {"auto", "classification", "regression"}, default="auto"
+        What `y` holds. By itself, real numbers with more than 20 different values are
+        taken for regression, all else for classes.
+    missing : bool, default=False
+        Whether missing values (NaN) may stay, for an imputer to fill.
+    **columns
+        Further options of :func:`bagwise.read_bags` for a file: `drop`, `features`,
+        `instance_id` and so on.
+
+    Returns
+    -------
+    Problem
+        Bags, labels and what else is known.
     """
+    if task not in TASKS:
+        raise ValueError(f"unknown task {task!r}; known: {', '.join(TASKS)}")
+    parts: dict[str, Any]
     if isinstance(data, Problem):
-        return data
-    if isinstance(data, str | os.PathLike):
-        return _from_name(data, name, bag, label)
-    if isinstance(data, dict) and "X" in data and "y" in data:  # a Bunch is a dict
-        return _from_bunch(data, name or str(data.get("name", "data")))
-    if y is None:
+        parts = {
+            "name": name or data.name,
+            "X": data.X,
+            "y": data.y,
+            "instance_labels": data.instance_labels,
+            "images": data.images,
+        }
+        pos_label = data.pos_label if pos_label is None else pos_label
+        task = data.task if task == "auto" and data.task == "regression" else task
+    elif isinstance(data, str | os.PathLike):
+        options = {"bag": bag, "label": label, **columns}
+        if isinstance(groups, str):
+            options["group"], groups = groups, None
+        if missing:
+            options["missing"] = "keep"
+        parts = _from_name(data, name, options)
+    elif isinstance(data, dict) and "X" in data and "y" in data:  # a Bunch is a dict
+        parts = _from_bunch(data, name or str(data.get("name", "data")))
+    elif y is None:
         raise ValueError("labels are missing: pass y with one label per bag")
-    return _checked(Problem(name or "data", as_bags(data), np.asarray(y)))
+    else:
+        parts = {"name": name or "data", "X": as_bags(data), "y": np.asarray(y)}
+    if groups is not None:
+        if isinstance(groups, str):
+            raise ValueError(
+                f"groups={groups!r} names a column, but the data are no file; pass one"
+                " group per bag"
+            )
+        X = parts["X"]
+        if len(np.asarray(groups)) != len(X):
+            raise ValueError(f"groups has {len(groups)} entries for {len(X)} bags")
+        parts["X"] = X.with_groups(groups)
+    found, kind = _target(parts["y"], task)
+    _check_features(parts["X"], parts["name"], missing=missing)
+    return Problem(**{**parts, "y": found, "pos_label": pos_label, "task": kind})
 
 
 def _from_name(
-    data: str | os.PathLike[str], name: str | None, bag: str | None, label: str | None
-) -> Problem:
+    data: str | os.PathLike[str], name: str | None, options: dict[str, Any]
+) -> dict[str, Any]:
     path = Path(data)
     if path.exists() and path.is_file():
-        options = {"bag": bag, "label": label}
         given: Any = {k: value for k, value in options.items() if value is not None}
         found = read_bags(path, **given)
         if isinstance(found, dict):
             return _from_bunch(found, name or path.stem)
-        X, y = found
+        X, y = found[:2]
         if y is None:
             raise ValueError(
                 f"{path} gave no labels; name the columns with bag= and label="
                 " (--bag and --label)"
             )
-        return _checked(Problem(name or path.stem, X, np.asarray(y)))
+        return {"name": name or path.stem, "X": X, "y": np.asarray(y)}
     known = str(data) in available()  # some names look like files: sci.med
     if not known and (path.suffix or len(path.parts) > 1):
         raise FileNotFoundError(f"no such file: {path}")
@@ -78,42 +135,94 @@ def _from_name(
     return _from_bunch(fetch(str(data)), name or str(data))
 
 
-def _from_bunch(bunch: Any, name: str) -> Problem:
+def _from_bunch(bunch: Any, name: str) -> dict[str, Any]:
     instances, images = bunch.get("instance_labels"), bunch.get("images")
     values = getattr(instances, "values", instances)
     if callable(values):  # a dict or frame by mistake
         values = None
-    return _checked(
-        Problem(
-            name,
-            as_bags(bunch["X"]),
-            np.asarray(bunch["y"]),
-            None if values is None else np.asarray(values),
-            None if images is None else np.asarray(images),
+    return {
+        "name": name,
+        "X": as_bags(bunch["X"]),
+        "y": np.asarray(bunch["y"]),
+        "instance_labels": None if values is None else np.asarray(values),
+        "images": None if images is None else np.asarray(images),
+    }
+
+
+def _target(y: NDArray[Any], task: str) -> tuple[NDArray[Any], str]:
+    """Return the checked labels or values, and what they are."""
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim > 2:
+        raise ValueError(f"y has {y.ndim} dimensions; one label per bag is needed")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        where = int(np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))[0])
+        raise ValueError(
+            f"y is missing or infinite for bag {where} (of {len(y)}); leave such bags"
+            " out or give them a value"
         )
+    if task == "auto":
+        real = y.ndim == 1 and y.dtype.kind == "f" and np.any(y != np.round(y))
+        many = len(np.unique(y)) > MANY_VALUES
+        task = "regression" if real and many else "classification"
+    if task == "regression":
+        if y.dtype.kind not in "biuf" or y.ndim != 1:
+            raise ValueError("regression needs one number per bag as y")
+        if len(np.unique(y)) < 2:
+            raise ValueError(f"all bags have the value {y[0]!s}: nothing to predict")
+        return y.astype(np.float64), "regression"
+    if y.ndim == 2:
+        return _label_table(y), "multilabel"
+    return y, "classification"
+
+
+def _label_table(y: NDArray[Any]) -> NDArray[np.int64]:
+    """Check a table of yes-or-no labels: every column needs both."""
+    if not np.isin(y, [0, 1]).all():
+        raise ValueError(
+            "y is a table, which stands for several yes-or-no labels a bag: it may hold"
+            " zeros and ones only"
+        )
+    table = y.astype(np.int64)
+    for k, column in enumerate(table.T):
+        if len(np.unique(column)) < 2:
+            raise ValueError(
+                f"label {k} (column {k} of y) is {column[0]} for all bags: leave it out"
+            )
+    return table
+
+
+def _check_features(X: Bags, name: str, *, missing: bool) -> None:
+    """Refuse values that no method can use; say which columns and what helps."""
+    data = X.data.data if X.is_sparse else X.data
+    bad = ~np.isfinite(data)
+    gaps = bad if not missing else bad & ~np.isnan(data)
+    if not gaps.any():
+        return
+    if X.is_sparse:
+        places = np.flatnonzero(gaps)
+        rows = np.searchsorted(X.data.indptr, places, side="right") - 1
+        columns = np.unique(X.data.indices[places])
+    else:
+        rows, columns = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(gaps.any(0))
+    names = X.feature_names
+    shown = [str(c if names is None else names[c]) for c in columns[:6]]
+    more = f" and {len(columns) - 6} more" if len(columns) > 6 else ""
+    infinite = bool(np.isinf(data[gaps]).any())
+    what = "infinite values" if infinite else "missing values (NaN)"
+    which = int(X.bag_index[rows[0]]) if len(rows) else 0
+    bag = which if X.ids is None else X.ids[which]
+    help_ = (
+        "replace them first"
+        if infinite
+        else "fill them inside the folds with impute='median' (--impute median), or"
+        " leave these columns out (--drop)"
     )
-
-
-def _checked(problem: Problem) -> Problem:
-    data = problem.X.data.data if problem.X.is_sparse else problem.X.data
-    if not np.isfinite(data).all():
-        rows = np.flatnonzero(
-            ~np.isfinite(np.asarray(data)).reshape(len(data), -1).all(1)
-        )
-        where = ""
-        if not problem.X.is_sparse:
-            which = int(problem.X.bag_index[rows[0]])
-            where = f" (first in bag {problem.X.ids[which]!r})"
-        raise ValueError(
-            f"the data of {problem.name!r} hold NaN or infinite values{where};"
-            " impute or remove them first"
-        )
-    if problem.y.dtype.kind == "f" and len(np.unique(problem.y)) > 20:
-        raise ValueError(
-            "the labels are real numbers with more than 20 values; comparison is of"
-            " classifiers: turn them into classes first"
-        )
-    return problem
+    raise ValueError(
+        f"the data of {name!r} hold {what} in columns {', '.join(shown)}{more} (first"
+        f" in bag {bag!s}); {help_}"
+    )
 
 
 def join_problems(train: Problem, test: Problem) -> tuple[Problem, int]:
@@ -124,7 +233,7 @@ def join_problems(train: Problem, test: Problem) -> tuple[Problem, int]:
     problem : Problem
         All bags, training ones first.
     n_train : int
-        Number of training bags, for the protocol `train_test`.
+        Number of training bags, for the protocol `TrainTest`.
     """
     if train.X.n_features != test.X.n_features:
         raise ValueError(
@@ -142,15 +251,16 @@ def join_problems(train: Problem, test: Problem) -> tuple[Problem, int]:
     y = np.concatenate([train.y, test.y])
     labels, images = both("instance_labels"), both("images")
     name = f"{train.name} / {test.name}"
-    return Problem(name, X, y, labels, images), len(train.y)
+    joined = Problem(name, X, y, labels, images, train.pos_label, train.task)
+    return joined, len(train.y)
 
 
 def as_unlabelled(
-    data: Any, *, bag: str | None = None, label: str | None = None
+    data: Any, *, bag: str | None = None, label: str | None = None, **columns: Any
 ) -> Bags:
     """Return the bags of a file, a name, a bunch or a sequence; labels are dropped."""
     if isinstance(data, str | os.PathLike) and Path(data).is_file():
-        options = {"bag": bag, "label": label}
+        options = {"bag": bag, "label": label, **columns}
         given: Any = {k: value for k, value in options.items() if value is not None}
         found = read_bags(Path(data), **given)
         return found["X"] if isinstance(found, dict) else found[0]

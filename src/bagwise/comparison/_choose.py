@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from bagwise.comparison._problem import Problem
 from bagwise.comparison.catalogue import Method, list_methods
 
-__all__ = ["Choice", "choose_methods", "choose_metric"]
+__all__ = ["Choice", "choose_methods"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A method of the catalogue, whether it takes part, and why."""
+    """A method of the catalogue, whether it takes part, and why.
+
+    Parameters
+    ----------
+    method : Method
+        The entry.
+    chosen : bool
+        Whether it takes part.
+    reason : str
+        Why, or why not.
+    """
 
     method: Method
     chosen: bool
@@ -45,11 +53,15 @@ def choose_methods(
 
 def _judge(method: Method, problem: Problem) -> Choice:
     X = problem.X
+    wanted = "regression" if problem.task == "regression" else "classification"
+    if method.task != wanted:
+        return Choice(method, False, f"it is for {method.task}")
     if not method.default:
         return Choice(method, False, f"only on request: {method.note}")
     if X.is_sparse and not method.sparse:
         return Choice(method, False, "the data are sparse, and it needs dense ones")
-    if len(problem.classes) > 2 and not method.multiclass:
+    several = problem.task == "classification" and len(problem.classes) > 2
+    if several and not method.multiclass:
         return Choice(method, False, f"{len(problem.classes)} classes; it takes two")
     for what, size, limit in (
         ("bags", X.n_bags, method.max_bags),
@@ -63,13 +75,3 @@ def _judge(method: Method, problem: Problem) -> Choice:
             text = f"{size:,} {what} are more than {limit:,}{growth}"
             return Choice(method, False, text)
     return Choice(method, True, method.note or f"suits {X.n_bags:,} bags")
-
-
-def choose_metric(problem: Problem) -> tuple[str, str]:
-    """Return the metric to rank by, and why."""
-    _, counts = np.unique(problem.y, return_counts=True)
-    share = counts.min() / counts.sum() * len(counts) / 2
-    if share >= 0.3:
-        return "accuracy", "as the classes are of similar size"
-    percent = 100 * counts.min() / counts.sum()
-    return "auroc", f"as the rarest class has only {percent:.0f}% of the bags"

@@ -17,19 +17,22 @@ import numpy as np
 
 from bagwise._sizes import parse_size
 from bagwise.comparison._as_problem import as_problem, join_problems
-from bagwise.comparison._choose import Choice, choose_methods, choose_metric
+from bagwise.comparison._choose import Choice, choose_methods
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._description import DataRef, Run
-from bagwise.comparison._evaluate import METRICS, SCORING
+from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._many_runs import Listener, run_all
 from bagwise.comparison._one_run import versions
 from bagwise.comparison._problem import Problem, freeze
 from bagwise.comparison._progress import LiveProgress
-from bagwise.comparison._protocols import KFold, Protocol, TrainTest
 from bagwise.comparison._store import Store
+from bagwise.comparison._tasks import Task, task_of
+from bagwise.comparison._tuning import IMPUTE
 from bagwise.comparison.catalogue._lookup import resolve
 from bagwise.comparison.catalogue._method import Method
+from bagwise.comparison.protocols import KFold, Protocol, TrainTest
 from bagwise.inspection import as_images
+from bagwise.io import save
 
 __all__ = ["compare", "make_runs"]
 
@@ -55,6 +58,10 @@ def compare(
     name: str | None = None,
     bag: str | None = None,
     label: str | None = None,
+    groups: Any = None,
+    pos_label: Any = None,
+    task: str = "auto",
+    impute: str | None = None,
     test: Any = None,
     images: Any = None,
     calibrate: bool = False,
@@ -69,18 +76,21 @@ def compare(
     ----------
     data : str, path, Bunch, Bags or list of 2-D arrays
         A file, a known data set, what a loader returns, or bags (then `y` is needed).
-    y : array-like of shape (n_bags,), optional
-        Labels.
+    y : array-like of shape (n_bags,) or (n_bags, n_labels), optional
+        Labels or values; a table of zeros and ones for several labels a bag, each of
+        which then has a model of its own.
     methods : sequence, optional
         Names of the catalogue, estimators, or pairs ``(name, estimator)``. By default
         those that suit the size and kind of the data; `Comparison.choices` says why.
     protocol : Protocol, optional
         `KFold`, `Halves`, `LeaveOneBagOut` or `TwoWay`; ``KFold(5)`` by default.
     metric : str, default="auto"
-        What ranks: accuracy, auroc, balanced_accuracy, log_loss or key_success.
-        "auto" takes accuracy, or AUROC when classes are of very different size.
-    grid : {"default", "large", "none"}
-        Which candidates each method is tuned over.
+        What ranks: a name of `METRICS`. "auto" takes accuracy where classes are of
+        similar size, average precision where positive bags are rare, AUROC where
+        others are; R2 for real values.
+    grid : {"default", "large", "auto", "none"}
+        Which candidates each method is tuned over. "auto" is the default grid, widened
+        inside each training fold as long as the best value stands at its end.
     inner_splits : int, default=3
         Folds of the inner cross-validation that tunes.
     seed : int, default=0
@@ -104,6 +114,18 @@ def compare(
         Live table on the terminal, or a function called after each run.
     name, bag, label : str, optional
         Name of the data, and the columns of a file.
+    groups : str or array-like of shape (n_bags,), optional
+        Bags that belong together (the slides of a patient): a column of a file, or one
+        entry per bag. No fold separates them, in tuning neither; figures per group
+        stand beside those per bag. Bags that carry groups need no such option.
+    pos_label : label, optional
+        The positive one of two classes. Needed where the labels are words.
+    task : {"auto", "classification", "regression"}, default="auto"
+        What `y` holds. By itself, real numbers with more than 20 different values are
+        regression.
+    impute : {"median", "mean", "most_frequent"}, optional
+        How missing values are filled, inside each training fold; columns that say
+        where they were are added.
     test : as `data`, optional
         Test bags in a file of their own; `protocol` is then one train/test split.
     images : array, path or list of paths, optional
@@ -132,37 +154,49 @@ def compare(
     2
     """
     started = time.time()
-    problem = as_problem(data, y, name=name, bag=bag, label=label)
+    if impute is not None and impute not in IMPUTE:
+        raise ValueError(f"unknown impute {impute!r}; known: {', '.join(IMPUTE)}")
+    columns: dict[str, Any] = {"bag": bag, "label": label, "task": task}
+    columns |= {"pos_label": pos_label, "missing": impute is not None}
+    problem = as_problem(data, y, name=name, groups=groups, **columns)
     if images is not None:
         problem = replace(problem, images=as_images(images, problem.X))
     if test is not None:
-        held_out = as_problem(test, bag=bag, label=label)
+        group = groups if isinstance(groups, str) else None
+        held_out = as_problem(test, groups=group, **columns)
         problem, n_train = join_problems(problem, held_out)
         protocol = TrainTest(n_train)
     if protocol is None:
         protocol = KFold(5)
     inner = 0 if grid == "none" else inner_splits
-    protocol.check(problem.y, inner)
-    metric, metric_reason = _metric(metric, problem)
+    problem.check_positive()
+    names = problem.classes.tolist() if problem.task == "classification" else None
+    protocol.check(problem.targets, inner, names, problem.groups)
+    metric, metric_reason = _metric(metric, task_of(problem))
     choices = _choices(methods, problem)
     chosen = [choice.method for choice in choices if choice.chosen]
-    tuning = {"n_splits": inner, "scoring": SCORING[metric]} if inner else None
+    tuning: dict[str, Any] | None = None
+    if inner:
+        tuning = {"n_splits": inner, "scoring": METRICS[metric].scoring}
+        if grid == "auto":
+            tuning["extend"] = True
     limit = None if memory_limit is None else parse_size(memory_limit)
     with _folder(out) as folder:
         ref = freeze(problem, folder / "data")
+        folds = protocol.folds(len(problem.y), problem.groups)
         runs = make_runs(
             chosen,
             ref,
             protocol,
-            len(problem.y),
+            folds,
             grid=grid,
             tuning=tuning,
             seed=seed,
+            impute=impute,
             calibrate=calibrate,
         )
-        n_folds = len(protocol.folds(len(problem.y)))
-        names = [method.name for method in chosen]
-        listener = _listener(progress, names, n_folds, metric, n_jobs)
+        labels = [method.name for method in chosen]
+        listener = _listener(progress, labels, len(folds), metric, n_jobs)
         path = folder / "runs.sqlite" if store is None else Path(store)
         with Store(path) as db, listener as on_event:
             keys = run_all(
@@ -186,6 +220,7 @@ def compare(
         "tuning": f"{inner}-fold inside each training fold" if inner else "none",
         "grid": grid,
         "calibration": "sigmoid, out of fold" if calibrate else "none",
+        **_assumed(problem, task, impute),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(started)),
         "seconds": round(time.time() - started, 1),
         **versions(),
@@ -204,6 +239,7 @@ def compare(
         grid,
         arrays,
         calibrate=calibrate,
+        impute=impute,
     )
     if out is not None:
         write_outputs(result, Path(out))
@@ -214,11 +250,12 @@ def make_runs(
     methods: Sequence[Method],
     data: DataRef,
     protocol: Protocol,
-    n_bags: int,
+    folds: Sequence[tuple[int, int]],
     *,
     grid: str = "default",
     tuning: dict[str, Any] | None = None,
     seed: int = 0,
+    impute: str | None = None,
     calibrate: bool = False,
 ) -> list[Run]:
     """Return the runs of a comparison: every method on every fold.
@@ -239,8 +276,9 @@ def make_runs(
             method.grid_of(grid),
             tuning if method.grid_of(grid) else None,
             calibrate,
+            impute,
         )
-        for repeat, fold in protocol.folds(n_bags)
+        for repeat, fold in folds
         for method in methods
     ]
 
@@ -250,8 +288,6 @@ def write_outputs(result: Comparison, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     result.paths["results"] = result.write_csv(out / "results.csv")
     if result.ranking and result.ranking[0].n_folds:
-        from bagwise.io._models import save
-
         fitted = result.fit_best()
         model = out / "model.bagwise"
         save(fitted.model, model)
@@ -259,23 +295,50 @@ def write_outputs(result: Comparison, out: Path) -> None:
         result.provenance["best_params"] = fitted.params
 
 
-def _metric(metric: str, problem: Problem) -> tuple[str, str]:
+def _metric(metric: str, task: Task) -> tuple[str, str]:
     if metric == "auto":
-        return choose_metric(problem)
-    if metric not in METRICS:
-        raise ValueError(
-            f"unknown metric {metric!r}; known: auto, {', '.join(METRICS)}"
-        )
+        return task.default_metric()
+    known, problem = task.metrics(), task.problem
+    if metric not in known:
+        raise ValueError(f"unknown metric {metric!r}; known: auto, {', '.join(known)}")
     if metric == "key_success" and problem.instance_labels is None:
         raise ValueError("key_success needs instance labels, which the data lack")
+    if metric.startswith("group_") and problem.groups is None:
+        raise ValueError(f"{metric} needs groups, which the data lack")
     return metric, "as asked"
+
+
+def _assumed(problem: Problem, task: str, impute: str | None) -> dict[str, Any]:
+    """Say what was taken for granted about the data, and how to change it."""
+    found: dict[str, Any] = {"task": problem.task}
+    n_values = len(np.unique(problem.y))
+    if task == "auto" and problem.task == "regression":
+        found["task"] += f" (y has {n_values} real values; task= changes that)"
+    elif task == "auto" and problem.y.dtype.kind in "iuf" and n_values > 10:
+        found["task"] += f" ({n_values} numbers taken for classes; task= changes that)"
+    if problem.positive is not None:
+        found["positive class"] = str(problem.classes[problem.positive])
+    if problem.groups is not None:
+        n_groups = len(np.unique(problem.groups.astype(str)))
+        found["groups"] = f"{n_groups}, never split"
+    if impute is not None:
+        found["impute"] = f"{impute}, inside each training fold"
+    return found
 
 
 def _choices(methods: Sequence[Any] | None, problem: Problem) -> list[Choice]:
     if methods is not None:
         if isinstance(methods, str):
             methods = [methods]
-        return [Choice(method, True, "as asked") for method in resolve(methods)]
+        asked = resolve(methods)
+        wanted = "regression" if problem.task == "regression" else "classification"
+        for method in asked:
+            if method.task != wanted:
+                raise ValueError(
+                    f"{method.name} is for {method.task}, and the task is {wanted};"
+                    " task= says what y holds"
+                )
+        return [Choice(method, True, "as asked") for method in asked]
     choices = choose_methods(problem)
     if not any(choice.chosen for choice in choices):
         raise ValueError("no method of the catalogue suits these data; name some")

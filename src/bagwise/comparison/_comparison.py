@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from bagwise.comparison._choose import Choice
 from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._grid_ends import widen_note
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._problem import Problem
-from bagwise.comparison._protocols import Protocol
 from bagwise.comparison._ranking import RankRow, rank_methods
 from bagwise.comparison._store import COLUMNS
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import Method
+from bagwise.comparison.protocols import Protocol
 
 __all__ = ["Comparison"]
 
@@ -54,6 +55,8 @@ class Comparison:
         Versions, data hash, command, seed and so on.
     calibrate : bool
         Whether every method was calibrated inside its training folds.
+    impute : str or None
+        How missing values were filled, inside training folds.
     """
 
     problem: Problem
@@ -70,6 +73,7 @@ class Comparison:
     arrays: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)
     calibrate: bool = False
+    impute: str | None = None
 
     def runs(self, method: str) -> list[dict[str, Any]]:
         """Return the finished rows of a method, in the order of folds."""
@@ -118,11 +122,29 @@ class Comparison:
                 self.problem.X,
                 self.problem.y,
                 scale=entry.scale,
+                impute=self.impute,
                 grid=entry.grid_of(self.grid),
                 tuning=self.tuning,
                 seed=self.seed,
                 calibrate=self.calibrate,
+                pos_label=self.problem.pos_label,
             )
+
+    def grid_ends(self, method: str) -> list[str]:
+        """Say which parameters were chosen at an end of their grid, and how often.
+
+        Parameters
+        ----------
+        method : str
+            Name of a method.
+
+        Returns
+        -------
+        list of str
+            One sentence for each parameter and end; empty where the grid was wide
+            enough.
+        """
+        return widen_note([row.get("grid_ends") or {} for row in self.runs(method)])
 
     def write_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write one row a run."""
@@ -144,8 +166,8 @@ class Comparison:
         first, *rest = finished
         tied = [row for row in rest if row.rank == first.rank]
         others = [row for row in rest if row.rank != first.rank]
-        title = METRICS[self.metric].title.lower()
-        title = "AUROC" if self.metric == "auroc" else title
+        title = METRICS[self.metric].title
+        title = title if title[:2].isupper() else title.lower()
         if tied:
             names = ", ".join(row.method for row in [first, *tied[:-1]])
             text = f"{names} and {tied[-1].method} share the first place"
@@ -209,7 +231,10 @@ class Comparison:
             "data": self.problem.name,
             "metric": self.metric,
             "protocol": self.protocol.to_dict(),
-            "ranking": [row.to_dict() for row in self.ranking],
+            "ranking": [
+                {**row.to_dict(), "grid_ends": self.grid_ends(row.method)}
+                for row in self.ranking
+            ],
             "failures": [
                 {k: row[k] for k in ("method", "repeat", "fold", "error")}
                 for row in self.failures

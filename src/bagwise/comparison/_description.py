@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bagwise.comparison._protocols import Protocol, protocol_from_dict
+from bagwise.comparison.protocols import Protocol, protocol_from_dict
 
 __all__ = ["DataRef", "Run", "build_estimator", "describe_estimator", "run_key"]
 
@@ -62,6 +62,8 @@ class Run:
         ``{"n_splits": 3, "scoring": "accuracy"}`` of the inner cross-validation.
     calibrate : bool
         Whether probabilities are calibrated inside the training fold.
+    impute : str or None
+        How missing values are filled, inside the training fold.
     """
 
     method: str
@@ -75,6 +77,7 @@ class Run:
     grid: Any = field(default_factory=dict)
     tuning: dict[str, Any] | None = None
     calibrate: bool = False
+    impute: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as nested plain values."""
@@ -108,8 +111,9 @@ def run_key(run: Run, version: str) -> str:
         "scale": run.scale,
         "grid": run.grid,
         "tuning": run.tuning,
+        "calibrate": run.calibrate,
+        "impute": run.impute,
         "version": version,
-        **({"calibrate": True} if run.calibrate else {}),
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

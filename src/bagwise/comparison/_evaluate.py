@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import rankdata, spearmanr
+from sklearn.metrics import average_precision_score
 
 from bagwise.inspection import instance_scores
 
-__all__ = ["METRICS", "Metric", "auroc", "predictions"]
+__all__ = [
+    "METRICS",
+    "Metric",
+    "auroc",
+    "average_precision",
+    "bag_metrics",
+    "group_metrics",
+    "predictions",
+    "value_metrics",
+]
 
 Array = NDArray[np.float64]
+CLASSES = ("classification", "multilabel")
 
 
+@dataclass(frozen=True)
 class Metric:
     """A figure of the results table.
 
@@ -24,42 +37,90 @@ class Metric:
         Column and heading.
     higher : bool
         Whether larger is better.
+    tasks : tuple of str
+        Where it is defined.
+    low, high : float
+        Its range.
+    squared : bool
+        Whether folds are averaged, and methods compared, by its square, as errors add
+        up in squares.
+    scoring : str
+        What tuning maximises when this figure decides the ranking.
     """
 
-    def __init__(self, name: str, title: str, *, higher: bool) -> None:
-        self.name, self.title, self.higher = name, title, higher
-
-    def __repr__(self) -> str:
-        """Show the name."""
-        return f"Metric({self.name!r})"
+    name: str
+    title: str
+    higher: bool
+    tasks: tuple[str, ...] = CLASSES
+    low: float = 0.0
+    high: float = 1.0
+    squared: bool = False
+    scoring: str = "accuracy"
 
 
 METRICS = {
     metric.name: metric
     for metric in (
         Metric("accuracy", "Accuracy", higher=True),
-        Metric("auroc", "AUROC", higher=True),
-        Metric("balanced_accuracy", "Balanced accuracy", higher=True),
-        Metric("log_loss", "Log loss", higher=False),
-        Metric("key_success", "Key-instance success", higher=True),
+        Metric("auroc", "AUROC", higher=True, scoring="roc_auc"),
+        Metric(
+            "average_precision",
+            "Average precision",
+            higher=True,
+            scoring="average_precision",
+        ),
+        Metric(
+            "balanced_accuracy",
+            "Balanced accuracy",
+            higher=True,
+            scoring="balanced_accuracy",
+        ),
+        Metric("log_loss", "Log loss", higher=False, high=np.inf),
+        Metric("key_success", "Key-instance success", True, CLASSES[:1]),
+        Metric("group_accuracy", "Accuracy per group", True, CLASSES[:1]),
+        Metric("group_auroc", "AUROC per group", True, CLASSES[:1], scoring="roc_auc"),
+        Metric(
+            "r2",
+            "R2",
+            higher=True,
+            tasks=("regression",),
+            low=-np.inf,
+            scoring="neg_mean_squared_error",
+        ),
+        Metric(
+            "rmse",
+            "RMSE",
+            higher=False,
+            tasks=("regression",),
+            high=np.inf,
+            squared=True,
+            scoring="neg_mean_squared_error",
+        ),
+        Metric(
+            "mae",
+            "MAE",
+            higher=False,
+            tasks=("regression",),
+            high=np.inf,
+            scoring="neg_mean_absolute_error",
+        ),
+        Metric(
+            "spearman",
+            "Spearman",
+            higher=True,
+            tasks=("regression",),
+            low=-1.0,
+            scoring="neg_mean_squared_error",
+        ),
     )
 }
-
-SCORING = {
-    "accuracy": "accuracy",
-    "auroc": "roc_auc",
-    "balanced_accuracy": "balanced_accuracy",
-    "log_loss": "accuracy",
-    "key_success": "accuracy",
-}
-"""Inner scorer used when a metric decides the ranking."""
 
 
 def predictions(model: Any, X: Any, classes: NDArray[Any]) -> dict[str, Array]:
     """Return decision values and, where the model has them, probabilities.
 
     Both have one column per class when there are more than two, and one column (the
-    positive class, the second) for two.
+    second class) for two. `label` holds class indices.
     """
     found: dict[str, Array] = {}
     if hasattr(model, "predict_proba"):
@@ -97,6 +158,21 @@ def auroc(truth: NDArray[Any], score: Array) -> float:
     return total / (n_positive * n_negative)
 
 
+def average_precision(truth: NDArray[Any], score: Array) -> float:
+    """Return the average precision; several columns: mean of one-vs-rest.
+
+    `truth` holds class indices. NaN when a class is missing.
+    """
+    if score.ndim == 2:
+        columns = range(score.shape[1])
+        values = [average_precision(truth == k, score[:, k]) for k in columns]
+        return float(np.mean(values)) if values else float("nan")
+    positive = truth.astype(bool)
+    if positive.all() or not positive.any() or len(score) != len(positive):
+        return float("nan")
+    return float(average_precision_score(positive, score))
+
+
 def bag_metrics(
     truth: NDArray[Any],
     label: NDArray[Any],
@@ -106,7 +182,7 @@ def bag_metrics(
 ) -> dict[str, float | None]:
     """Return the metrics of bag predictions; None (not NaN) where undefined.
 
-    `truth` and `label` hold class indices.
+    `truth` and `label` hold class indices; of two classes, 1 is the positive one.
     """
     hit = truth == label
     recalls = [hit[truth == k].mean() for k in range(n_classes) if (truth == k).any()]
@@ -116,13 +192,77 @@ def bag_metrics(
         full = np.column_stack([1 - p, p]) if p.ndim == 1 else p
         chosen = full[np.arange(len(truth)), truth.astype(int)]
         loss = float(-np.log(np.clip(chosen, 1e-15, 1.0)).mean())
-    area = auroc(truth, score)
     return {
         "accuracy": float(hit.mean()),
-        "auroc": None if np.isnan(area) else area,
+        "auroc": _defined(auroc(truth, score)),
+        "average_precision": _defined(average_precision(truth, score)),
         "balanced_accuracy": float(np.mean(recalls)),
         "log_loss": loss,
     }
+
+
+def group_metrics(
+    truth: NDArray[Any],
+    score: Array,
+    probability: Array | None,
+    groups: NDArray[Any],
+) -> dict[str, float | None]:
+    """Return the metrics of groups: the scores of their bags are averaged.
+
+    Probabilities are averaged where there are some, decision values otherwise. Groups
+    whose bags are of several classes have no label of their own and do not count.
+    """
+    values = score if probability is None else probability
+    nothing: dict[str, float | None] = {"group_accuracy": None, "group_auroc": None}
+    if len(values) != len(truth):
+        return nothing
+    _, codes = np.unique(groups, return_inverse=True)
+    count = np.bincount(codes)
+    columns = values if values.ndim == 2 else values[:, None]
+    means = np.column_stack([np.bincount(codes, c) / count for c in columns.T])
+    lowest = np.full(len(count), np.inf)
+    highest = np.full(len(count), -np.inf)
+    np.minimum.at(lowest, codes, truth)
+    np.maximum.at(highest, codes, truth)
+    pure = lowest == highest
+    if not pure.any():
+        return nothing
+    of_group = lowest[pure].astype(int)
+    means = means[pure]
+    if values.ndim == 2:
+        label = means.argmax(axis=1)
+    else:
+        means = means[:, 0]
+        label = (means > (0.0 if probability is None else 0.5)).astype(int)
+    return {
+        "group_accuracy": float((label == of_group).mean()),
+        "group_auroc": _defined(auroc(of_group, means)),
+    }
+
+
+def value_metrics(
+    truth: Array, predicted: Array, variance: float
+) -> dict[str, float | None]:
+    r"""Return the metrics of predicted real values; None where undefined.
+
+    .. math:: R^2 = 1 - \frac{\frac1n \sum_i (\hat y_i - y_i)^2}{v}
+
+    where :math:`v` is `variance`, that of `y` over all bags: all folds share it, so
+    that their mean is one minus the mean squared error in units of it.
+    """
+    error = float(np.mean((predicted - truth) ** 2))
+    # Fewer than three bags, or a constant, have no order to agree with.
+    ordered = len(truth) > 2 and np.ptp(truth) > 0 and np.ptp(predicted) > 0
+    return {
+        "r2": 1.0 - error / variance,
+        "rmse": float(np.sqrt(error)),
+        "mae": float(np.mean(np.abs(predicted - truth))),
+        "spearman": float(spearmanr(truth, predicted)[0]) if ordered else None,
+    }
+
+
+def _defined(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
 def score_instances(model: Any, X: Any) -> Array | None:

@@ -18,18 +18,13 @@ from numpy.typing import NDArray
 
 from bagwise._version import __version__
 from bagwise.bags import Ragged
-from bagwise.bags.segments import segment_max
 from bagwise.comparison._description import Run
-from bagwise.comparison._evaluate import (
-    bag_metrics,
-    predictions,
-    score_instances,
-)
+from bagwise.comparison._evaluate import score_instances
 from bagwise.comparison._limits import PeakMemory
 from bagwise.comparison._problem import Problem, load_problem
+from bagwise.comparison._tasks import task_of
 from bagwise.comparison._tuning import fit_method, uncalibrated
 from bagwise.inspection import faithfulness
-from bagwise.metrics import key_instance_success
 
 __all__ = ["Outcome", "run_one", "versions"]
 
@@ -54,6 +49,8 @@ class Outcome:
         Bytes above the level before the run.
     params : dict
         Parameters chosen by the inner cross-validation.
+    grid_ends : dict
+        "lower" or "upper" for those of them that stand at an end of their grid.
     arrays : dict of ndarray
         Test bags, their scores, predicted labels, probabilities, instance scores.
     notes : list of str
@@ -72,6 +69,7 @@ class Outcome:
     error: str = ""
     traceback: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    grid_ends: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def failure(cls, error: str, trace: str = "") -> Outcome:
@@ -115,10 +113,10 @@ def one_line(error: BaseException) -> str:
 
 
 def _measure(run: Run, problem: Problem) -> Outcome:
-    X, y, classes = problem.X, problem.y, problem.classes
-    train, test = run.protocol.split(y, run.repeat, run.fold, run.seed)
+    X, y, task = problem.X, problem.targets, task_of(problem)
+    train, test = run.protocol.split(y, run.repeat, run.fold, run.seed, problem.groups)
     seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
-    _warm_up(run, X, y)
+    _warm_up(run, problem)
     cpu = time.process_time()
     with PeakMemory() as peak:
         fitted = fit_method(
@@ -126,6 +124,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
             X[train],
             y[train],
             scale=run.scale,
+            impute=run.impute,
             grid=run.grid,
             tuning=run.tuning,
             seed=seed % 2**31,
@@ -133,43 +132,30 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         )
         held_out = X[test]
         started = time.perf_counter()
-        found = predictions(fitted.model, held_out, classes)
+        found = task.predict(fitted.model, held_out)
         predict_time = time.perf_counter() - started
         instances = score_instances(fitted.model, held_out)
-    for what in ("score", "probability"):
+    for what in ("score", "probability", "prediction"):
         if what in found and not np.isfinite(found[what]).all():
             raise FloatingPointError(f"the {what} of a test bag is NaN or infinite")
-    truth = np.searchsorted(classes, y[test])
-    label, probability = found["label"].astype(np.int64), found.get("probability")
-    metrics = bag_metrics(truth, label, found["score"], probability, len(classes))
-    metrics["key_success"] = None
-    instance_labels = problem.instance_labels
-    if instances is None or instances.ndim > 1:  # a column for each class
-        instance_labels = None
-    if instance_labels is not None:
-        rows = np.concatenate([np.arange(X.offsets[i], X.offsets[i + 1]) for i in test])
-        known = Ragged(instance_labels[rows], held_out.offsets)
-        holding = (truth == 1) & (segment_max(known.values, known.offsets) > 0)
-        if holding.any():
-            scores = Ragged(np.asarray(instances), held_out.offsets)
-            metrics["key_success"] = key_instance_success(known, scores, bags=holding)
+    measured = task.measured(found, test)
+    metrics = task.figures(measured) | task.more_figures(measured, test, instances)
     arrays: dict[str, NDArray[Any]] = {
+        **found,
         "test": test.astype(np.int32),
-        "label": label.astype(np.int16),
         "cpu_seconds": np.array([time.process_time() - cpu]),
     }
-    arrays["score"] = found["score"]
-    if probability is not None:
-        arrays["probability"] = probability
+    if "label" in arrays:
+        arrays["label"] = arrays["label"].astype(np.int16)
     # Out-of-fold instance scores of one repeat are what the report shows.
     if instances is not None and run.repeat == 0:
         columns = instances.size // max(1, len(instances))
         if X.n_instances * columns <= MAX_STORED_INSTANCES:
             arrays["instances"] = instances.astype(np.float32)
         arrays["faithfulness"] = _faithfulness(fitted.model, held_out, instances)
-    inner = uncalibrated(fitted.model[-1])
-    if hasattr(inner, "_fit_arrays"):
-        arrays.update(inner._fit_arrays())
+    last = uncalibrated(getattr(fitted.model, "steps", [("", None)])[-1][1])
+    if hasattr(last, "_fit_arrays"):
+        arrays.update(last._fit_arrays())
     times = {"fit": fitted.fit_time, "tune": fitted.tune_time, "predict": predict_time}
     return Outcome(
         "ok",
@@ -178,6 +164,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         peak.bytes,
         fitted.params,
         arrays,
+        grid_ends=fitted.grid_ends,
         versions=versions(),
     )
 
@@ -199,7 +186,7 @@ def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
     return found.areas["least"] - found.areas["most"]
 
 
-def _warm_up(run: Run, X: Any, y: NDArray[Any]) -> None:
+def _warm_up(run: Run, problem: Problem) -> None:
     """Fit once on a few bags so that compilation is not timed.
 
     Compiled loops are loaded or built at their first call in a process, which would be
@@ -209,15 +196,21 @@ def _warm_up(run: Run, X: Any, y: NDArray[Any]) -> None:
     if name in _warm:
         return
     _warm.add(name)
-    groups = [np.flatnonzero(y == label)[:6] for label in np.unique(y)]
+    X, y = problem.X, problem.targets
+    if problem.task == "classification":
+        groups = [np.flatnonzero(y == label)[:6] for label in np.unique(y)]
+    else:
+        groups = [np.arange(min(12, len(y)))]
     few = np.sort(np.concatenate(groups))
     if X.sizes[few].sum() > 2_000:
         few = np.sort(np.concatenate([group[:2] for group in groups]))
     # Whatever is wrong with the method, the run itself will say.
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
-        fitted = fit_method(run.estimator, X[few], y[few], scale=run.scale)
-        predictions(fitted.model, X[few], np.unique(y))
+        fitted = fit_method(
+            run.estimator, X[few], y[few], scale=run.scale, impute=run.impute
+        )
+        task_of(problem).predict(fitted.model, X[few])
 
 
 @cache

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from bagwise.comparison._as_problem import as_problem, as_unlabelled
+from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._limits import single_thread
-from bagwise.comparison._protocols import KFold
+from bagwise.comparison._tasks import task_of
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import find_method
+from bagwise.comparison.protocols import KFold
 from bagwise.inspection import Explanation, explain
+from bagwise.io import load, save
 
 __all__ = ["explain_file", "fit_file", "predict_file"]
 
@@ -24,11 +27,16 @@ def fit_file(
     *,
     out: str | os.PathLike[str] | None = None,
     grid: str = "default",
-    scoring: str = "accuracy",
+    scoring: str | None = None,
     inner_splits: int = 3,
     seed: int = 0,
     bag: str | None = None,
     label: str | None = None,
+    groups: Any = None,
+    pos_label: Any = None,
+    task: str = "auto",
+    impute: str | None = None,
+    **columns: Any,
 ) -> Fitted:
     """Tune and fit one method on all bags of a file, and save the model.
 
@@ -40,39 +48,56 @@ def fit_file(
         Name of the catalogue, or an estimator.
     out : path, optional
         Where the model is written.
-    grid : {"default", "large", "none"}
-        Candidates for tuning.
-    scoring : str, default="accuracy"
-        What tuning maximises.
+    grid : {"default", "large", "auto", "none"}
+        Candidates for tuning; "auto" widens them where the best stands at an end.
+    scoring : str, optional
+        What tuning maximises; what suits the data by default, as in `compare`.
     inner_splits : int, default=3
         Folds of the tuning.
     seed : int, default=0
         Fixes splits and method.
     bag, label : str, optional
         Columns of the file.
+    groups, pos_label, task, impute
+        As in `compare`.
+    **columns
+        Further options of :func:`bagwise.read_bags`.
 
     Returns
     -------
     Fitted
         The pipeline and the chosen parameters.
     """
-    from bagwise.io._models import save
-
     entry = find_method(method)
-    problem = as_problem(data, bag=bag, label=label)
-    tuning = None
+    problem = as_problem(
+        data,
+        bag=bag,
+        label=label,
+        groups=groups,
+        pos_label=pos_label,
+        task=task,
+        missing=impute is not None,
+        **columns,
+    )
+    problem.check_positive()
+    tuning: dict[str, Any] | None = None
     if grid != "none" and entry.grid_of(grid):
-        KFold(inner_splits).check(problem.y)
-        tuning = {"n_splits": inner_splits, "scoring": scoring}
+        KFold(inner_splits).check(problem.targets, groups=problem.groups)
+        best = METRICS[task_of(problem).default_metric()[0]].scoring
+        tuning = {"n_splits": inner_splits, "scoring": scoring or best}
+        if grid == "auto":
+            tuning["extend"] = True
     with single_thread():
         fitted = fit_method(
             entry.spec(),
             problem.X,
             problem.y,
             scale=entry.scale,
+            impute=impute,
             grid=entry.grid_of(grid),
             tuning=tuning,
             seed=seed,
+            pos_label=problem.pos_label,
         )
     if out is not None:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
@@ -104,8 +129,6 @@ def predict_file(
         One entry a bag: `bag`, `label`, `score` and, where the model has them,
         `probability`.
     """
-    from bagwise.io._models import load
-
     if isinstance(model, str | os.PathLike):
         model = load(model)
     X = as_unlabelled(data, bag=bag, label=label)
@@ -152,8 +175,6 @@ def explain_file(
     Explanation
         Scores, key instances, pictures.
     """
-    from bagwise.io._models import load
-
     if isinstance(model, str | os.PathLike):
         model = load(model)
     if images is None and not isinstance(data, str | os.PathLike):

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,10 @@ from bagwise.comparison._description import DataRef
 __all__ = ["Problem", "freeze", "load_problem"]
 
 
+# Numbers and truth values that a file gave as text.
+_PLAIN_PAIRS = (["0", "1"], ["-1", "1"], ["0.0", "1.0"], ["false", "true"])
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A labelled data set, with instance labels and images where they are known.
@@ -36,13 +41,17 @@ class Problem:
         Name shown in tables.
     X : Bags
         The bags.
-    y : ndarray of shape (n_bags,)
-        One label per bag.
+    y : ndarray of shape (n_bags,) or (n_bags, n_labels)
+        One label, or one value, per bag; a table for several labels.
     instance_labels : ndarray of shape (n_instances,), optional
         Non-zero (or True) where an instance makes its bag positive. Used only to score
         key instances, never for fitting.
     images : ndarray of shape (n_instances, height, width[, 3]), optional
         A picture of every instance, 8 bits or floats; shown in reports.
+    pos_label : label, optional
+        Which of two classes is the positive one; the larger label by default.
+    task : {"classification", "multilabel", "regression"}
+        Classes, several yes-or-no labels a bag (a column each), or real values.
     """
 
     name: str
@@ -50,6 +59,8 @@ class Problem:
     y: NDArray[Any]
     instance_labels: NDArray[Any] | None = None
     images: NDArray[Any] | None = None
+    pos_label: Any = None
+    task: str = "classification"
 
     def __post_init__(self) -> None:
         """Check that all parts belong together."""
@@ -63,10 +74,74 @@ class Problem:
                     f"{what} has {len(value)} entries for {n_instances} instances"
                 )
 
+        if self.pos_label is not None and self.pos_label not in list(self.classes):
+            raise ValueError(
+                f"pos_label={self.pos_label!r} is not among the labels"
+                f" {_list(self.classes)}"
+            )
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """Which bags belong together; None where nothing is known."""
+        return self.X.groups
+
     @property
     def classes(self) -> NDArray[Any]:
-        """The sorted labels; of two, the second counts as positive."""
+        """The sorted labels; numbers of the columns for several labels a bag."""
+        if self.task == "regression":
+            return np.empty(0)
+        if self.task == "multilabel":
+            return np.arange(self.y.shape[1])
         return np.unique(self.y)
+
+    @property
+    def positive(self) -> int | None:
+        """Index of the positive class among two; None otherwise."""
+        classes = self.classes
+        if self.task != "classification" or len(classes) != 2:
+            return None
+        return 1 if self.pos_label is None else list(classes).index(self.pos_label)
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """What methods learn: class indices (1 is the positive of two), or values.
+
+        The same whatever the classes are called and however they sort.
+        """
+        if self.task == "regression":
+            return np.asarray(self.y, dtype=np.float64)
+        if self.task == "multilabel":
+            return np.asarray(self.y, dtype=np.int64)
+        codes = np.searchsorted(self.classes, self.y)
+        return 1 - codes if self.positive == 0 else codes
+
+    def toward_positive(
+        self, arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Turn stored predictions (towards the second class) to the positive class.
+
+        The same function turns them back.
+        """
+        found = dict(arrays)
+        if self.positive == 0:
+            for name in ("label", "probability"):
+                if name in found:
+                    found[name] = 1 - found[name]
+            found["score"] = -found["score"]
+        return found
+
+    def check_positive(self) -> None:
+        """Refuse two words as labels when nobody said which is the positive one."""
+        if self.positive is None or self.pos_label is not None:
+            return
+        labels = [str(label).strip().lower() for label in self.classes]
+        if self.y.dtype.kind in "biuf" or labels in _PLAIN_PAIRS:
+            return
+        one, two = self.classes
+        raise ValueError(
+            f"the labels are {str(one)!r} and {str(two)!r}: say which one is positive,"
+            f" pos_label={str(one)!r} or pos_label={str(two)!r} (--positive)"
+        )
 
     def hash(self) -> str:
         """Return the hash of everything that can change a result."""
@@ -77,9 +152,15 @@ class Problem:
             array = np.ascontiguousarray(part)
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
-        digest.update(json.dumps([str(label) for label in self.y]).encode())
+        rows = self.y.tolist() if self.y.ndim == 2 else self.y
+        digest.update(json.dumps([str(label) for label in rows]).encode())
         if self.instance_labels is not None:
             digest.update(np.asarray(self.instance_labels, dtype=bool).tobytes())
+        if self.positive == 0 or self.task != "classification":
+            digest.update(json.dumps([self.positive, self.task]).encode())
+        if self.groups is not None:
+            codes = np.unique(self.groups.astype(str), return_inverse=True)[1]
+            digest.update(b"groups" + codes.astype(np.int64).tobytes())
         return digest.hexdigest()
 
 
@@ -130,8 +211,16 @@ def _write(problem: Problem, key: str, folder: Path) -> None:
         "shape": [int(X.n_instances), int(X.n_features)],
         "ids": None if X.ids is None else [str(i) for i in X.ids],
         "feature_names": None if names is None else [str(name) for name in names],
+        "groups": None if X.groups is None else [str(g) for g in X.groups],
+        "positive": problem.positive,
+        "task": problem.task,
     }
     (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+
+
+def _list(classes: NDArray[Any]) -> str:
+    shown = ", ".join(repr(label) for label in classes.tolist()[:6])
+    return shown + (", ..." if len(classes) > 6 else "")
 
 
 def _storable(y: NDArray[Any]) -> NDArray[Any]:
@@ -160,7 +249,13 @@ def load_problem(path: str) -> Problem:
         parts = (read("values"), read("indices"), read("indptr"))
         data = sparse.csr_matrix(parts, shape=tuple(meta["shape"]), copy=False)
     X = Bags(
-        data, read("offsets"), ids=meta["ids"], feature_names=meta["feature_names"]
+        data,
+        read("offsets"),
+        ids=meta["ids"],
+        feature_names=meta["feature_names"],
+        groups=meta["groups"],
     )
-    labels, images = read("instance_labels"), read("images")
-    return Problem(meta["name"], X, np.array(read("y")), labels, images)
+    labels, images, y = read("instance_labels"), read("images"), np.array(read("y"))
+    positive = meta["positive"]
+    chosen = None if positive is None else np.unique(y)[positive]
+    return Problem(meta["name"], X, y, labels, images, chosen, meta["task"])

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import binomtest, rankdata
 
-from bagwise.comparison._evaluate import METRICS, auroc, bag_metrics
-from bagwise.comparison._problem import Problem
-from bagwise.comparison._protocols import Protocol as SplitProtocol
+from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._pooled import (
+    Results,
+    pooled_figure,
+    pooled_interval,
+    pooled_test,
+)
 from bagwise.comparison._statistics import (
     Interval,
     corrected_interval,
     corrected_t_test,
     holm,
-    paired_permutation_test,
-    percentile_interval,
 )
-from bagwise.comparison.catalogue import Method
+from bagwise.comparison._tasks import task_of
 
 __all__ = ["RankRow", "rank_methods"]
 
@@ -28,29 +28,30 @@ ALPHA = 0.05
 NAN = float("nan")
 
 
-class Results(Protocol):
-    """What a ranking is made from."""
-
-    problem: Problem
-    methods: list[Method]
-    metric: str
-    protocol: SplitProtocol
-    arrays: dict[str, dict[str, NDArray[Any]]]
-
-    def runs(self, method: str) -> list[dict[str, Any]]:
-        """Return the finished rows of a method, in the order of folds."""
-
-    @property
-    def failures(self) -> list[dict[str, Any]]:
-        """The rows of failed runs."""
-
-
 @dataclass(frozen=True)
 class RankRow:
     """One line of a ranking.
 
-    `verdict` is "best", "not told apart" (adjusted p of at least 0.05), "worse", or
-    "untested" where folds are missing.
+    Parameters
+    ----------
+    rank, method : int, str
+        Place and name.
+    n_folds, n_failed : int
+        Folds that were finished, and those that failed.
+    mean, low, high : float
+        The metric that ranks, with its 95% interval.
+    p, p_holm : float
+        Of the test against the best method, and adjusted for the number of tests.
+    verdict : str
+        "best", "not told apart" (adjusted p of at least 0.05), "worse", or "untested"
+        where folds are missing.
+    fit_time, tune_time, predict_time : float
+        Seconds, mean over folds.
+    peak_memory : float
+        Bytes, the largest over folds.
+    accuracy, auroc, average_precision, balanced_accuracy, log_loss, key_success, \
+group_accuracy, group_auroc, r2, rmse, mae, spearman : float
+        Means over folds; NaN where undefined. See `METRICS`.
     """
 
     rank: int
@@ -63,15 +64,22 @@ class RankRow:
     p: float
     p_holm: float
     verdict: str
-    accuracy: float
-    auroc: float
-    balanced_accuracy: float
-    log_loss: float
-    key_success: float
-    fit_time: float
-    tune_time: float
-    predict_time: float
-    peak_memory: float
+    fit_time: float = NAN
+    tune_time: float = NAN
+    predict_time: float = NAN
+    peak_memory: float = NAN
+    accuracy: float = NAN
+    auroc: float = NAN
+    average_precision: float = NAN
+    balanced_accuracy: float = NAN
+    log_loss: float = NAN
+    key_success: float = NAN
+    group_accuracy: float = NAN
+    group_auroc: float = NAN
+    r2: float = NAN
+    rmse: float = NAN
+    mae: float = NAN
+    spearman: float = NAN
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, None for what is undefined."""
@@ -108,12 +116,13 @@ def rank_methods(comparison: Results) -> list[RankRow]:
     over the folds they finished, and they are not tested.
     """
     metric = METRICS[comparison.metric]
-    total = len(comparison.protocol.folds(len(comparison.problem.y)))
+    problem = comparison.problem
+    total = len(comparison.protocol.folds(len(problem.y), problem.groups))
     pooled = comparison.protocol.pooled
     intervals: dict[str, Interval] = {}
     for method in comparison.methods:
         intervals[method.name] = (
-            _pooled_interval(comparison, method.name)
+            pooled_interval(comparison, method.name)
             if pooled
             else _fold_interval(comparison, method.name)
         )
@@ -163,17 +172,17 @@ def _line(
     failed = [row for row in comparison.failures if row["method"] == name]
 
     def mean(column: str) -> float:
-        values = [row[column] for row in runs if row[column] is not None]
-        return float(np.mean(values)) if values else NAN
+        values = [row[column] for row in runs if row.get(column) is not None]
+        if not values:
+            return NAN
+        if column in METRICS and METRICS[column].squared:
+            return float(np.sqrt(np.mean(np.square(values))))
+        return float(np.mean(values))
 
-    figures = {column: mean(column) for column in METRICS}
+    names = task_of(comparison.problem).metrics()
+    figures = {column: mean(column) for column in names}
     if pooled and runs:
-        whole = pool(comparison, name)
-        figures["auroc"] = auroc(whole["truth"], whole["score"])
-        labels = whole["truth"], whole["label"]
-        n_classes = len(comparison.problem.classes)
-        both = bag_metrics(*labels, whole["score"], None, n_classes)
-        figures["balanced_accuracy"] = both["balanced_accuracy"] or 0.0
+        figures |= pooled_figure(comparison, name)
     memory = [row["peak_memory"] for row in runs]
     return RankRow(
         rank,
@@ -186,34 +195,38 @@ def _line(
         p,
         p_holm,
         verdict,
-        **figures,
         fit_time=mean("fit_time"),
         tune_time=mean("tune_time"),
         predict_time=mean("predict_time"),
         peak_memory=float(max(memory)) if memory else NAN,
+        **figures,
     )
 
 
 def _values(comparison: Results, method: str) -> dict[tuple[int, int], float]:
+    """Return the figure of every fold; its square where errors add up in squares."""
+    power = 2 if METRICS[comparison.metric].squared else 1
     return {
-        (row["repeat"], row["fold"]): row[comparison.metric]
+        (row["repeat"], row["fold"]): row[comparison.metric] ** power
         for row in comparison.runs(method)
         if row[comparison.metric] is not None
     }
 
 
 def _fold_interval(comparison: Results, method: str) -> Interval:
+    metric = METRICS[comparison.metric]
     values = list(_values(comparison, method).values())
-    share = comparison.protocol.test_share(comparison.problem.y)
+    share = comparison.protocol.test_share(comparison.problem.targets)
     found = corrected_interval(values, share)
-    top = 1.0 if METRICS[comparison.metric].higher else np.inf
-    low, high = np.clip([found.low, found.high], 0.0, top).tolist()
+    low, high = np.clip([found.low, found.high], metric.low, metric.high).tolist()
+    if metric.squared:
+        return Interval(*np.sqrt([found.mean, low, high]).tolist())
     return Interval(found.mean, low, high)
 
 
 def _test(comparison: Results, best: str, other: str, pooled: bool) -> float:
     if pooled:
-        return _pooled_test(comparison, best, other)
+        return pooled_test(comparison, best, other)
     first, second = _values(comparison, best), _values(comparison, other)
     shared = [fold for fold in first if fold in second]
     if len(shared) < len(first):
@@ -221,94 +234,5 @@ def _test(comparison: Results, best: str, other: str, pooled: bool) -> float:
     return corrected_t_test(
         [first[fold] for fold in shared],
         [second[fold] for fold in shared],
-        comparison.protocol.test_share(comparison.problem.y),
+        comparison.protocol.test_share(comparison.problem.targets),
     )
-
-
-# Leave-one-bag-out and single splits: one result per bag ------------------------------
-
-
-def pool(comparison: Results, method: str) -> dict[str, NDArray[Any]]:
-    """Join the test bags of all folds of repeat 0."""
-    parts = [
-        comparison.arrays[row["key"]]
-        for row in comparison.runs(method)
-        if row["repeat"] == 0
-    ]
-    whole = {
-        name: np.concatenate([part[name] for part in parts])
-        for name in ("test", "label", "score", "probability")
-        if all(name in part for part in parts)
-    }
-    y = comparison.problem.y[whole["test"]]
-    whole["truth"] = np.searchsorted(comparison.problem.classes, y)
-    return whole
-
-
-def _statistic(comparison: Results, whole: dict[str, NDArray[Any]]) -> Any:
-    n_classes = len(comparison.problem.classes)
-    name = comparison.metric
-
-    def value(chosen: NDArray[Any]) -> float:
-        if name == "accuracy":
-            return float((whole["truth"][chosen] == whole["label"][chosen]).mean())
-        if name == "auroc":
-            return auroc(whole["truth"][chosen], whole["score"][chosen])
-        probability = whole.get("probability")
-        figures = bag_metrics(
-            whole["truth"][chosen],
-            whole["label"][chosen],
-            whole["score"][chosen],
-            None if probability is None else probability[chosen],
-            n_classes,
-        )
-        found = figures.get(name)
-        return NAN if found is None else found
-
-    return value
-
-
-def _pooled_interval(comparison: Results, method: str) -> Interval:
-    if not comparison.runs(method):
-        return Interval(NAN, NAN, NAN)
-    if comparison.metric == "key_success":
-        values = list(_values(comparison, method).values())
-        return Interval(float(np.mean(values)) if values else NAN, NAN, NAN)
-    whole = pool(comparison, method)
-    return percentile_interval(_statistic(comparison, whole), len(whole["truth"]))
-
-
-def _pooled_test(comparison: Results, best: str, other: str) -> float:
-    first, second = pool(comparison, best), pool(comparison, other)
-    if comparison.metric == "key_success" or first["score"].ndim > 1:
-        return NAN
-    if comparison.metric == "log_loss" and not (
-        "probability" in first and "probability" in second
-    ):
-        return NAN
-    order = np.argsort(first["test"]), np.argsort(second["test"])
-    parts = [
-        {name: values[rows] for name, values in whole.items()}
-        for whole, rows in zip((first, second), order, strict=True)
-    ]
-    if comparison.metric == "accuracy":  # the same test without drawing (McNemar)
-        hits = [part["truth"] == part["label"] for part in parts]
-        only, other_only = (hits[0] & ~hits[1]).sum(), (hits[1] & ~hits[0]).sum()
-        both = int(only + other_only)
-        return float(binomtest(int(only), both).pvalue) if both else 1.0
-    for part in parts:  # scores of two methods are comparable as ranks only
-        part["score"] = rankdata(part["score"])
-    everyone = np.arange(len(parts[0]["truth"]))
-
-    def difference(swap: NDArray[np.bool_]) -> float:
-        values = []
-        for one, two in (parts, parts[::-1]):
-            mixed = {
-                name: np.where(swap, two[name], one[name])
-                for name in one
-                if name in two
-            }
-            values.append(_statistic(comparison, mixed)(everyone))
-        return float(values[0] - values[1])
-
-    return paired_permutation_test(difference, len(everyone))

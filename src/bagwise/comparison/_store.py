@@ -29,7 +29,7 @@ from bagwise.comparison._one_run import Outcome
 
 __all__ = ["Store", "StoreError"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 CLAIM_SECONDS = 60.0
 _METRIC_COLUMNS = tuple(METRICS)
 _TIME_COLUMNS = ("fit_time", "tune_time", "predict_time")
@@ -45,6 +45,7 @@ COLUMNS = (
     *_TIME_COLUMNS,
     "peak_memory",
     "params",
+    "grid_ends",
     "error",
     "traceback",
     "notes",
@@ -56,7 +57,7 @@ COLUMNS = (
 )
 _REAL = {*_METRIC_COLUMNS, *_TIME_COLUMNS, "finished"}
 _INTEGER = {"repeat", "fold", "seed", "peak_memory"}
-_JSON = {"params", "notes", "versions", "description"}
+_JSON = {"params", "grid_ends", "notes", "versions", "description"}
 T = TypeVar("T")
 
 
@@ -332,6 +333,7 @@ def _row(key: str, run: Run, outcome: Outcome) -> tuple[Any, ...]:
         "predict_time": times.get("predict"),
         "peak_memory": outcome.peak_memory,
         "params": outcome.params,
+        "grid_ends": outcome.grid_ends,
         "error": outcome.error,
         "traceback": outcome.traceback,
         "notes": outcome.notes,

@@ -1,22 +1,23 @@
-"""Fit one method of a run: scale, tune, refit.
+"""Fit one method of a run: fill gaps, scale, tune, refit.
 
-Scaler and tuning see the training bags alone. Within them, work that does not depend
-on the candidate is done once: the scaler is fitted once for all inner folds, and an
-estimator may share more (a kernel matrix, a path of solutions) by a hook.
+Everything that is learned comes from the training bags alone. Within them, work that
+does not depend on the candidate is done once: the scaler is fitted once for all inner
+folds, and an estimator may share more (a kernel matrix, a path of solutions) by a hook.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -27,25 +28,82 @@ from sklearn.preprocessing import (
 
 from bagwise.base import bag_folds, most_folds
 from bagwise.comparison._description import build_estimator, build_value, to_plain
-from bagwise.comparison._evaluate import auroc, predictions
+from bagwise.comparison._evaluate import auroc, average_precision, predictions
+from bagwise.comparison._grid_ends import Candidate, beyond, ends_of, expand
+from bagwise.comparison._per_label import OneModelPerLabel
 from bagwise.compose import OnInstances
 from bagwise.kernels import resolve_gamma
 
-__all__ = ["Fitted", "fit_method", "uncalibrated"]
+__all__ = ["IMPUTE", "Fitted", "Preparation", "fit_method", "uncalibrated"]
 
 CALIBRATION_FOLDS = 5
 SCALES = ("standard", "minmax", "l2", "none")
+IMPUTE = ("median", "mean", "most_frequent")
+MAX_ROUNDS = 4
 
 
 @dataclass
 class Fitted:
-    """A fitted pipeline, the parameters chosen for it, and what it cost."""
+    """A fitted pipeline, the parameters chosen for it, and what it cost.
 
-    model: Pipeline
+    Parameters
+    ----------
+    model : Pipeline
+        Steps `impute` (where gaps are filled), `scale` and `model`; one such pipeline
+        for each label where bags have several.
+    params : dict
+        The chosen parameters.
+    tune_score : float or None
+        Their score in the inner cross-validation; None without tuning.
+    tune_time, fit_time : float
+        Seconds.
+    grid_ends : dict
+        "lower" or "upper" for every parameter that stands at an end of its grid.
+    """
+
+    model: Any
     params: dict[str, Any] = field(default_factory=dict)
     tune_score: float | None = None
     tune_time: float = 0.0
     fit_time: float = 0.0
+    grid_ends: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to instances before a method sees them.
+
+    Parameters
+    ----------
+    scale : {"standard", "minmax", "l2", "none"}
+        Scaler.
+    impute : {"median", "mean", "most_frequent"} or None
+        How missing values are filled; columns that say where they were are added.
+    """
+
+    scale: str = "standard"
+    impute: str | None = None
+
+    def fit(self, X: Any) -> tuple[list[tuple[str, Any]], Any]:
+        """Return the fitted steps and the prepared bags."""
+        steps: list[tuple[str, Any]] = []
+        if self.impute is not None:
+            steps.append(("impute", make_imputer(self.impute)))
+        steps.append(("scale", make_scaler(self.scale, sparse=X.is_sparse)))
+        for _, step in steps:
+            if not isinstance(step, str):
+                X = step.fit_transform(X)
+        return steps, X
+
+
+def make_imputer(impute: str) -> Any:
+    """Return the transformer of instances that fills missing values."""
+    if impute not in IMPUTE:
+        raise ValueError(f"unknown impute {impute!r}; known: {', '.join(IMPUTE)}")
+    filler = SimpleImputer(
+        strategy=impute, add_indicator=True, keep_empty_features=True
+    )
+    return OnInstances(filler)
 
 
 def make_scaler(scale: str, *, sparse: bool) -> Any:
@@ -71,10 +129,12 @@ def fit_method(
     y: NDArray[Any],
     *,
     scale: str = "standard",
+    impute: str | None = None,
     grid: Any = None,
     tuning: Mapping[str, Any] | None = None,
     seed: int = 0,
     calibrate: bool = False,
+    pos_label: Any = None,
 ) -> Fitted:
     """Scale, tune by inner cross-validation, and fit on all given bags.
 
@@ -83,48 +143,114 @@ def fit_method(
     estimator : dict
         Description of the estimator, see `describe_estimator`.
     X : Bags
-        Training bags.
-    y : ndarray of shape (n_bags,)
-        Training labels.
+        Training bags; groups that they carry stay together in inner folds.
+    y : ndarray of shape (n_bags,) or (n_bags, n_labels)
+        Training labels or values; several labels have a model each.
     scale : {"standard", "minmax", "l2", "none"}
         Scaler of the instances.
+    impute : {"median", "mean", "most_frequent"}, optional
+        How missing values are filled.
     grid : dict or list of dict, optional
         Candidates, as for :class:`~sklearn.model_selection.GridSearchCV`.
     tuning : dict, optional
-        ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None.
+        ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None. With
+        ``"extend": True`` a grid is widened where the best value stands at its end.
     seed : int
         Fixes the inner splits and the estimator.
     calibrate : bool
         Whether to turn decision values into probabilities by a sigmoid that is fitted
         to out-of-fold values of the training bags.
+    pos_label : label, optional
+        The positive one of two classes, for estimators that ask.
 
     Returns
     -------
     Fitted
-        The pipeline (`scale`, `model`) and the chosen parameters.
+        The pipeline and the chosen parameters.
     """
     started = time.perf_counter()
-    scaler = make_scaler(scale, sparse=X.is_sparse)
-    scaled = X if isinstance(scaler, str) else scaler.fit_transform(X)
-    scale_time = time.perf_counter() - started
-    candidates = list(ParameterGrid(_candidates(grid, scaled, seed)))
-    if tuning is None or len(candidates) < 2:
-        started = time.perf_counter()
-        model = build_estimator(estimator, seed)
-        chosen = candidates[0]
-        model = model.set_params(**chosen).fit(scaled, y)
-        fit_time = time.perf_counter() - started + scale_time
-        result = Fitted(model, to_plain(chosen), None, 0.0, fit_time)
+    steps, prepared = Preparation(scale, impute).fit(X)
+    prepare_time = time.perf_counter() - started
+    model = build_estimator(estimator, seed)
+    if pos_label is not None:
+        model = with_pos_label(model, pos_label)
+    how = (grid, tuning, seed, calibrate and is_classifier(model))
+    if y.ndim == 2 and not is_regressor(model):
+        parts = [_fit_one(model, prepared, column, *how) for column in y.T]
+        result = _join(parts, steps)
     else:
-        result = _search(estimator, candidates, scaled, y, tuning, seed)
-        result.fit_time += scale_time
-    if calibrate and is_classifier(result.model):
-        started = time.perf_counter()
-        result.model = _calibrated(result.model, scaled, y, seed)
-        result.fit_time += time.perf_counter() - started
-    steps = [("scale", scaler), ("model", result.model)]
-    result.model = Pipeline(steps)
+        result = _fit_one(model, prepared, y, *how)
+        result.model = Pipeline([*steps, ("model", result.model)])
+    result.fit_time += prepare_time
     return result
+
+
+def with_pos_label(model: Any, pos_label: Any) -> Any:
+    """Tell every part that asks which class is the positive one."""
+    params = model.get_params(deep=True)
+    asked = [
+        name
+        for name, value in params.items()
+        if name.rpartition("__")[2] == "pos_label" and value is None
+    ]
+    return model.set_params(**dict.fromkeys(asked, pos_label))
+
+
+def _join(parts: list[Fitted], steps: list[tuple[str, Any]]) -> Fitted:
+    """Put the models of several labels together; the preparation is shared."""
+    models = [Pipeline([*steps, ("model", part.model)]) for part in parts]
+    scores = [part.tune_score for part in parts if part.tune_score is not None]
+    named = {
+        f"{name} (label {k})": value
+        for k, part in enumerate(parts)
+        for name, value in part.params.items()
+    }
+    ends = {
+        f"{name} (label {k})": end
+        for k, part in enumerate(parts)
+        for name, end in part.grid_ends.items()
+    }
+    return Fitted(
+        OneModelPerLabel(models),
+        named,
+        float(np.mean(scores)) if scores else None,
+        sum(part.tune_time for part in parts),
+        sum(part.fit_time for part in parts),
+        ends,
+    )
+
+
+def _fit_one(
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    grid: Any,
+    tuning: Mapping[str, Any] | None,
+    seed: int,
+    calibrate: bool,
+) -> Fitted:
+    candidates = expand(grid)
+    started = time.perf_counter()
+    best, score = candidates[0], None
+    if tuning is not None and len(candidates) > 1:
+        # Real values that happen to be whole numbers are no classes.
+        table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
+        splits = bag_folds(X, table, tuning["n_splits"], seed)
+        search = _Search(model, X, y, splits, scorer(tuning["scoring"]), seed)
+        best, score = search.best(candidates, extend=bool(tuning.get("extend")))
+    tuned = time.perf_counter()
+    chosen = resolved(best, X, seed)
+    fitted = clone(model).set_params(**chosen).fit(X, y)
+    if calibrate:
+        fitted = _calibrated(fitted, X, y, seed)
+    return Fitted(
+        fitted,
+        to_plain(chosen),
+        score,
+        tuned - started,
+        time.perf_counter() - tuned,
+        {} if score is None else ends_of(best),
+    )
 
 
 def _calibrated(model: Any, X: Any, y: NDArray[Any], seed: int) -> Any:
@@ -140,15 +266,12 @@ def uncalibrated(model: Any) -> Any:
     return inner[0].estimator if inner is not None and len(inner) == 1 else model
 
 
-def _candidates(grid: Any, X: Any, seed: int) -> list[dict[str, list[Any]]]:
-    grids = [grid] if isinstance(grid, Mapping) else list(grid or [{}])
-    return [
-        {
-            name: [build_value(_width(value, X), seed) for value in values]
-            for name, values in each.items()
-        }
-        for each in grids
-    ]
+def resolved(candidate: Candidate, X: Any, seed: int) -> dict[str, Any]:
+    """Return the parameters of a candidate: widths as numbers, estimators built."""
+    return {
+        name: build_value(_width(value, X), seed)
+        for name, value in candidate.values.items()
+    }
 
 
 def _width(value: Any, X: Any) -> Any:
@@ -158,31 +281,46 @@ def _width(value: Any, X: Any) -> Any:
     return value
 
 
-def _search(
-    estimator: Mapping[str, Any],
-    candidates: list[dict[str, Any]],
-    X: Any,
-    y: NDArray[Any],
-    tuning: Mapping[str, Any],
-    seed: int,
-) -> Fitted:
-    splitter = StratifiedKFold(tuning["n_splits"], shuffle=True, random_state=seed)
-    splits = list(splitter.split(np.zeros(len(y)), y))
-    model = build_estimator(estimator, seed)
-    started = time.perf_counter()
-    scores = score_candidates(
-        model, candidates, X, y, splits, scorer(tuning["scoring"])
-    )
-    best = int(np.nanargmax(scores))
-    tuned = time.perf_counter()
-    model = clone(model).set_params(**candidates[best]).fit(X, y)
-    return Fitted(
-        model,
-        to_plain(candidates[best]),
-        float(scores[best]),
-        tuned - started,
-        time.perf_counter() - tuned,
-    )
+@dataclass
+class _Search:
+    """Candidates scored on the same folds."""
+
+    model: Any
+    X: Any
+    y: NDArray[Any]
+    splits: list[tuple[Any, Any]]
+    scoring: Any
+    seed: int
+
+    def scores(self, candidates: list[Candidate]) -> NDArray[np.float64]:
+        params = [resolved(one, self.X, self.seed) for one in candidates]
+        return score_candidates(
+            self.model, params, self.X, self.y, self.splits, self.scoring
+        )
+
+    def best(
+        self, candidates: list[Candidate], *, extend: bool
+    ) -> tuple[Candidate, float]:
+        scores = self.scores(candidates)
+        place = int(np.nanargmax(scores))
+        best, score = candidates[place], float(scores[place])
+        for _ in range(MAX_ROUNDS if extend else 0):
+            ends = ends_of(best)
+            if not ends:
+                break
+            further = [beyond(best, name, end) for name, end in ends.items()]
+            try:
+                values = self.scores(further)
+            except ValueError:  # nothing lies beyond: out of the parameter's range
+                break
+            if not np.nanmax(values, initial=-np.inf) > score:
+                # The end was the best after all, and is no end of what was tried.
+                joined = {n: one.grid[n] for n, one in zip(ends, further, strict=True)}
+                best = replace(best, grid={**best.grid, **joined})
+                break
+            place = int(np.nanargmax(values))
+            best, score = further[place], float(values[place])
+        return best, score
 
 
 def score_candidates(
@@ -230,13 +368,24 @@ def score_candidates(
 
 
 def scorer(name: str) -> Any:
-    """Return the inner scorer; "roc_auc" works from decision values of any kind."""
-    return roc_auc if name == "roc_auc" else name
+    """Return the inner scorer; areas work from decision values of any kind."""
+    return {"roc_auc": roc_auc, "average_precision": mean_precision}.get(name, name)
 
 
 def roc_auc(model: Any, X: Any, y: NDArray[Any]) -> float:
     """Score a fitted model by AUROC, macro-averaged over more than two classes."""
+    return _by_score(auroc, model, X, y)
+
+
+def mean_precision(model: Any, X: Any, y: NDArray[Any]) -> float:
+    """Score a fitted model by average precision, macro-averaged likewise."""
+    return _by_score(average_precision, model, X, y)
+
+
+def _by_score(metric: Any, model: Any, X: Any, y: NDArray[Any]) -> float:
     classes = np.asarray(model.classes_)
     found = predictions(model, X, classes)
-    truth = np.searchsorted(classes, y)
-    return auroc(truth, found["score"])
+    truth, score = np.searchsorted(classes, y), found["score"]
+    if len(classes) == 2 and getattr(model, "pos_label", None) == classes[0]:
+        truth, score = 1 - truth, -score
+    return float(metric(truth, score))

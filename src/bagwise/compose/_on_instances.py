@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -21,6 +22,17 @@ def _inner_has(name):
         return hasattr(StandardScaler() if inner is None else inner, name)
 
     return check
+
+
+def _takes_nan(transformer):
+    """Whether NaN may come in: a pipeline takes what its first step takes."""
+    while isinstance(transformer, Pipeline):
+        steps = [step for _, step in transformer.steps]
+        real = [step for step in steps if step not in (None, "passthrough")]
+        if not real:
+            return False
+        transformer = real[0]
+    return bool(get_tags(transformer).input_tags.allow_nan)
 
 
 class OnInstances(BagTransformerMixin, BaseBagEstimator):
@@ -71,7 +83,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         tags = super().__sklearn_tags__()
         inner = get_tags(self._inner())
         tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.input_tags.allow_nan = _takes_nan(self._inner())
         tags.target_tags.required = self.label_instances
         tags.input_tags.in_pieces = self._in_pieces()
         return tags

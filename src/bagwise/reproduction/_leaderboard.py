@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._protocols import protocol_from_dict
 from bagwise.comparison._statistics import holm
 from bagwise.comparison._store import Store
+from bagwise.comparison.protocols import protocol_from_dict
 
 __all__ = ["Leaderboard", "critical_difference", "leaderboard", "mean_ranks"]
 

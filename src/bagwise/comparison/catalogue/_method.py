@@ -90,14 +90,14 @@ class Method:
         return {"class": "sklearn.pipeline.Pipeline", "params": {"steps": steps}}
 
     def grid_of(self, size: str) -> Any:
-        """Return the grid named "default", "large" or "none"."""
-        if size == "default":
+        """Return the grid named "default", "large", "auto" or "none"."""
+        if size in ("default", "auto"):
             return self.grid
         if size == "large":
             return self.grid if self.large_grid is None else self.large_grid
         if size == "none":
             return {}
-        raise ValueError(f"unknown grid {size!r}; known: default, large, none")
+        raise ValueError(f"unknown grid {size!r}; known: default, large, auto, none")
 
     @cached_property
     def _built(self) -> Any:
