@@ -7,7 +7,7 @@ import json
 import pytest
 
 ROLES = ["--bag", "slide", "--label", "diagnosis", "--instance-id", "tile"]
-ROLES += ["--group", "patient", "--drop", "stain"]
+ROLES += ["--group", "patient", "--drop", "stain", "--positive", "ill"]
 QUICK = ["--methods", "SimpleMI", "--grid", "none", "--jobs", 1, "--time-limit", 0]
 
 
@@ -50,6 +50,7 @@ def test_settings_next_to_the_data(run, slides, tmp_path):
     settings = tmp_path / "bagwise.toml"
     settings.write_text(
         'bag = "slide"\nlabel = "diagnosis"\ngroup = "patient"\nfolds = 3\n'
+        'positive = "ill"\n'
         'methods = ["SimpleMI"]\ngrid = "none"\njobs = 1\ntime-limit = 0\n'
         '["slides.csv"]\ndrop = ["stain", "tile"]\n',
         encoding="utf-8",
@@ -68,7 +69,8 @@ def test_settings_next_to_the_data(run, slides, tmp_path):
 def test_new_bags_need_no_label_that_settings_name(run, slides, tmp_path):
     settings = tmp_path / "bagwise.toml"
     settings.write_text(
-        'bag = "slide"\nlabel = "diagnosis"\nfeatures = ["u", "v"]\n', encoding="utf-8"
+        'bag = "slide"\nlabel = "diagnosis"\npositive = "ill"\nfeatures = ["u", "v"]\n',
+        encoding="utf-8",
     )
     model, new = tmp_path / "m.bagwise", tmp_path / "new.csv"
     method = ["--method", "SimpleMI", "--grid", "none", "--json"]
@@ -96,6 +98,30 @@ def test_settings_that_cannot_be_meant(run, slides, tmp_path, text, message):
     assert status == 2
     assert message in err
     assert "bagwise.toml" in err
+
+
+def test_two_words_as_labels_need_a_choice(run, slides, tmp_path):
+    roles = ROLES[: ROLES.index("--positive")]
+    status, _, err = run("compare", slides, *roles, *QUICK)
+    assert status == 1
+    assert "--positive ill or --positive well" in err
+    status, text, _ = run(
+        "compare", slides, *ROLES, *QUICK, "--json", "--out", tmp_path / "out"
+    )
+    assert status == 0
+    assert json.loads(text)["provenance"]["positive class"] == "ill"
+
+
+def test_gaps_are_filled_where_asked(run, tmp_path):
+    path = tmp_path / "gaps.csv"
+    rows = [f"b{i // 2},{i // 2 % 2},{'' if i % 7 == 0 else i % 4}" for i in range(60)]
+    path.write_text("bag,y,u\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    words = ["compare", path, "--bag", "bag", "--label", "y", *QUICK]
+    status, _, err = run(*words)
+    assert status == 1
+    assert "u" in err
+    status, *_ = run(*words, "--impute", "median", "--out", tmp_path / "out")
+    assert status == 0
 
 
 def test_groups_reach_the_report(run, slides, tmp_path):

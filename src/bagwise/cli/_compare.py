@@ -32,10 +32,14 @@ def compare(
     metric: Annotated[
         str,
         typer.Option(
-            help="auto, accuracy, auroc, balanced_accuracy, log_loss, key_success."
+            help="auto, accuracy, auroc, average_precision, balanced_accuracy,"
+            " log_loss, key_success, group_accuracy, group_auroc; r2, rmse, mae,"
+            " spearman."
         ),
     ] = "auto",
-    grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
+    grid: Annotated[
+        str, typer.Option(help="default, large, auto (widens itself) or none.")
+    ] = "default",
     out: Annotated[
         Path | None, typer.Option(help="Folder; bagwise-NAME by default.")
     ] = None,
@@ -89,6 +93,7 @@ def compare(
         test=None if test is None else source.problem(test),
         images=images,
         calibrate=calibrate,
+        impute=source.impute,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )
     return write_outcome(result, folder, as_json=json)

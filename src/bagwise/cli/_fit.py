@@ -25,7 +25,9 @@ def fit(
     """Tune and fit one method on all bags of DATA, and save the model."""
     from bagwise import comparison
 
-    found = comparison.fit_file(source.problem(), method, out=out, grid=grid, seed=seed)
+    found = comparison.fit_file(
+        source.problem(), method, out=out, grid=grid, seed=seed, impute=source.impute
+    )
     if json:
         write_json(
             {"model": str(out), "params": found.params, "tune_score": found.tune_score}

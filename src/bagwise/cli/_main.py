@@ -168,11 +168,14 @@ def first_line(error: BaseException) -> str:
 _SPELLINGS = (
     (re.compile(r"LeaveOneBagOut\(\)"), "--leave-one-out"),
     (re.compile(r"switch tuning off"), "use --grid none"),
-    (re.compile(r"\(--bag and --label\)"), ""),
+    (
+        re.compile(r"\b(impute|pos_label|task)='([^']*)'"),
+        lambda match: f"--{_option(match[1])} {match[2]}",
+    ),
     (
         re.compile(
             r"\b(bag|label|group|drop|features|instance_id|weight|format|pos_label"
-            r"|memory_limit|time_limit|scheduler)=(\.\.\.)?(?=[\s,;.)]|$)"
+            r"|memory_limit|time_limit|scheduler|groups|task|impute)=(\.\.\.)?(?=[\s,;.)]|$)"
         ),
         lambda match: "--" + _option(match[1]),
     ),
@@ -180,7 +183,9 @@ _SPELLINGS = (
 
 
 def _option(name: str) -> str:
-    return {"pos_label": "positive"}.get(name, name.replace("_", "-"))
+    return {"pos_label": "positive", "groups": "group"}.get(
+        name, name.replace("_", "-")
+    )
 
 
 def in_options(message: BaseException | str) -> str:

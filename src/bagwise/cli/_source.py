@@ -12,12 +12,11 @@ import functools
 import inspect
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-import numpy as np
 import typer
 from rich.console import Console
 
@@ -41,6 +40,30 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--group",
                 help="Column of what must not be split, such as the patient.",
+            ),
+        ],
+        None,
+    ),
+    "positive": (
+        Annotated[
+            str | None,
+            typer.Option("--positive", help="The positive one of two labels."),
+        ],
+        None,
+    ),
+    "task": (
+        Annotated[
+            str,
+            typer.Option("--task", help="auto, classification or regression."),
+        ],
+        "auto",
+    ),
+    "impute": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--impute",
+                help="Fill missing values: median, mean or most_frequent.",
             ),
         ],
         None,
@@ -88,11 +111,16 @@ class Source:
         Options of `bagwise.io.read_bags`.
     settled : frozenset of str
         Those that bagwise.toml gave.
+    positive, task, impute : str or None
+        The positive label, what the labels hold, and how gaps are filled.
     """
 
     data: str
     columns: dict[str, Any] = field(default_factory=dict)
     settled: frozenset[str] = frozenset()
+    positive: str | None = None
+    task: str = "auto"
+    impute: str | None = None
 
     @property
     def is_file(self) -> bool:
@@ -103,21 +131,31 @@ class Source:
         """Return bags and labels (None without) of a file."""
         from bagwise.io import read_bags
 
-        found = read_bags(self.data if data is None else data, **self.columns)
+        columns = dict(self.columns)
+        if self.impute is not None:
+            columns["missing"] = "keep"
+        found = read_bags(self.data if data is None else data, **columns)
         return (found["X"], found["y"]) if isinstance(found, dict) else found[:2]
 
     def problem(self, data: str | None = None) -> Any:
         """Return the labelled problem."""
-        from bagwise.comparison import Problem, as_problem
+        from bagwise.comparison import as_problem
 
         name = self.data if data is None else data
         if not Path(name).is_file():
             self._refuse_columns(name)
-            return as_problem(name)
+            return as_problem(name, pos_label=self.positive, task=self.task)
         X, y = self.read(name)
         if y is None:
             raise UsageError(f"{name}: say which column is the label, with --label")
-        return as_problem(Problem(Path(name).stem, X, np.asarray(y)))
+        return as_problem(
+            X,
+            y,
+            name=Path(name).stem,
+            pos_label=self.positive,
+            task=self.task,
+            missing=self.impute is not None,
+        )
 
     def bags(self) -> Any:
         """Return the bags, without labels."""
@@ -140,7 +178,7 @@ class Source:
             if "there is no column" not in error.problem:
                 raise
             kept = {k: v for k, v in self.columns.items() if k != "label"}
-            return Source(self.data, kept)
+            return replace(self, columns=kept)
         return self
 
     def _refuse_columns(self, name: str) -> None:
@@ -185,7 +223,10 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
         given, settled = _with_settings(context, given, run.__annotations__)
         columns = {name: given.pop(name) for name in OPTIONS}
         columns = {name: value for name, value in columns.items() if value}
-        return command(source=Source(given.pop("data"), columns, settled), **given)
+        what = {name: columns.pop(name, None) for name in ("positive", "impute")}
+        task = columns.pop("task", "auto")
+        source = Source(given.pop("data"), columns, settled, task=task, **what)
+        return command(source=source, **given)
 
     run.__signature__ = inspect.Signature([context, *shown])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in [context, *shown]}

@@ -104,6 +104,8 @@ def as_problem(
             raise ValueError(f"groups has {len(groups)} entries for {len(X)} bags")
         parts["X"] = X.with_groups(groups)
     found, kind = _target(parts["y"], task)
+    if kind == "classification":
+        pos_label = _same_label(pos_label, np.unique(found))
     _check_features(parts["X"], parts["name"], missing=missing)
     return Problem(**{**parts, "y": found, "pos_label": pos_label, "task": kind})
 
@@ -121,7 +123,6 @@ def _from_name(
         if y is None:
             raise ValueError(
                 f"{path} gave no labels; name the columns with bag= and label="
-                " (--bag and --label)"
             )
         return {"name": name or path.stem, "X": X, "y": np.asarray(y)}
     known = str(data) in available()  # some names look like files: sci.med
@@ -177,6 +178,14 @@ def _target(y: NDArray[Any], task: str) -> tuple[NDArray[Any], str]:
     return y, "classification"
 
 
+def _same_label(pos_label: Any, classes: NDArray[Any]) -> Any:
+    """Return the class that was written as text, where it is a number."""
+    if not isinstance(pos_label, str) or pos_label in classes.astype(object).tolist():
+        return pos_label
+    same = [label for label in classes.tolist() if str(label) == pos_label]
+    return same[0] if same else pos_label
+
+
 def _label_table(y: NDArray[Any]) -> NDArray[np.int64]:
     """Check a table of yes-or-no labels: every column needs both."""
     if not np.isin(y, [0, 1]).all():
@@ -216,8 +225,8 @@ def _check_features(X: Bags, name: str, *, missing: bool) -> None:
     help_ = (
         "replace them first"
         if infinite
-        else "fill them inside the folds with impute='median' (--impute median), or"
-        " leave these columns out (--drop)"
+        else "fill them inside the folds with impute='median', or leave these"
+        " columns out"
     )
     raise ValueError(
         f"the data of {name!r} hold {what} in columns {', '.join(shown)}{more} (first"

@@ -140,7 +140,7 @@ class Problem:
         one, two = self.classes
         raise ValueError(
             f"the labels are {str(one)!r} and {str(two)!r}: say which one is positive,"
-            f" pos_label={str(one)!r} or pos_label={str(two)!r} (--positive)"
+            f" with pos_label={str(one)!r} or pos_label={str(two)!r}"
         )
 
     def hash(self) -> str:

@@ -12,14 +12,21 @@ __all__ = ["moments", "top_features"]
 
 
 def moments(X: Bags) -> tuple[Any, Any]:
-    """Return mean and standard deviation of every feature over all instances."""
+    """Return mean and standard deviation of every feature over all instances.
+
+    Missing values do not count.
+    """
     data = X.data
     if X.is_sparse:
         mean = np.asarray(data.mean(axis=0)).ravel()
         square = np.asarray(data.multiply(data).mean(axis=0)).ravel()
         spread = np.sqrt(np.maximum(square - mean**2, 0.0))
     else:
-        mean, spread = data.mean(axis=0), data.std(axis=0)
+        gaps = np.isnan(data)
+        count = np.maximum((~gaps).sum(axis=0), 1)
+        filled = np.where(gaps, 0.0, data)
+        mean = filled.sum(axis=0) / count
+        spread = np.sqrt((np.where(gaps, 0.0, filled - mean) ** 2).sum(axis=0) / count)
     return mean, np.where(spread > 0, spread, 1.0)
 
 
@@ -28,7 +35,7 @@ def top_features(
 ) -> list[tuple[str, float, float]]:
     """Return name, value and z-score of the `n` most unusual features of a row."""
     values = X.data[[row]].toarray().ravel() if X.is_sparse else X.data[row]
-    z = (values - mean) / spread
+    z = np.nan_to_num((values - mean) / spread)  # what is missing is not unusual
     first = np.argsort(-np.abs(z), kind="stable")[:n]
     names = X.feature_names
     return [
