@@ -8,6 +8,7 @@ on your data.
 from importlib import import_module
 from typing import Any
 
+from bagwise._config import config_context
 from bagwise._version import __version__ as __version__
 from bagwise.bags import Bags, Ragged, as_bags
 
@@ -28,6 +29,7 @@ __all__ = [
     "Ragged",
     "as_bags",
     "compare",
+    "config_context",
     "from_frame",
     "load",
     "read_bags",

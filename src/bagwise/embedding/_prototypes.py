@@ -3,16 +3,14 @@
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.embedding._loops import nearest_in_bags
-from bagwise.kernels._instance import resolve_gamma, row_blocks
+from bagwise.kernels._instance import resolve_gamma
+from bagwise.kernels.backends import active
 
 GAMMA_CONSTRAINT = [
     StrOptions({"median", "scale", "auto"}),
@@ -26,18 +24,7 @@ def nearest_squared(X, prototypes):
     Memory is one block of instances; exponentials are left to the caller, after the
     minimum, where there are n_bags rows instead of n_instances.
     """
-    A, B = X.data, prototypes
-    if not X.is_sparse and not sp.issparse(B):
-        # As in `squared_distances`: far from the origin digits would be lost.
-        centre = A.mean(axis=0, dtype=np.float64)
-        A, B = A - centre, B - centre
-    norms = row_norms(A, squared=True)
-    out = np.empty((len(X), B.shape[0]))
-    for part in row_blocks(B.shape[0], 16.0 * X.n_instances):
-        products = safe_sparse_dot(A, B[part].T, dense_output=True)
-        nearest_in_bags(products, norms, X.offsets, out[:, part])
-    out += row_norms(B, squared=True)
-    return np.maximum(out, 0.0, out=out)
+    return active().points_to_bags(X, prototypes)
 
 
 class PrototypeEmbedding(

@@ -15,6 +15,7 @@ import scipy.linalg
 from sklearn.utils import check_random_state
 
 from bagwise.kernels._instance import check_memory, instance_kernel, kernel_diagonal
+from bagwise.kernels.backends import active
 
 Method = Literal["auto", "eigh", "cholesky", "nystroem", "linear"]
 
@@ -128,7 +129,7 @@ def fit_basis(
 
 def _whiten(K: npt.NDArray[Any], tol: float, most: int | None) -> npt.NDArray[Any]:
     """Return T = U lambda^(-1/2), so that (K T)(K T)' = K."""
-    values, vectors = scipy.linalg.eigh(K)
+    values, vectors = active().eigh(K)
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = int((values > tol * max(values[0], np.finfo(float).tiny)).sum())
     kept = max(1, kept if most is None else min(kept, most))

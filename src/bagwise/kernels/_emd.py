@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_mean
 from bagwise.kernels._checks import check_gram_memory, check_pair
-from bagwise.kernels._hausdorff import exact_squared_distances
+from bagwise.kernels._nearest import exact_squared_distances
 from bagwise.kernels._tiles import TILE, bag_groups
 
 Array = npt.NDArray[Any]

@@ -19,15 +19,14 @@ from bagwise.kernels._checks import (
     check_pair,
     resolve_kernel,
 )
-from bagwise.kernels._instance import instance_kernel, kernel_diagonal, row_blocks
+from bagwise.kernels._instance import kernel_diagonal, row_blocks
 from bagwise.kernels._tiles import (
     Stack,
     scale_both,
-    self_sums,
     stack_of,
     symmetrized,
-    weighted_sums,
 )
+from bagwise.kernels.backends import active
 
 Array = npt.NDArray[Any]
 
@@ -170,7 +169,7 @@ def pair_sums(rows: Stack, cols: Stack | None, params: dict[str, Any]) -> Array:
         right = left if cols is None else _weighted_totals(cols)
         K = np.asarray(safe_sparse_dot(left, right.T, dense_output=True))
         return symmetrized(K) if cols is None else K
-    return weighted_sums(rows, cols, _evaluator(params))
+    return active().pair_sums(rows, cols, params)
 
 
 def inverse_norms(
@@ -222,7 +221,7 @@ def _inverse_root(squared: Array, bound: Array) -> Array:
 def _self_similarity(stack: Stack, params: dict[str, Any]) -> Array:
     if params["kernel"] == "linear":
         return np.asarray(row_norms(_weighted_totals(stack), squared=True))
-    return self_sums(stack, _evaluator(params))
+    return active().self_sums(stack, params)
 
 
 def _weighted_totals(stack: Stack) -> Any:
@@ -231,10 +230,3 @@ def _weighted_totals(stack: Stack) -> Any:
     weights = np.asarray(stack.weight, dtype=np.float64)
     sums = sp.csr_array((weights, np.arange(shape[1]), stack.offsets), shape=shape)
     return sums @ stack.data
-
-
-def _evaluator(params: dict[str, Any]) -> Any:
-    def evaluate(A: Any, B: Any) -> Array:
-        return instance_kernel(A, B, **params)
-
-    return evaluate

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, lapack
+from scipy.linalg import lapack
 
 from bagwise.bags.segments import repeat, segment_sum
+from bagwise.kernels.backends import active
 
 
 class DualSolution(NamedTuple):
@@ -82,12 +83,8 @@ class Bordered:
     """Factorisation of ``[[Q, n], [n', 0]]`` with Q positive definite."""
 
     def __init__(self, Q, n):
-        try:
-            self._factor = cho_factor(Q, lower=True, check_finite=False)[0]
-            norm = np.abs(Q).sum(axis=0).max()
-            rcond, _ = lapack.dpocon(self._factor, norm, uplo="L")
-        except np.linalg.LinAlgError:
-            rcond = 0.0
+        self._factor = active().cholesky(Q)
+        rcond = self._factor.rcond
         if rcond < np.finfo(np.float64).eps:
             raise ValueError(
                 "The bag kernel matrix J'KJ + I/rho is numerically singular "
@@ -95,24 +92,19 @@ class Bordered:
                 "kernel that is positive definite on these bags."
             )
         self.n = n
-        self._direction = self._solve(n)
+        self._direction = self._factor.solve(n)
         self._curvature = n @ self._direction
-
-    def _solve(self, right):
-        # LAPACK itself: the checks around it cost ten times a small solve, and batches
-        # of folds do thousands of them.
-        return lapack.dpotrs(self._factor, right, lower=1)[0]
 
     def solve(self, top, bottom):
         """Solve for (a, b) with right-hand side (top, bottom), by columns."""
-        a = self._solve(top)
+        a = self._factor.solve(top)
         b = (self.n @ a - bottom) / self._curvature
         return a - np.multiply.outer(self._direction, b), b
 
     def inverse(self):
         """Return P, q and s: (a, b) = (P t + q u / s, (q't - u) / s) for (t, u)."""
         eye = np.eye(self.n.shape[0])
-        P = self._solve(eye) - np.outer(
+        P = self._factor.solve(eye) - np.outer(
             self._direction, self._direction / self._curvature
         )
         return P, self._direction, self._curvature

@@ -2,6 +2,8 @@
 
 import importlib.util
 
+from bagwise._config import get_device
+
 
 def has_torch():
     """Tell whether torch can be imported, without importing it."""
@@ -21,10 +23,14 @@ def require_torch(who):
 
 
 def choose_device(name, who):
-    """Return the torch device that a name stands for; "auto" takes a GPU if any."""
+    """Return the torch device that a name stands for.
+
+    "auto" is the device of `config_context`, else a GPU if there is one.
+    """
     torch = require_torch(who)
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        name = get_device() or ("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cpu" if name == "torch" else name
     try:
         device = torch.device(name)
     except RuntimeError as error:

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags.segments import bag_matrix, repeat, segment_sum
-from bagwise.kernels._instance import check_memory, instance_kernel, row_blocks
+from bagwise.kernels.backends import active
 from bagwise.least_squares._system import Bordered, DualSolution, solve_ldl
 from bagwise.least_squares._weights import instance_variance, row_namer
 from bagwise.least_squares.safe._problem import BagDesign, Fitted, spread_unit
@@ -29,7 +29,7 @@ from bagwise.solvers.lanczos import largest_eigenvalue, resolvent_path
 
 
 class DenseOmega:
-    """A kernel matrix in memory."""
+    """A kernel matrix that is kept, wherever it was computed."""
 
     def __init__(self, matrix):
         self.matrix = matrix
@@ -40,16 +40,11 @@ class DenseOmega:
 
     def diagonal(self):
         """Return the diagonal."""
-        return np.diag(self.matrix)
+        return self.matrix.diagonal()
 
     def aggregated(self, design):
         """Return J'Omega J and the product with Omega J."""
-        if np.count_nonzero(design.weight) == design.residual.shape[0]:
-            rows = np.flatnonzero(design.weight)  # one instance for each bag
-            block = self.matrix[:, rows] * design.weight[rows]
-        else:
-            block = design.to_bags(self.matrix).T  # Omega is symmetric
-        return design.to_bags(block), lambda c: block @ c
+        return self.matrix.bag_sums(design.weight, design.offsets)
 
 
 class LinearOmega:
@@ -152,7 +147,7 @@ class KernelSystem:
             return self.closed_form(Y), 0
         if solver == "ldl":
             matrix = (
-                self.omega.matrix
+                self.omega.matrix.to_numpy()
                 if isinstance(self.omega, DenseOmega)
                 else self.omega @ np.eye(self.omega.shape[0])
             )
@@ -166,13 +161,8 @@ def kernel_of(settings, X):
     data = X.data.astype(np.float64, copy=False)
     if settings.kernel == "linear" and settings.solver != "ldl":
         return LinearOmega(data)
-    n = X.n_instances
-    check_memory(
-        8.0 * n * n,
-        f"The kernel matrix of {n} instances",
-        "Set n_components (for instance 300) to use explicit features.",
-    )
-    return DenseOmega(instance_kernel(data, **settings.kernel_params))
+    hint = "Set n_components (for instance 300) to use explicit features."
+    return DenseOmega(active().kernel_matrix(data, settings.kernel_params, hint))
 
 
 class KernelSolver:
@@ -266,11 +256,8 @@ class KernelBorder:
 
 
 def kernel_scores(X, X_fit, kernel_params, dual_coef, intercept):
-    """Scores of instances from dual coefficients, by blocks of rows."""
+    """Scores of instances from dual coefficients."""
     train = X_fit.astype(np.float64, copy=False)
-    out = np.empty((X.n_instances, dual_coef.shape[0]))
-    for block in row_blocks(X.n_instances, 8.0 * train.shape[0]):
-        part = X.data[block].astype(np.float64, copy=False)
-        K = instance_kernel(part, train, **kernel_params)
-        out[block] = K @ dual_coef.T + intercept
-    return out
+    return (
+        active().kernel_product(X.data, train, dual_coef.T, kernel_params) + intercept
+    )
