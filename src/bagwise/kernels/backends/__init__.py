@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 
 from bagwise._config import VARIABLE, get_device
-from bagwise.kernels.backends._numpy import NumpyBackend
+from bagwise.kernels.backends._numpy import KernelMatrix, NumpyBackend
 
-__all__ = ["active"]
+__all__ = ["KernelMatrix", "active"]
 
 _NUMPY = NumpyBackend()
 

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags.segments import bag_matrix, repeat, segment_sum
-from bagwise.kernels.backends import active
+from bagwise.kernels.backends import KernelMatrix, active
 from bagwise.least_squares._system import Bordered, DualSolution, solve_ldl
 from bagwise.least_squares._weights import instance_variance, row_namer
 from bagwise.least_squares.safe._problem import BagDesign, Fitted, spread_unit
@@ -32,7 +32,8 @@ class DenseOmega:
     """A kernel matrix that is kept, wherever it was computed."""
 
     def __init__(self, matrix):
-        self.matrix = matrix
+        plain = isinstance(matrix, np.ndarray)
+        self.matrix = KernelMatrix(matrix) if plain else matrix
         self.shape = matrix.shape
 
     def __matmul__(self, values):
