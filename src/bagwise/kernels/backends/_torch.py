@@ -17,7 +17,7 @@ import torch
 
 from bagwise.bags import Bags
 from bagwise.kernels._nearest import exact_pair_minimum
-from bagwise.kernels._tiles import Stack, bag_groups, spans, symmetrized
+from bagwise.kernels._tiles import Stack, bag_groups, spans
 from bagwise.kernels.backends._numpy import Factor, KernelMatrix, NumpyBackend, Params
 
 Array = npt.NDArray[Any]
@@ -57,14 +57,32 @@ class TorchBackend(NumpyBackend):
 
     def pair_sums(self, rows: Stack, cols: Stack | None, params: Params) -> Array:
         """Sum an instance kernel over the pairs of instances of two bags."""
-        other = rows if cols is None else cols
-        if sp.issparse(rows.data) or sp.issparse(other.data):
+        if sp.issparse(rows.data) or (cols is not None and sp.issparse(cols.data)):
             return super().pair_sums(rows, cols, params)
+        sums = self.device_sums(rows, cols, params).cpu()
+        return sums.numpy().astype(np.float64, copy=False)
+
+    def device_sums(
+        self, rows: Stack, cols: Stack | None, params: Params, *, fused: bool = True
+    ) -> torch.Tensor:
+        """Return `pair_sums` of dense rows where it was computed.
+
+        Parameters
+        ----------
+        rows, cols : Stack
+            The bags of the rows and of the columns; the same when `cols` is None.
+        params : dict
+            The instance kernel.
+        fused : bool, default=True
+            Use the fused kernel where there is a compiler for it and it suits.
+        """
+        other = rows if cols is None else cols
         A, B = self._instances(rows.data, None if cols is None else cols.data, params)
         left, right = _Tiles(rows, self.device), _Tiles(other, self.device)
-        fused = self._fused(left, right, A, B, cols is None, params)
-        if fused is not None:
-            return fused
+        if fused:
+            sums = self._fused(left, right, A, B, cols is None, params)
+            if sums is not None:
+                return sums
         kernel = _KERNELS[params["kernel"]](A, B, params)
         out = torch.zeros(
             rows.n_bags, other.n_bags, dtype=self.dtype, device=self.device
@@ -72,14 +90,14 @@ class TorchBackend(NumpyBackend):
         parts = list(bag_groups(other.offsets, self.tile))
         for i, bags in enumerate(bag_groups(rows.offsets, self.tile)):
             for others in parts[i:] if cols is None else parts:
-                a, b = left.rows(bags), right.rows(others)
-                block = left.sum(bags, kernel(a, b))
+                block = left.sum(bags, kernel(left.rows(bags), right.rows(others)))
                 block = right.sum(others, block.T.contiguous())
+                if cols is None and bags == others:
+                    block = (block + block.T) / 2
                 out[bags, others] = block.T
-                if cols is None and bags != others:
+                if cols is None:
                     out[others, bags] = block
-        sums = out.double().cpu().numpy()
-        return symmetrized(sums) if cols is None else sums
+        return out
 
     def _instances(
         self, A: Any, B: Any, params: Params
@@ -97,7 +115,7 @@ class TorchBackend(NumpyBackend):
         B: torch.Tensor,
         symmetric: bool,
         params: Params,
-    ) -> Array | None:
+    ) -> torch.Tensor | None:
         """Sums by one kernel that never writes a tile, where there is a compiler."""
         if self.device.type != "cuda" or params["kernel"] != "rbf":
             return None

@@ -11,12 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import triton
 import triton.language as tl
-
-from bagwise.kernels._tiles import symmetrized
 
 # Bags of the columns in one program; the widest rows; fewest pairs worth a launch.
 _CHUNK = 64
@@ -38,7 +35,7 @@ def pair_sums(
     B: torch.Tensor,
     symmetric: bool,
     gamma: float,
-) -> npt.NDArray[np.float64]:
+) -> torch.Tensor:
     """Sum exp(-gamma |a - b|^2) over the pairs of instances of two bags.
 
     Parameters
@@ -76,8 +73,7 @@ def pair_sums(
         SYMMETRIC=symmetric,
         num_warps=4 if block > 16 else 1,
     )
-    sums = out.double().cpu().numpy()
-    return symmetrized(sums) if symmetric else sums
+    return out
 
 
 def _split(
