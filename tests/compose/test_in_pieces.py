@@ -14,7 +14,9 @@ from bagwise.kernels import set_kernel
 from bagwise.least_squares import SAFE, SAFERegressor
 from bagwise.least_squares.safe import _features
 from bagwise.linear_model import MILogisticRegression
-from bagwise.svm import BagSVC
+from bagwise.solvers import working_set
+from bagwise.svm import MISVM, BagSVC
+from bagwise.svm import _base as svm_base
 
 
 @pytest.fixture
@@ -50,6 +52,7 @@ TRANSFORMERS = {
     "SAFE median": SAFE(n_components=20, gamma="median", random_state=0),
     "SAFE huber": SAFE(n_components=20, loss="huber", random_state=0),
     "SAFERegressor": SAFERegressor(kernel="linear"),
+    "MI-SVM": MISVM(C=0.5, kernel="linear", tol=1e-6),
     "MILR": MILogisticRegression(random_state=0, n_init=1),
     "MILR gmean": MILogisticRegression(C=0.5, pooling="gmean", loss="log", tol=1e-7),
 }
@@ -74,6 +77,9 @@ def test_same_answers_from_disk(name, both, monkeypatch):
         def refuse(self):
             raise AssertionError("all instances were read at once")
 
+        monkeypatch.setattr(svm_base, "_STORED_FROM", 0)
+        monkeypatch.setattr(working_set, "_SMALL", 60)
+        monkeypatch.setattr(working_set, "_MOST_READ", 20)
         monkeypatch.setattr(_check, "_CHUNK_BYTES", 400)
         monkeypatch.setattr(_sliced_wasserstein, "_CHUNK", 40)
         monkeypatch.setattr(_features, "_CHUNK_BYTES", 400)

@@ -157,6 +157,25 @@ def test_partial_fit_takes_classes_as_they_come():
         SAFE(kernel="linear").partial_fit(X[30:], y[30:], classes=["b", "c"])
 
 
+@pytest.mark.parametrize("options", [{}, {"class_weight": {"a": 1.0, "b": 3.0}}])
+def test_a_stream_knows_its_positive_class(options):
+    X, y = draw(6)
+    options = {"kernel": "linear", "aggregation": "mean", **options}
+    plain = SAFE(**options).fit(X, y)
+    whole = SAFE(pos_label="a", **options).fit(X, y)
+    stream = SAFE(pos_label="a", **options)
+    for part in (slice(0, 1), slice(1, 25), slice(25, 40)):
+        stream.partial_fit(X[part], y[part])
+    for model in (whole, stream):
+        assert model.pos_label_ == "a"
+        np.testing.assert_allclose(
+            model.decision_function(X), plain.decision_function(X), rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            model.instance_scores(X).values, -plain.instance_scores(X).values, rtol=1e-9
+        )
+
+
 def test_partial_fit_says_what_it_cannot_stream():
     X, y = draw(7)
     with pytest.raises(AttributeError) as error:

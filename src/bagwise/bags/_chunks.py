@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 
 from bagwise.bags._bags import Bags
 
@@ -83,3 +85,68 @@ def larger_than_a_piece(X: Bags) -> bool:
         return False
     large = X.n_instances * X.n_features * 4 > _PIECE_BYTES
     return large or X.dtype == np.float16
+
+
+class RowsOnDisk:
+    """Instances on disk as a matrix: multiplied piece by piece, rows read on demand.
+
+    Parameters
+    ----------
+    X : Bags
+        The instances.
+    extra : ndarray of shape (n_extra, n_features), default=None
+        Rows in memory that follow them.
+    """
+
+    ndim = 2
+
+    def __init__(self, X: Bags, extra: Any = None) -> None:
+        self.X = X
+        self.extra = np.empty((0, X.n_features)) if extra is None else extra
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return (self.X.n_instances + len(self.extra), self.X.n_features)
+
+    def with_rows(self, rows: npt.NDArray[Any]) -> RowsOnDisk:
+        """Return the matrix with more rows at its end."""
+        return RowsOnDisk(self.X, np.vstack([self.extra, rows]))
+
+    def __getitem__(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Read some rows."""
+        n = self.X.n_instances
+        out = np.empty((len(rows), self.X.n_features))
+        stored = rows < n
+        out[stored] = self.X.take_rows(rows[stored])
+        out[~stored] = self.extra[rows[~stored] - n]
+        return out
+
+    def __matmul__(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Multiply with a vector, in one pass."""
+        parts = [piece.X.data @ vector for piece in Chunks(self.X)]
+        return np.concatenate([*parts, self.extra @ vector])
+
+    def __rmatmul__(self, weights: Any) -> npt.NDArray[np.float64]:
+        """Combine the rows, in one pass; `weights` is a CSR matrix or a vector."""
+        n, row = self.X.n_instances, 0
+        columns = weights.tocsc() if sp.issparse(weights) else weights
+        total = columns[..., n:] @ self.extra
+        for piece in Chunks(self.X):
+            data = piece.X.data.astype(np.float64, copy=False)
+            total = total + columns[..., row : row + len(data)] @ data
+            row += len(data)
+        return np.asarray(total)
+
+    @property
+    def T(self) -> _Transposed:
+        """The transposed matrix, to be multiplied with vectors."""
+        return _Transposed(self)
+
+
+class _Transposed:
+    def __init__(self, rows: RowsOnDisk) -> None:
+        self.rows = rows
+
+    def __matmul__(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        return self.rows.__rmatmul__(vector)

@@ -217,7 +217,7 @@ class BasisSpace:
 
     Parameters
     ----------
-    Z : ndarray or CSR matrix of shape (n_points, rank)
+    Z : ndarray, CSR matrix or RowsOnDisk of shape (n_points, rank)
         Coordinates.
     unit : float, default=1.0
         The coordinates are in this unit: those of the problem are ``unit * Z``.
@@ -241,6 +241,8 @@ class BasisSpace:
 
     def with_coordinates(self, Z):
         """Append points by their coordinates."""
+        if hasattr(self.Z, "with_rows"):
+            return BasisSpace(self.Z.with_rows(Z), unit=self.unit, centre=self.centre)
         if sp.issparse(self.Z):
             stacked = sp.csr_array(sp.vstack([self.Z, sp.csr_array(Z)]))
         else:

@@ -13,6 +13,8 @@ from bagwise.solvers.interior_point import interior_point
 # Fewer rows are solved at once.
 _SMALL = 4096
 _BAND = 0.2  # rows this close to violating their constraint are taken as well
+# Rows on disk are read so many at a time, the worst ones first.
+_MOST_READ = 8192
 
 
 def working_set(
@@ -23,7 +25,8 @@ def working_set(
     Parameters
     ----------
     Z, sign, cap, margin, index, group, bias, tol
-        As in :func:`bagwise.solvers.interior_point.interior_point`.
+        As in :func:`bagwise.solvers.interior_point.interior_point`; `Z` may also be
+        rows on disk, of which a bounded number is read for every solution.
     scores : ndarray of shape (n_rows,), optional
         Values ``f(r_l) + b`` of a related problem, to choose the first rows.
 
@@ -35,6 +38,9 @@ def working_set(
     converged : bool
     """
     n_rows = len(sign)
+    stored = hasattr(Z, "with_rows")
+    if stored and n_rows <= _SMALL:
+        Z, index = Z[np.arange(n_rows) if index is None else index], None
     options = {"cap": cap, "margin": margin, "index": index, "group": group}
     if n_rows <= _SMALL:
         beta, w, b, _, converged = interior_point(
@@ -47,12 +53,17 @@ def working_set(
         offsets = np.searchsorted(group, np.arange(len(cap) + 1))
     points = np.arange(n_rows) if index is None else index
     if scores is None:
-        chosen = np.arange(n_rows) % 8 == 0
+        step = max(8, n_rows // _MOST_READ) if stored else 8
+        chosen = np.arange(n_rows) % step == 0
         chosen[[np.argmax(c), np.argmin(c)]] = True  # both sides hold the bias
+        if stored and np.count_nonzero(sign > 0) <= _MOST_READ:
+            chosen |= sign > 0
     else:
-        chosen = _near(margin - sign * scores, None, group, offsets)
+        slack = margin - sign * scores
+        chosen = _near(slack, None, group, offsets)
+        chosen = _worst(chosen, slack) if stored else chosen
     while True:
-        if chosen.mean() > 0.6:
+        if chosen.mean() > 0.6 and not stored:
             chosen[:] = True
         rows = np.flatnonzero(chosen)
         groups, local = rows, None
@@ -74,6 +85,7 @@ def working_set(
         primal = 0.5 * w @ w + cap @ np.maximum(loss, 0.0)
         dual = margin[rows] @ part - 0.5 * w @ w
         new = _near(slack, chosen, group, offsets) & ~chosen
+        new = _worst(new, slack) if stored else new
         solved = primal - dual <= 2.0 * tol * (1.0 + abs(primal))
         if solved or not new.any():
             break
@@ -90,3 +102,14 @@ def _near(slack, chosen, group, offsets):
     known = slack if chosen is None else np.where(chosen, slack, 0.0)
     level = np.maximum(segment_max(known, offsets), 0.0)
     return slack > level[group] - _BAND
+
+
+def _worst(rows, slack):
+    """Keep the rows with the largest slacks, as many as are read at a time."""
+    found = np.flatnonzero(rows)
+    if len(found) <= _MOST_READ:
+        return rows
+    kept = found[np.argpartition(-slack[found], _MOST_READ)[:_MOST_READ]]
+    out = np.zeros_like(rows)
+    out[kept] = True
+    return out

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
+from bagwise.bags._chunks import Chunks, RowsOnDisk, larger_than_a_piece
 from bagwise.bags.segments import segment_argmax
 from bagwise.base import WeightedBagClassifier
 from bagwise.kernels._basis import fit_basis
@@ -26,6 +27,8 @@ from bagwise.solvers.hinge import _MAX_RANK, BasisSpace, GramSpace
 # Up to here a Gram matrix is cheaper than steps on very long rows.
 _GRAM_LIMIT = 10_000
 _CONSTANT = 1e-6
+# Fewer instances on disk are brought into memory.
+_STORED_FROM = 20_000
 # Rows whose mean is further from the origin than this many of their own lengths are
 # moved there; lengths outside these limits get another unit.
 _FAR = 10.0
@@ -115,6 +118,10 @@ class Layout:
         return np.repeat(self.positive_weight, np.diff(self.positive_offsets))
 
 
+def _score_piece(piece, model):
+    return model._function(piece.X.data)
+
+
 class KernelBagSVM(WeightedBagClassifier):
     """Base of the machines with a function ``f(x) + b`` of the instances."""
 
@@ -143,6 +150,11 @@ class KernelBagSVM(WeightedBagClassifier):
         for name in ("basis_", "coef_", "support_", "support_vectors_", "dual_coef_"):
             if hasattr(self, name):  # left by a fit with another kernel
                 delattr(self, name)
+        if self.kernel == "linear" and larger_than_a_piece(X):
+            if X.n_instances > _STORED_FROM and X.n_features <= _MAX_RANK:
+                self.gamma_ = 1.0
+                return BasisSpace(RowsOnDisk(X))
+            X = X.in_memory()
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
         self.gamma_ = resolve_gamma(self.gamma, data)
         n, d = data.shape
@@ -210,6 +222,9 @@ class KernelBagSVM(WeightedBagClassifier):
             width = self.support_vectors_.shape[0]
         else:
             width = self.coef_.shape[0]
+        if larger_than_a_piece(X):
+            scores = np.concatenate(Chunks(X).each(_score_piece, self))
+            return scores + self.intercept_
         for rows in row_blocks(X.n_instances, 24.0 * max(width, X.n_features)):
             scores[rows] = self._function(X.data[rows])
         return scores + self.intercept_

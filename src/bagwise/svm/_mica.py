@@ -147,6 +147,11 @@ class MICA(MISVM):
         self.tol = tol
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.in_pieces = False  # combinations may be of all instances
+        return tags
+
     def _make_space(self, X, *, shift=True):
         # The linear program weighs columns: features, or kernel functions.
         columns = self.norm == "l1" and self.kernel == "linear"

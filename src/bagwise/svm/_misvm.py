@@ -91,7 +91,9 @@ class MISVM(KernelBagSVM):
     Differs from [1]_: the start is a choice (there: the mean of the features), and
     `slack="instance"` is offered. The problem is not convex: starts matter. Exact
     kernels cost O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r
-    costs O(n_instances * r) memory and O(n_instances * r**2) time a step.
+    costs O(n_instances * r) memory and O(n_instances * r**2) time a step. With a linear
+    kernel and a slack for each bag, a memory map larger than memory is read in pieces:
+    only the instances next to the margin are held.
 
     References
     ----------
@@ -152,6 +154,11 @@ class MISVM(KernelBagSVM):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.in_pieces = self.kernel == "linear" and self.slack == "bag"
+        return tags
 
     def _fit_binary(self, X, t, bag_weight):
         layout = Layout.of(X, t, bag_weight)

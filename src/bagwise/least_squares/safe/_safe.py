@@ -307,6 +307,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
             if hasattr(self, "classes_"):
                 del self.classes_
         codes = self._merge_classes(y, classes)
+        if len(self.classes_) > 1:
+            self._choose_positive()
         count = check_bag_weight(sample_weight, len(codes))
         targets = self._targets(len(self.classes_))
         loss_weight = count * class_factor(self.class_weight, self.classes_)[codes]
