@@ -197,13 +197,18 @@ class GramSpace:
         if len(sign) != len(rows.sign):
             return None
         beta = np.where(sign == rows.sign, beta, 0.0)
-        # Both sides must hold each other in balance.
-        up = rows.sign > 0
-        high, low = beta[up].sum(), beta[~up].sum()
-        if min(high, low) <= 0.0:
-            return None
-        beta[up] *= min(1.0, low / high)
-        beta[~up] *= min(1.0, high / low)
+        # Both sides must hold each other in balance: few rows of the heavier one give
+        # way, so that the others stay where they are.
+        excess = rows.sign @ beta
+        heavy = np.flatnonzero(rows.sign == np.sign(excess))
+        heavy = heavy[np.argsort(-beta[heavy], kind="stable")]
+        total = np.cumsum(beta[heavy])
+        if len(heavy):
+            if not total[-1] > abs(excess):
+                return None
+            last = np.searchsorted(total, abs(excess))
+            beta[heavy[:last]] = 0.0
+            beta[heavy[last]] = total[last] - abs(excess)
         mass = beta if rows.group is None else np.bincount(rows.group, beta, len(cap))
         return beta if (mass <= cap * (1.0 + 1e-12)).all() else None
 

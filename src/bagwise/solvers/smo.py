@@ -127,35 +127,37 @@ def _single(gradient, beta, total, cap, group, c, diagonal):
 
 
 @njit()
-def _first_of_pair(gradient, beta, total, cap, group, c):
-    """Best row to move up along c, and the two bounds for the bias."""
-    top, i = -np.inf, -1
-    low = np.inf
-    for row in range(len(beta)):
-        if c[row] == 0.0:
-            continue
-        value = c[row] * gradient[row]
-        g = group[row]
-        room = total[g] < cap[g]
-        if value > top and (room if c[row] > 0.0 else beta[row] > 0.0):
+def _mark(g, start, beta, total, cap, c, upward, downward):
+    """Which rows of a group can move up or down along c; neither without a bias."""
+    room = total[g] < cap[g]
+    for row in range(start[g], start[g + 1]):
+        held = beta[row] > 0.0
+        upward[row] = room if c[row] > 0.0 else (held and c[row] < 0.0)
+        downward[row] = held if c[row] > 0.0 else (room and c[row] < 0.0)
+
+
+@njit()
+def _update(gradient, s, c, own, other, move_i, move_j, upward, downward):
+    """Take a step over to the gradient; best row to move up, bounds for the bias."""
+    top, low, i = -np.inf, np.inf, -1
+    for row in range(len(gradient)):
+        value = gradient[row] - s[row] * (move_i * own[row] + move_j * other[row])
+        gradient[row] = value
+        value *= c[row]
+        if value > top and upward[row]:
             top, i = value, row
-        if value < low and (beta[row] > 0.0 if c[row] > 0.0 else room):
+        if value < low and downward[row]:
             low = value
     return i, top, low
 
 
 @njit()
-def _second_of_pair(gradient, beta, total, cap, group, c, diagonal, own, i, top):
+def _second_of_pair(gradient, c, diagonal, own, downward, i, top):
     """Row that gains most with `i`, to second order; `own` is the kernel of `i`."""
     j, best = -1, 0.0
-    for row in range(len(beta)):
-        if c[row] == 0.0:
-            continue
-        g = group[row]
-        if not (beta[row] > 0.0 if c[row] > 0.0 else total[g] < cap[g]):
-            continue
+    for row in range(len(gradient)):
         difference = top - c[row] * gradient[row]
-        if difference > 0.0:
+        if difference > 0.0 and downward[row]:
             curvature = diagonal[i] + diagonal[row] - 2.0 * own[row]
             score = difference * difference / max(curvature, _TINY)
             if score > best:
@@ -215,12 +217,15 @@ def _bias(gradient, beta, total, cap, group, c, top, low):
 
 
 @njit()
-def _iterate(blocks, index, s, c, margin, group, start, cap, beta, tol, max_iter):
+def _iterate(
+    blocks, index, plain, s, c, margin, group, start, cap, beta, tol, max_iter
+):
     K, cross, corner = blocks
     n_rows = len(s)
-    diagonal = np.empty(n_rows)
-    gradient = margin.copy()
-    own, other = np.empty(n_rows), np.empty(n_rows)
+    diagonal, gradient = np.empty(n_rows), margin.copy()
+    first, second, zero = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
+    upward = np.zeros(n_rows, dtype=np.bool_)
+    downward = np.zeros(n_rows, dtype=np.bool_)
     total = np.zeros(len(cap))
     shared, unbiased = False, False
     for row in range(n_rows):
@@ -228,25 +233,28 @@ def _iterate(blocks, index, s, c, margin, group, start, cap, beta, tol, max_iter
         total[group[row]] += beta[row]
         unbiased = unbiased or c[row] == 0.0
         if beta[row] != 0.0:
-            _fill(K, cross, corner, index, index[row], own)
+            _fill(K, cross, corner, index, index[row], first)
             for k in range(n_rows):
-                gradient[k] -= s[k] * s[row] * beta[row] * own[k]
+                gradient[k] -= s[k] * s[row] * beta[row] * first[k]
     for g in range(len(cap)):
         shared = shared or start[g + 1] - start[g] > 1
         if total[g] >= cap[g] * (1.0 - 1e-14):
             total[g] = cap[g]
-    violation = np.inf
+        _mark(g, start, beta, total, cap, c, upward, downward)
+    i, top, low = _update(gradient, s, c, zero, zero, 0.0, 0.0, upward, downward)
+    own = other = zero
     n_iter = 0
     while True:
-        i, top, low = _first_of_pair(gradient, beta, total, cap, group, c)
         violation = max(top - low, 0.0) if i >= 0 else 0.0
         j, gain, change_i, change_j = -1, 0.0, 0.0, 0.0
+        filled = -1
         if i >= 0 and low < top:
-            _fill(K, cross, corner, index, index[i], own)
-            j = _second_of_pair(
-                gradient, beta, total, cap, group, c, diagonal, own, i, top
-            )
-        filled = i
+            own, filled = first, i
+            if plain:
+                own = K[i]
+            else:
+                _fill(K, cross, corner, index, index[i], first)
+            j = _second_of_pair(gradient, c, diagonal, own, downward, i, top)
         if j >= 0:
             step, gain = _pair_step(
                 gradient, beta, total, cap, group, c, diagonal, own[j], i, j
@@ -275,8 +283,10 @@ def _iterate(blocks, index, s, c, margin, group, start, cap, beta, tol, max_iter
             break
         n_iter += 1
         if i != filled:
-            _fill(K, cross, corner, index, index[i], own)
+            own = first
+            _fill(K, cross, corner, index, index[i], first)
         move_i, move_j = s[i] * change_i, 0.0
+        other = zero
         if j >= 0:
             # The decrease first: a full group has no room before it.
             move_j = s[j] * change_j
@@ -286,13 +296,18 @@ def _iterate(blocks, index, s, c, margin, group, start, cap, beta, tol, max_iter
             else:
                 _move(i, change_i, beta, total, cap, group)
                 _move(j, change_j, beta, total, cap, group)
-            _fill(K, cross, corner, index, index[j], other)
-            for row in range(n_rows):
-                gradient[row] -= s[row] * (move_i * own[row] + move_j * other[row])
+            _mark(group[j], start, beta, total, cap, c, upward, downward)
+            if plain:
+                other = K[j]
+            else:
+                other = second
+                _fill(K, cross, corner, index, index[j], second)
         else:
             _move(i, change_i, beta, total, cap, group)
-            for row in range(n_rows):
-                gradient[row] -= s[row] * move_i * own[row]
+        _mark(group[i], start, beta, total, cap, c, upward, downward)
+        i, top, low = _update(
+            gradient, s, c, own, other, move_i, move_j, upward, downward
+        )
     b = _bias(gradient, beta, total, cap, group, c, top, low)
     return b, n_iter, violation
 
@@ -354,11 +369,14 @@ def smo(
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     c = sign if bias is None else np.array(bias, dtype=np.float64)
     beta = np.zeros(n_rows) if beta is None else np.array(beta, dtype=np.float64)
-    index = np.arange(n_rows) if index is None else np.array(index, dtype=np.int64)
+    plain = index is None or (
+        len(index) == len(K) and np.array_equal(index, np.arange(n_rows))
+    )
+    index = np.arange(n_rows) if plain else np.array(index, dtype=np.int64)
     cross, corner = (np.zeros((0, len(K))), np.zeros((0, 0))) if more is None else more
     blocks = tuple(np.ascontiguousarray(block) for block in (K, cross, corner))
     max_iter = max(10_000_000, 100 * n_rows)
     b, n_iter, violation = _iterate(
-        blocks, index, sign, c, margin, group, start, cap, beta, tol, max_iter
+        blocks, index, plain, sign, c, margin, group, start, cap, beta, tol, max_iter
     )
     return beta, b, n_iter, violation
