@@ -200,3 +200,36 @@ def test_runs_measure_faithfulness_and_bags_show_names():
     first = int(X.offsets[index])
     expected = [f"conf {first + place}" for place in bag["positions"]]
     assert browser["names"][bag["first"] : bag["first"] + bag["count"]] == expected
+
+
+def test_features_over_all_bags_and_inside_instances():
+    """The feature that makes bags positive leads, and parts are slope times value."""
+    X, y = make_bags(40, random_state=0)
+    result = compare(
+        X,
+        y,
+        methods=["MILR", "SimpleMI"],
+        protocol=KFold(2),
+        grid="none",
+        features=True,
+        **QUIET,
+    )
+    context = report_context(result)
+    charts = {chart["method"]: chart for chart in context["features"]}
+    assert set(charts) == {"MILR", "SimpleMI"}
+    assert charts["MILR"]["bars"][0]["name"] == "x0"
+    parts = context["data"]["browser"]["parts"]
+    assert set(parts) >= {"MILR"}
+    bag = context["data"]["browser"]["bags"][5]
+    index, place = int(bag["id"]), bag["positions"][0]
+    row = next(
+        r for r in result.runs("MILR") if index in result.arrays[r["key"]]["test"]
+    )
+    slope = result.arrays[row["key"]]["feature_slope"]
+    expected = slope * (X[index][place] - X.data.mean(axis=0))
+    shown = {name: part for name, _, part in parts["MILR"]["rows"][bag["first"]]}
+    for j, value in enumerate(expected):
+        assert shown[f"x{j}"] == pytest.approx(value, abs=1e-4)
+    page = "".join(Page(render_report(context)).text)
+    assert "Which features matter" in page
+    json.dumps(context, allow_nan=False)

@@ -49,6 +49,9 @@ def compare(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Calibrated probabilities for all.")
     ] = False,
+    features: Annotated[
+        bool, typer.Option("--features", help="Measure which features matter (slow).")
+    ] = False,
     jobs: Jobs = -1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler.")
@@ -94,6 +97,7 @@ def compare(
         images=images,
         calibrate=calibrate,
         impute=source.impute,
+        features=features,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )
     return write_outcome(result, folder, as_json=json)

@@ -65,6 +65,7 @@ def compare(
     test: Any = None,
     images: Any = None,
     calibrate: bool = False,
+    features: bool = False,
     command: str | None = None,
 ) -> Comparison:
     """Compare methods on one data set by nested cross-validation.
@@ -136,6 +137,9 @@ def compare(
         Whether every classifier gets probabilities by a sigmoid that is fitted to
         out-of-fold decision values of its training bags (five folds more). Methods
         with probabilities of their own are calibrated as well.
+    features : bool, default=False
+        Whether to measure which features matter, by permuting each one over the
+        instances of the test bags (three predictions of them for every feature).
     command : str, optional
         What to note as the command in the report.
 
@@ -194,6 +198,7 @@ def compare(
             seed=seed,
             impute=impute,
             calibrate=calibrate,
+            features=features,
         )
         labels = [method.name for method in chosen]
         listener = _listener(progress, labels, len(folds), metric, n_jobs)
@@ -257,6 +262,7 @@ def make_runs(
     seed: int = 0,
     impute: str | None = None,
     calibrate: bool = False,
+    features: bool = False,
 ) -> list[Run]:
     """Return the runs of a comparison: every method on every fold.
 
@@ -277,6 +283,7 @@ def make_runs(
             tuning if method.grid_of(grid) else None,
             calibrate,
             impute,
+            features,
         )
         for repeat, fold in folds
         for method in methods

@@ -64,6 +64,8 @@ class Run:
         Whether probabilities are calibrated inside the training fold.
     impute : str or None
         How missing values are filled, inside the training fold.
+    features : bool
+        Whether features are permuted in the test bags, to see which ones matter.
     """
 
     method: str
@@ -78,6 +80,7 @@ class Run:
     tuning: dict[str, Any] | None = None
     calibrate: bool = False
     impute: str | None = None
+    features: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as nested plain values."""
@@ -114,6 +117,7 @@ def run_key(run: Run, version: str) -> str:
         "calibrate": run.calibrate,
         "impute": run.impute,
         "version": version,
+        **({"features": True} if run.features else {}),
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from bagwise._version import __version__
 from bagwise.bags import Ragged
@@ -24,11 +25,13 @@ from bagwise.comparison._limits import PeakMemory
 from bagwise.comparison._problem import Problem, load_problem
 from bagwise.comparison._tasks import task_of
 from bagwise.comparison._tuning import fit_method, uncalibrated
-from bagwise.inspection import faithfulness
+from bagwise.inspection import bag_permutation_importance, faithfulness, linear_slope
 
 __all__ = ["Outcome", "run_one", "versions"]
 
 FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
+FEATURE_REPEATS = 3
+MAX_SLOPE = 500  # features up to which linear scores are looked for
 MAX_STORED_INSTANCES = 200_000
 _warm: set[str] = set()
 
@@ -153,6 +156,12 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         if X.n_instances * columns <= MAX_STORED_INSTANCES:
             arrays["instances"] = instances.astype(np.float32)
         arrays["faithfulness"] = _faithfulness(fitted.model, held_out, instances)
+        if X.n_features <= MAX_SLOPE:
+            slope = linear_slope(fitted.model, held_out)
+            if slope is not None:
+                arrays["feature_slope"] = slope.astype(np.float32)
+    if run.features and run.repeat == 0:
+        arrays["feature_falls"] = _feature_falls(fitted.model, held_out, y[test], seed)
     last = uncalibrated(getattr(fitted.model, "steps", [("", None)])[-1][1])
     if hasattr(last, "_fit_arrays"):
         arrays.update(last._fit_arrays())
@@ -177,13 +186,31 @@ def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
     """
     fit = np.flatnonzero((X.sizes > 1) & (X.sizes <= FAITHFUL_SIZE))
     scores = hasattr(model, "decision_function") or hasattr(model, "predict_proba")
-    if not fit.size or not scores:
+    if not fit.size or not (scores or is_regressor(model)):
         return np.empty(0)
     places = np.linspace(0, len(fit) - 1, min(FAITHFUL_BAGS, len(fit)))
     few = fit[np.unique(places.astype(int))]
     importance = Ragged(instances, X.offsets)[few]
     found = faithfulness(model, X[few], importance, n_points=5, n_random=1)
     return found.areas["least"] - found.areas["most"]
+
+
+def _feature_falls(
+    model: Any, X: Any, y: NDArray[Any], seed: int
+) -> NDArray[np.float64]:
+    """Return the fall of AUROC, accuracy or R2 when a feature is permuted."""
+    classes = getattr(model, "classes_", None)
+    both = classes is not None and len(np.unique(y)) == 2 == len(classes)
+    scoring = "roc_auc" if both else "r2" if is_regressor(model) else "accuracy"
+    found = bag_permutation_importance(
+        model,
+        X,
+        y,
+        scoring=scoring,
+        n_repeats=FEATURE_REPEATS,
+        random_state=seed % 2**31,
+    )
+    return np.asarray(found.importances_mean)
 
 
 def _warm_up(run: Run, problem: Problem) -> None:

@@ -8,6 +8,7 @@ from bagwise.inspection._assumptions import (
 from bagwise.inspection._contributions import (
     FeatureContributions,
     feature_contributions,
+    linear_slope,
 )
 from bagwise.inspection._explain import Explanation, explain
 from bagwise.inspection._faithfulness import Faithfulness, faithfulness
@@ -38,6 +39,7 @@ __all__ = [
     "instance_importance",
     "instance_scores",
     "key_instances",
+    "linear_slope",
     "measured_assumptions",
     "member_contributions",
     "plot_bag_contributions",

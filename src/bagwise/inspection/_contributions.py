@@ -21,6 +21,7 @@ __all__ = ["FeatureContributions", "feature_contributions"]
 
 Array = NDArray[np.float64]
 EXACT = 1e-8  # relative; closer than this, a score is taken for a sum
+PAIRS = 16  # of instances, for a first look
 PROBES = 1_000  # features that are asked for in one prediction
 
 
@@ -171,6 +172,23 @@ def feature_contributions(
     return FeatureContributions(values, base, scores, names, level, kind, X)
 
 
+def linear_slope(model: Any, X: Bags) -> Array | None:
+    """Return the slope of linear instance scores; None where they are not linear.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model of two classes, or a regressor, that scores instances.
+    X : Bags
+        Bags on which the linear scores are compared with those of the model.
+    """
+    if len(getattr(model, "classes_", ())) > 2:
+        return None
+    score = _Score(model, X, "instance", None)
+    found = _affine(X, score, score(X), _baseline(X, None))
+    return None if found is None else found[1]
+
+
 def linear_contributions(model: Any, X: Bags) -> FeatureContributions | None:
     """Return the exact parts of linear instance scores; None where they are not.
 
@@ -246,16 +264,42 @@ def _linear(
     X: Bags, score: _Score, scores: Array, base: Array, columns: Any
 ) -> tuple[Array, float] | None:
     """Return exact parts of an affine score, or None when it is none."""
-    start, slope = _probe(X, score, base)
+    found = _affine(X, score, scores, base)
+    if found is None:
+        return None
+    start, slope, rows = found
+    parts = [rows[:, own] @ slope[own] - base[own] @ slope[own] for own in columns]
+    return np.column_stack(parts), start
+
+
+def _affine(
+    X: Bags, score: _Score, scores: Array, base: Array
+) -> tuple[float, Array, Any] | None:
+    """Return level, slope and rows of an affine score, or None when it is none."""
     rows = X.data
     if score.level == "bag":  # affine in the mean of the instances
         rows = bag_matrix(X.offsets, mean=True) @ X.data
-    told = rows @ slope - float(base @ slope) + start
     size = max(1.0, float(np.abs(scores).max()))
+    if not _halfway(X, score, size):
+        return None
+    start, slope = _probe(X, score, base)
+    told = rows @ slope - float(base @ slope) + start
     if not np.abs(told - scores).max() <= EXACT * size:
         return None
-    parts = [rows[:, own] @ slope[own] - base[own] @ slope[own] for own in columns]
-    return np.column_stack(parts), start
+    return start, slope, rows
+
+
+def _halfway(X: Bags, score: _Score, size: float) -> bool:
+    """Whether scores half way between instances are half way: a cheap first look."""
+    n = min(PAIRS, X.n_instances)
+    places = np.linspace(0, X.n_instances - 1, n).astype(int)
+    left, right = X.data[places], X.data[places[::-1]]
+    middle = (left + right) * 0.5
+    stack = sp.vstack if X.is_sparse else np.vstack
+    rows = stack([left, right, middle])
+    bags = Bags(rows, np.arange(3 * n + 1), feature_names=X.feature_names)
+    a, b, c = np.split(score(bags), 3)
+    return bool(np.abs(0.5 * (a + b) - c).max() <= EXACT * size)
 
 
 def _probe(X: Bags, score: _Score, base: Array) -> tuple[float, Array]:

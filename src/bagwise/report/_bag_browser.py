@@ -10,6 +10,7 @@ from scipy.stats import rankdata
 
 from bagwise.inspection._features import moments, top_features
 from bagwise.report._curves import instance_table
+from bagwise.report._features import instance_parts
 from bagwise.report._view import View
 
 __all__ = ["browser_context"]
@@ -71,6 +72,7 @@ def browser_context(view: View) -> dict[str, Any]:
         "names": None
         if X.instance_ids is None
         else [str(name)[:60] for name in X.instance_ids[index]],
+        "parts": {} if about is None else instance_parts(view, index),
         "truth": None if labels is None else [int(bool(v)) for v in labels[index]],
         "images": _images(problem.images, index),
         "features": None

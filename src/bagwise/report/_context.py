@@ -25,6 +25,7 @@ from bagwise.report._curves import (
     score_histogram,
 )
 from bagwise.report._explanations import explanation_table
+from bagwise.report._features import feature_charts
 from bagwise.report._numbers import (
     figure,
     memory,
@@ -82,6 +83,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "groups": _groups(view),
         "stacks": _stacks(view),
         "explanations": explanation_table(view),
+        "features": feature_charts(view),
         "params": _params(comparison),
         "failures": [
             {

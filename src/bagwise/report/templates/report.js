@@ -285,12 +285,15 @@
     fill.style.setProperty("--full", v > 0 ? (10000 / v) + "%" : "100%");
     return el("div", { class: "heat" }, fill);
   }
+  /* Parts of the score where it is linear, else features far from their mean. */
+  const partsOf = (k) => { const p = B.parts[methodBox.value]; return p && p.rows[k].length ? p : null; };
   function featureBars(k, n) {
-    const box = el("div", { class: "bars" });
-    for (const [name, value, z] of B.features[k].slice(0, n)) {
-      const bar = el("i", { class: z >= 0 ? "up" : "" }), share = Math.min(50, Math.abs(z) * 12.5);
+    const box = el("div", { class: "bars" }), parts = partsOf(k);
+    for (const [name, value, z] of (parts ? parts.rows[k] : B.features[k]).slice(0, n)) {
+      const share = Math.min(50, parts ? 50 * Math.abs(z) / parts.scale : Math.abs(z) * 12.5);
+      const bar = el("i", { class: z >= 0 ? "up" : "" });
       bar.style.width = share + "%"; bar.style.left = (z >= 0 ? 50 : 50 - share) + "%";
-      box.append(el("span", { class: "n", title: name }, name), el("span", { class: "b" }, bar), el("span", { class: "v", title: "value (z-score)" }, `${value} (${z > 0 ? "+" : ""}${z})`));
+      box.append(el("span", { class: "n", title: name }, name), el("span", { class: "b" }, bar), el("span", { class: "v", title: parts ? "value (part of the score)" : "value (z-score)" }, `${value} (${z > 0 ? "+" : ""}${z})`));
     }
     return box;
   }
@@ -372,7 +375,7 @@
   }
   function showInstance(box, bag, k) {
     const position = B.names ? B.names[k] : bag.positions[k - bag.first];
-    const left = B.images ? picture(k) : el("div", {}, el("h4", {}, "What sets it apart (z-scores)"), featureBars(k, 8));
+    const left = B.images ? picture(k) : el("div", {}, el("h4", {}, partsOf(k) ? `What makes its score (${methodBox.value})` : "What sets it apart (z-scores)"), featureBars(k, 8));
     const right = el("div", {});
     if (B.methods.length) {
       const votes = el("div", { class: "votes" });
