@@ -211,7 +211,7 @@ def test_features_over_all_bags_and_inside_instances():
         methods=["MILR", "SimpleMI"],
         protocol=KFold(2),
         grid="none",
-        features=True,
+        permute_features=True,
         **QUIET,
     )
     context = report_context(result)

@@ -49,8 +49,8 @@ def compare(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Calibrated probabilities for all.")
     ] = False,
-    features: Annotated[
-        bool, typer.Option("--features", help="Measure which features matter (slow).")
+    permute_features: Annotated[
+        bool, typer.Option("--permute-features", help="Which features matter (slow).")
     ] = False,
     jobs: Jobs = -1,
     scheduler: Annotated[
@@ -97,7 +97,7 @@ def compare(
         images=images,
         calibrate=calibrate,
         impute=source.impute,
-        features=features,
+        permute_features=permute_features,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )
     return write_outcome(result, folder, as_json=json)

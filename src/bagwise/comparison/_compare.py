@@ -65,7 +65,7 @@ def compare(
     test: Any = None,
     images: Any = None,
     calibrate: bool = False,
-    features: bool = False,
+    permute_features: bool = False,
     command: str | None = None,
 ) -> Comparison:
     """Compare methods on one data set by nested cross-validation.
@@ -137,7 +137,7 @@ def compare(
         Whether every classifier gets probabilities by a sigmoid that is fitted to
         out-of-fold decision values of its training bags (five folds more). Methods
         with probabilities of their own are calibrated as well.
-    features : bool, default=False
+    permute_features : bool, default=False
         Whether to measure which features matter, by permuting each one over the
         instances of the test bags (three predictions of them for every feature).
     command : str, optional
@@ -198,7 +198,7 @@ def compare(
             seed=seed,
             impute=impute,
             calibrate=calibrate,
-            features=features,
+            permute_features=permute_features,
         )
         labels = [method.name for method in chosen]
         listener = _listener(progress, labels, len(folds), metric, n_jobs)
@@ -262,7 +262,7 @@ def make_runs(
     seed: int = 0,
     impute: str | None = None,
     calibrate: bool = False,
-    features: bool = False,
+    permute_features: bool = False,
 ) -> list[Run]:
     """Return the runs of a comparison: every method on every fold.
 
@@ -283,7 +283,7 @@ def make_runs(
             tuning if method.grid_of(grid) else None,
             calibrate,
             impute,
-            features,
+            permute_features,
         )
         for repeat, fold in folds
         for method in methods

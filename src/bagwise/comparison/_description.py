@@ -64,7 +64,7 @@ class Run:
         Whether probabilities are calibrated inside the training fold.
     impute : str or None
         How missing values are filled, inside the training fold.
-    features : bool
+    permute_features : bool
         Whether features are permuted in the test bags, to see which ones matter.
     """
 
@@ -80,7 +80,7 @@ class Run:
     tuning: dict[str, Any] | None = None
     calibrate: bool = False
     impute: str | None = None
-    features: bool = False
+    permute_features: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as nested plain values."""
@@ -117,7 +117,7 @@ def run_key(run: Run, version: str) -> str:
         "calibrate": run.calibrate,
         "impute": run.impute,
         "version": version,
-        **({"features": True} if run.features else {}),
+        **({"permute_features": True} if run.permute_features else {}),
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -160,7 +160,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
             slope = linear_slope(fitted.model, held_out)
             if slope is not None:
                 arrays["feature_slope"] = slope.astype(np.float32)
-    if run.features and run.repeat == 0:
+    if run.permute_features and run.repeat == 0:
         arrays["feature_falls"] = _feature_falls(fitted.model, held_out, y[test], seed)
     last = uncalibrated(getattr(fitted.model, "steps", [("", None)])[-1][1])
     if hasattr(last, "_fit_arrays"):
