@@ -15,6 +15,7 @@ from bagwise.bags import Bags, Ragged, as_bags
 # Found on first use, so that `import bagwise` stays quick.
 _LAZY = {
     "BagClassifier": "bagwise.ensemble",
+    "BagRegressor": "bagwise.ensemble",
     "compare": "bagwise.comparison",
     "from_frame": "bagwise.io",
     "load": "bagwise.io",
@@ -25,6 +26,7 @@ _LAZY = {
 
 __all__ = [
     "BagClassifier",
+    "BagRegressor",
     "Bags",
     "Ragged",
     "as_bags",

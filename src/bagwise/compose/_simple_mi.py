@@ -10,7 +10,7 @@ from bagwise.bags._chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import bag_matrix, segment_max, segment_mean, segment_min
 from bagwise.compose._embedded import EmbeddedClassifier
 
-POOLINGS = ("mean", "max", "min", "minmax", "midpoint", "mean+std")
+POOLINGS = ("mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics")
 
 
 def pool(X, pooling="mean"):
@@ -20,10 +20,12 @@ def pool(X, pooling="mean"):
     ----------
     X : Bags
         The bags, dense or CSR.
-    pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std"} or callable
+    pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics"} \
+            or callable
         What is taken of each feature. "minmax" and "mean+std" give two columns per
-        feature, "midpoint" is (min + max) / 2. A callable gets the `Bags` and returns
-        one row per bag.
+        feature, "midpoint" is (min + max) / 2, "statistics" is mean, standard
+        deviation, minimum, maximum and the log of the bag's size. A callable gets the
+        `Bags` and returns one row per bag.
 
     Returns
     -------
@@ -41,6 +43,10 @@ def pool(X, pooling="mean"):
     if larger_than_a_piece(X):
         return np.concatenate(Chunks(X).each(_pool_piece, pooling))
     reduce = _reduce_sparse if X.is_sparse else _reduce_dense
+    if pooling == "statistics":
+        size = np.log(X.sizes)[:, None]
+        size = sp.csr_array(size) if X.is_sparse else size
+        return _columns(pool(X, "mean+std"), reduce(X, "min"), reduce(X, "max"), size)
     if pooling == "minmax":
         return _columns(reduce(X, "min"), reduce(X, "max"))
     if pooling == "midpoint":
@@ -99,8 +105,8 @@ class SimpleMI(EmbeddedClassifier):
     estimator : classifier, default=None
         Any scikit-learn classifier. By default ``SVC(C=10)``, and ``LinearSVC()`` on
         sparse data.
-    pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std"} or callable, \
-            default="mean"
+    pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics"} \
+            or callable, default="mean"
         The summary. A callable gets the `Bags` and returns one row per bag.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.

@@ -12,6 +12,7 @@ from bagwise.datasets._paper_sets import (
     make_multi_site_binding,
     make_safe_toy,
 )
+from bagwise.datasets._regression_sets import make_regression_bags
 
 __all__ = [
     "available",
@@ -22,5 +23,6 @@ __all__ = [
     "make_key_instance_bags",
     "make_midr_example",
     "make_multi_site_binding",
+    "make_regression_bags",
     "make_safe_toy",
 ]

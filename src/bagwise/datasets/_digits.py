@@ -51,13 +51,16 @@ class _Pool:
 def load_digit_bags(
     n_bags: int = 120,
     *,
+    target: str = "class",
     positive: int | Iterable[int] = 9,
     bag_size: IntRange = (6, 14),
     n_witnesses: IntRange = (1, 2),
     random_state: Any = 0,
     return_X_y: bool = False,
 ) -> Any:
-    """Load bags of digit images; a bag is positive iff it holds a chosen digit.
+    """Load bags of digit images, with classes or with real values.
+
+    With ``target="class"`` a bag is positive iff it holds a chosen digit.
 
     The images are those of :func:`sklearn.datasets.load_digits`, so nothing is
     downloaded. Half the bags (one less for odd `n_bags`) are positive. The size of a
@@ -67,12 +70,17 @@ def load_digit_bags(
     180 of each digit), so that with the defaults no image is in two bags and a
     cross-validation does not test on images it trained on.
 
+    With another `target` the images of a bag are drawn from all digits alike, and its
+    value is the largest digit, the mean digit, or how many images show a chosen one.
+
     Parameters
     ----------
     n_bags : int, default=120
         Number of bags, at least 2.
+    target : {"class", "max", "mean", "count"}, default="class"
+        What y is.
     positive : int or iterable of int, default=9
-        The digit, or digits, that make a bag positive.
+        The digit, or digits, that make a bag positive, or that are counted.
     bag_size : int or pair of int, default=(6, 14)
         Smallest and largest number of images in a bag.
     n_witnesses : int or pair of int, default=(1, 2)
@@ -88,15 +96,15 @@ def load_digit_bags(
         X : Bags
             64 features, the pixels divided by 16.
         y : ndarray of shape (n_bags,)
-            0 or 1.
+            0 or 1, or real values.
         instance_labels : Ragged
-            1 for an image of a positive digit, otherwise 0.
+            1 for an image of a positive digit, otherwise 0 (classes only).
         digits : Ragged
             The digit each image shows.
         images : ndarray of shape (n_instances, 8, 8)
             The images, grey levels 0 to 16, in the order of ``X.data``.
         target_names : list of str
-            Names of the labels 0 and 1.
+            Names of the labels 0 and 1 (classes only).
         DESCR : str
             Description.
 
@@ -115,11 +123,13 @@ def load_digit_bags(
     witness_range = check_range(n_witnesses, "n_witnesses")
     rng = check_random_state(random_state)
 
+    if target != "class":
+        return _with_values(n_bags, target, chosen, size_range, rng, return_X_y)
     source = load_digits()
     is_positive = np.isin(source.target, chosen)
     witnesses = _Pool(np.flatnonzero(is_positive), rng)
     others = _Pool(np.flatnonzero(~is_positive), rng)
-    y = balanced_labels(n_bags, 2, rng)
+    y: npt.NDArray[Any] = balanced_labels(n_bags, 2, rng)
     sizes = draw_sizes(n_bags, size_range, rng)
     counts = np.minimum(draw_sizes(n_bags, witness_range, rng), sizes) * y
     rows = np.concatenate(
@@ -152,6 +162,53 @@ def load_digit_bags(
             w_low=witness_range[0],
             w_high=witness_range[1],
         ),
+    )
+
+
+_TARGETS = {
+    "max": ("the largest digit", lambda digits, chosen: digits.max()),
+    "mean": ("the mean digit", lambda digits, chosen: digits.mean()),
+    "count": (
+        "the number of {shown}",
+        lambda digits, chosen: np.isin(digits, chosen).sum(),
+    ),
+}
+
+
+def _with_values(
+    n_bags: int,
+    target: str,
+    chosen: list[int],
+    size_range: tuple[int, int],
+    rng: np.random.RandomState,
+    return_X_y: bool,
+) -> Any:
+    """Draw bags from all images alike, with a real value each."""
+    from sklearn.datasets import load_digits
+
+    if target not in _TARGETS:
+        known = ", ".join(repr(name) for name in ("class", *_TARGETS))
+        raise ValueError(f"target must be one of {known}, got {target!r}.")
+    source = load_digits()
+    sizes = draw_sizes(n_bags, size_range, rng)
+    pool = _Pool(np.arange(len(source.target)), rng)
+    rows = np.concatenate([pool.draw(int(size)) for size in sizes]).astype(np.int64)
+    offsets = offsets_of(sizes)
+    title, value = _TARGETS[target]
+    digits = np.split(source.target[rows], offsets[1:-1])
+    y = np.array([float(value(bag, chosen)) for bag in digits])
+    names = [f"pixel_{i}_{j}" for i in range(8) for j in range(8)]
+    X = Bags(source.data[rows] / 16.0, offsets, feature_names=names)
+    if return_X_y:
+        return X, y
+    shown = " or ".join(str(d) for d in chosen)
+    return Bunch(
+        X=X,
+        y=y,
+        digits=Ragged(source.target[rows].astype(np.int64), offsets),
+        images=source.images[rows],
+        target_name=title.format(shown=shown),
+        DESCR=f"Bags of handwritten digits; y is {title.format(shown=shown)}.",
     )
 
 

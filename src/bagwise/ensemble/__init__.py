@@ -1,8 +1,15 @@
 """Ensembles: boosting on bags, stacking, and the default classifier."""
 
 from bagwise.ensemble._bag_classifier import BagClassifier
+from bagwise.ensemble._bag_regressor import BagRegressor
 from bagwise.ensemble._mi_boosting import MIBoosting
 from bagwise.ensemble._mil_boost import MILBoost
 from bagwise.ensemble._stacking import BagStackingClassifier
 
-__all__ = ["BagClassifier", "BagStackingClassifier", "MIBoosting", "MILBoost"]
+__all__ = [
+    "BagClassifier",
+    "BagRegressor",
+    "BagStackingClassifier",
+    "MIBoosting",
+    "MILBoost",
+]

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bagwise.bags.segments import segment_max, segment_mean, segment_min
 from bagwise.embedding import MiFV, PrototypeEmbedding, SlicedWassersteinEmbedding
 from bagwise.kernels._emd import emd_distances, thin_bags
+from bagwise.kernels._fitted import FittedKernel
 
 # Rows wider than this are projected for the members that cannot use so many columns.
 WIDE = 300
@@ -264,6 +265,10 @@ class DefaultViews:
             self.train["prototypes"] = self.prototypes.transform(rows)
             chosen = self.prototypes.prototype_rows_
             self.columns["prototypes"] = thin.bag_index[chosen]
+        if "set" in names:
+            self.set_kernel = FittedKernel("set")
+            self.train["set"] = self.set_kernel.fit(rows)
+            self.columns["set"] = np.arange(len(X))
         self.distances = {}
         for name, scale in (("near", 1.0), ("near_cube", 0.25)):
             if name in names:
@@ -287,6 +292,8 @@ class DefaultViews:
             views["fisher"] = self.fisher.transform(dense)
         if "prototypes" in self.names:
             views["prototypes"] = self.prototypes.transform(rows)
+        if "set" in self.names:
+            views["set"] = self.set_kernel.matrix(rows)
         for name, view in self.distances.items():
             bags = rows if name == "near" else self.scaler.cube(rows)
             views[name] = view.of(bags)

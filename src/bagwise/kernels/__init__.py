@@ -1,6 +1,7 @@
 """Kernels between bags, and the instance kernels and bases they stand on."""
 
 from bagwise.kernels._basis import KernelBasis, fit_basis
+from bagwise.kernels._distribution import distribution_kernel
 from bagwise.kernels._emd import emd_distances, emd_kernel
 from bagwise.kernels._graph import graph_kernel
 from bagwise.kernels._hausdorff import hausdorff
@@ -30,6 +31,7 @@ __all__ = [
     "bag_kernel",
     "box_kernel",
     "count_common_boxes",
+    "distribution_kernel",
     "emd_distances",
     "emd_kernel",
     "fit_basis",

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
+from bagwise.kernels._distribution import distribution_kernel, fit_distribution
 from bagwise.kernels._emd import emd_kernel, fit_emd
 from bagwise.kernels._graph import graph_kernel, resolve_graph
 from bagwise.kernels._mi_graph import mi_graph_kernel, resolve_mi_graph
@@ -26,6 +27,7 @@ BAG_KERNELS: dict[str, BagKernel] = {
     "graph": graph_kernel,
     "mi_graph": mi_graph_kernel,
     "emd": emd_kernel,
+    "distribution": distribution_kernel,
     "ppmm": ppmm_kernel,
     "box": raw_box_kernel,
 }
@@ -81,8 +83,11 @@ def fit_bag_kernel(
     depend on which test bags come together, and agrees with the training matrix.
     """
     kernel = _look_up(metric)
-    if metric == "emd":  # its width is the mean of the very distances of the matrix
+    # Widths that are the mean of the very distances of the matrix.
+    if metric == "emd":
         return fit_emd(X, **params)
+    if metric == "distribution":
+        return fit_distribution(X, **params)
     if metric in KERNEL_RESOLVERS:
         params = KERNEL_RESOLVERS[metric](X, **params)
     return kernel(X, None, **params), dict(params)

@@ -1,9 +1,17 @@
 """Least-squares machines for bags: SAFE, LS-SVM and kernel spectral clustering."""
 
+from bagwise.least_squares._kernel_ridge import BagKernelRidge
 from bagwise.least_squares._ksc import KernelSpectralClustering
 from bagwise.least_squares._lssvc import LSSVC
 from bagwise.least_squares.safe._cv import SAFECV
 from bagwise.least_squares.safe._regressor import SAFERegressor
 from bagwise.least_squares.safe._safe import SAFE
 
-__all__ = ["LSSVC", "SAFE", "SAFECV", "KernelSpectralClustering", "SAFERegressor"]
+__all__ = [
+    "BagKernelRidge",
+    "LSSVC",
+    "SAFE",
+    "SAFECV",
+    "KernelSpectralClustering",
+    "SAFERegressor",
+]

@@ -1,5 +1,6 @@
 """Linear models of instances, trained on the labels of bags."""
 
+from bagwise.linear_model._mi_linear_regression import MILinearRegression
 from bagwise.linear_model._milr import MILogisticRegression
 
-__all__ = ["MILogisticRegression"]
+__all__ = ["MILinearRegression", "MILogisticRegression"]

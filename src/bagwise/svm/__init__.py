@@ -1,6 +1,7 @@
 """Support vector machines for bags."""
 
 from bagwise.svm._bag_svc import BagSVC
+from bagwise.svm._bag_svr import BagSVR
 from bagwise.svm._box_svc import BoxKernelSVC, transductive_box_svc
 from bagwise.svm._mica import MICA
 from bagwise.svm._miss_svm import MissSVM
@@ -16,6 +17,7 @@ from bagwise.svm.pcsvm._pcsvm import PCSVM
 
 __all__ = [
     "BagSVC",
+    "BagSVR",
     "BoxKernelSVC",
     "KISVM",
     "MICA",
