@@ -2,7 +2,7 @@
 
 from sklearn.ensemble import GradientBoostingClassifier
 
-from bagwise.compose import WrapperMI
+from bagwise.compose import SimpleMIRegressor, WrapperMI
 
 _SMALL_NET = {
     "hidden": 12,
@@ -22,6 +22,7 @@ CHEAP = {
         "members": [("wrapper", WrapperMI())],
         "cv": 2,
     },
+    "BagRegressor": {"members": [("mean", SimpleMIRegressor())], "cv": 2},
     "BagStackingClassifier": {"cv": 2},
     "DiverseDensity": {"n_starts": 1},
     "EMDD": {"n_starts": 1},

@@ -48,6 +48,13 @@ _FOLDS = (
 _STEPS = (
     "validation folds and steps are drawn over bags: a repeated bag takes part in two "
     "steps, a weighted one in one of twice the length; MLPClassifier fails it as well"
+_NEIGHBOURS = (
+    "a repeated bag takes the place of another among the nearest, a weighted one does "
+    "not; scikit-learn's own neighbours take no weights at all"
+)
+
+_WIDTH = (
+    "the width of gamma='scale' is the variance of the instances without weights"
 )
 
 # Class name -> check name -> reason.
@@ -55,6 +62,19 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     "AttentionBagClassifier": {"check_sample_weight_equivalence_on_dense_data": _STEPS},
     "AttentionBagRegressor": {"check_sample_weight_equivalence_on_dense_data": _STEPS},
     "BagClassifier": {"check_sample_weight_equivalence_on_dense_data": _FOLDS},
+    "BagKNeighborsRegressor": {
+        "check_sample_weight_equivalence_on_dense_data": _NEIGHBOURS,
+        "check_sample_weight_equivalence_on_sparse_data": _NEIGHBOURS,
+    },
+    "BagKernelRidge": {
+        "check_sample_weight_equivalence_on_dense_data": _WIDTH,
+        "check_sample_weight_equivalence_on_sparse_data": _WIDTH,
+    },
+    "BagRegressor": {"check_sample_weight_equivalence_on_dense_data": _FOLDS},
+    "BagSVR": {
+        "check_sample_weight_equivalence_on_dense_data": _LIBSVM,
+        "check_sample_weight_equivalence_on_sparse_data": _LIBSVM,
+    },
     "BagStackingClassifier": {"check_sample_weight_equivalence_on_dense_data": _FOLDS},
     "BagSVC": {
         "check_sample_weight_equivalence_on_dense_data": _LIBSVM,
