@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
-from bagwise.solvers.l1 import L1SVC, l1_squared_hinge
+from bagwise.embedding._l1_svc import L1SVC
+from bagwise.solvers.l1 import l1_squared_hinge
 
 clarabel = pytest.importorskip("clarabel")
 

@@ -5,8 +5,6 @@ from numbers import Real
 import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
@@ -27,8 +25,7 @@ class SimpleMIRegressor(BaseBagRegressor):
     Parameters
     ----------
     estimator : regressor, default=None
-        Any scikit-learn regressor; ridge regression on standardised columns by default
-        (on the columns as they are for sparse data).
+        Any scikit-learn regressor; ridge regression by default.
     pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics"} \
             or callable, default="mean"
         The summary. "statistics" is mean, standard deviation, minimum and maximum of
@@ -72,20 +69,18 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._inner(sparse=True))
+        inner = get_tags(self._inner())
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.target_tags.multi_output = inner.target_tags.multi_output
         fixed = callable(self.pooling) or self.pooling == "statistics"
         tags.input_tags.duplicate_invariant = None if fixed else True
         return tags
 
-    def _inner(self, sparse):
-        if self.estimator is not None:
-            return self.estimator
-        return Ridge() if sparse else make_pipeline(StandardScaler(), Ridge())
+    def _inner(self):
+        return Ridge() if self.estimator is None else self.estimator
 
     def _fit_bags(self, X, y, weight):
-        base = self._inner(X.is_sparse)
+        base = self._inner()
         options = {}
         if not (weight == weight[0]).all():
             options = _weight_option(base, weight)

@@ -12,12 +12,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
 from bagwise.compose import WrapperMI
+from bagwise.embedding._l1_svc import L1SVC
 from bagwise.ensemble._members import Member
 from bagwise.ensemble._mil_boost import MILBoost
 from bagwise.ensemble._views import PROJECTED, WIDE, ClippedScaler
 from bagwise.kernels._instance import memory_budget
 from bagwise.linear_model import MILogisticRegression
-from bagwise.solvers.l1 import L1SVC
 from bagwise.svm import MISVM
 
 # Seconds that exact earth mover's distances on one scale may take.

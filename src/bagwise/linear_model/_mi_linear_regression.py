@@ -170,7 +170,7 @@ class MILinearRegression(BaseBagRegressor):
         self.coef_, self.intercept_ = w, float(b)
         self.objective_path_ = np.array(path)
         self.objective_ = float(path[-1])
-        self.n_iter_ = len(path) - 1
+        self.n_iter_ = max(1, len(path) - 1)
         self._scale = problem.spread
 
     def _descend(self, problem, point):

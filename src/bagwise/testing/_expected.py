@@ -48,14 +48,14 @@ _FOLDS = (
 _STEPS = (
     "validation folds and steps are drawn over bags: a repeated bag takes part in two "
     "steps, a weighted one in one of twice the length; MLPClassifier fails it as well"
+)
+
 _NEIGHBOURS = (
     "a repeated bag takes the place of another among the nearest, a weighted one does "
     "not; scikit-learn's own neighbours take no weights at all"
 )
 
-_WIDTH = (
-    "the width of gamma='scale' is the variance of the instances without weights"
-)
+_WIDTH = "the width of gamma='scale' is the variance of the instances without weights"
 
 # Class name -> check name -> reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {

@@ -37,8 +37,8 @@ PARTS = {
     "bags": "Bags Ragged",
     "embedding": "EnergyProjection",
     "ensemble": "Combination DefaultViews EMDView InstanceScaler Member PlainViews "
-    "PlattScale Stump",
-    "kernels": "BoxKernelReport KernelBasis",
+    "PlattScale SlicedView Stump",
+    "kernels": "BoxKernelReport FittedKernel KernelBasis",
     "least_squares": "FeatureMap FourierFeatures IdentityFeatures KernelBorder "
     "LandmarkFeatures MomentBorder Moments Settings",
 }
