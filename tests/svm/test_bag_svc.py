@@ -11,6 +11,7 @@ from bagwise.bags.segments import segment_sum
 from bagwise.datasets import make_bags
 from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
 from bagwise.kernels._additive import instance_contributions
+from bagwise.kernels._set import set_features
 from bagwise.svm import BagSVC
 
 NAMES = ["set", "statistics", "graph", "mi_graph", "emd", "ppmm"]
@@ -315,3 +316,88 @@ def test_every_registered_kernel_fits(data):
         params = {"n_components": 3} if name == "ppmm" else None
         model = BagSVC(name, kernel_params=params).fit(X, y)
         assert np.isfinite(model.decision_function(X[:5])).all()
+
+
+# --------------------------------------------------------------- without a constant
+
+
+def clarabel_without_constant(K, t, bound):
+    """Multipliers of the machine without intercept, by an interior point method."""
+    clarabel = pytest.importorskip("clarabel")
+    n = len(t)
+    P = sp.csc_matrix(np.triu(np.outer(t, t) * K + 1e-12 * np.eye(n)))
+    A = sp.csc_matrix(np.vstack([np.eye(n), -np.eye(n)]))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = 1e-11
+    found = clarabel.DefaultSolver(
+        P,
+        -np.ones(n),
+        A,
+        np.concatenate([bound, np.zeros(n)]),
+        [clarabel.NonnegativeConeT(2 * n)],
+        settings,
+    ).solve()
+    return t * np.array(found.x), -found.obj_val
+
+
+@pytest.mark.parametrize("n_components", [None, 30])
+def test_without_a_constant_equals_clarabel(data, n_components):
+    X, y = data
+    weight = np.linspace(0.5, 2.0, len(y))
+    model = BagSVC(
+        C=3.0,
+        gamma=0.3,
+        fit_intercept=False,
+        n_components=n_components,
+        tol=1e-9,
+        random_state=0,
+    ).fit(X, y, weight)
+    if n_components is None:
+        K = set_kernel(X, gamma=0.3)
+    else:
+        F = set_features(X, model.basis_, model.kernel_params_["normalization"])
+        K = F @ F.T
+    coef, value = clarabel_without_constant(K, 2.0 * y - 1, 3.0 * weight)
+    assert_array_equal(model.intercept_, [0.0])
+    assert model.objective_ == pytest.approx(value, rel=1e-6)
+    assert model.duality_gap_ < 1e-6 * value
+    assert_allclose(model.decision_function(X), K @ coef, atol=1e-4)
+
+
+def test_where_the_diagonal_dominates_every_bag_pulls_by_itself():
+    """The decision tends to the sum of y_i k(B_i, B) / k(B_i, B_i)."""
+    rng = np.random.default_rng(0)
+    n = 30
+    t = np.where(rng.random(n) < 0.3, 1.0, -1.0)
+    small = rng.random((n + 10, n + 10))
+    small = small @ small.T
+    diagonal = rng.uniform(0.5, 3.0, n + 10)
+    errors = []
+    for size in (1e-3, 1e-4):
+        K = np.diag(diagonal) + size * small
+        model = BagSVC("precomputed", C=1e3, fit_intercept=False, tol=1e-10)
+        model.fit(K[:n, :n], t)
+        cross = K[n:, :n]
+        limit = cross @ (t / np.diag(K)[:n])
+        found = model.decision_function(cross)
+        errors.append(np.abs(found - limit).max() / np.abs(limit).max())
+    # The rest is of the next order in the size of what is off the diagonal.
+    assert errors[0] < 0.3
+    assert errors[1] < 0.2 * errors[0]
+
+
+def test_without_a_constant_more_classes_are_pairs(three):
+    X, y = three
+    model = BagSVC(C=2.0, gamma=0.2, fit_intercept=False, tol=1e-8).fit(X, y)
+    K = set_kernel(X, gamma=0.2)
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    for p, (plus, minus) in enumerate(pairs):
+        here = np.flatnonzero(np.isin(y, [plus, minus]))
+        t = np.where(y[here] == plus, 1.0, -1.0)
+        coef, value = clarabel_without_constant(
+            K[np.ix_(here, here)], t, np.full(len(here), 2.0)
+        )
+        assert model.objective_[p] == pytest.approx(value, rel=1e-5)
+    assert model.decision_function(X).shape == (len(y), 3)
+    assert model.score(X, y) > 0.6

@@ -125,3 +125,12 @@ def test_dominant_diagonal_is_a_warning():
     bags, y = [rng.normal(size=(3, 80)) for _ in range(8)], np.arange(8) % 2
     with pytest.warns(UserWarning, match="BoxKernelSVC"):
         BagSVC(kernel="box").fit(bags, y)
+
+
+def test_without_a_constant_the_map_alone_decides(data):
+    X, y, _, _ = data
+    model = BoxKernelSVC(fit_intercept=False, random_state=0).fit(X, y)
+    assert (model.intercept_ == 0).all()
+    assert model.score(X, y) > 0.7
+    result = transductive_box_svc(X, y, X[:5], fit_intercept=False, random_state=0)
+    assert result.decision_function.shape == (5,)

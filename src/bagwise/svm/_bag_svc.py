@@ -3,7 +3,6 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.svm import SVC
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -25,8 +24,8 @@ from bagwise.svm._kernel_search import candidate_scores
 from bagwise.svm._pairwise import (
     class_scores,
     objectives,
-    pair_solution,
     pair_totals,
+    solve_pairs,
 )
 
 
@@ -74,12 +73,16 @@ class BagSVC(MulticlassBagClassifier):
         For ``kernel="set"``: approximate the instance kernel by this many Nystroem
         features (landmarks drawn from the instances), so that the cost is linear in
         the number of instances. None is exact.
+    fit_intercept : bool, default=True
+        Whether there is a constant :math:`b`. Without it every bag pulls by itself:
+        where the diagonal of the kernel dominates, the decision becomes
+        :math:`\sum_i y_i K(B_i, B) / K(B_i, B_i)`.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-4
-        Tolerance of the solver, libsvm.
+        Tolerance of the solver: libsvm, or SMO without a constant.
     max_iter : int, default=-1
         Most steps of the solver, -1 for no limit.
     cache_size : float, default=200
@@ -159,6 +162,7 @@ class BagSVC(MulticlassBagClassifier):
         "gamma": [Interval(Real, 0, None, closed="neither"), str, None],
         "kernel_params": [dict, None],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
@@ -174,6 +178,7 @@ class BagSVC(MulticlassBagClassifier):
         gamma=None,
         kernel_params=None,
         n_components=None,
+        fit_intercept=True,
         class_weight=None,
         pos_label=None,
         tol=1e-4,
@@ -186,6 +191,7 @@ class BagSVC(MulticlassBagClassifier):
         self.gamma = gamma
         self.kernel_params = kernel_params
         self.n_components = n_components
+        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.tol = tol
@@ -248,7 +254,7 @@ class BagSVC(MulticlassBagClassifier):
 
     def _fit_kernel(self, X, codes, weight):
         K = self._training_matrix(X)
-        coef, support = self._solve("precomputed", K, codes, weight, lambda a: K @ a)
+        coef, support = self._solve(K, codes, weight, lambda a: K @ a)
         self.support_ = support
         self.dual_coef_ = coef[support]
         if not self._pairwise:
@@ -269,29 +275,26 @@ class BagSVC(MulticlassBagClassifier):
         ).without_rows()
         self.kernel_params_ = params
         F = set_features(X, self.basis_, params["normalization"])
-        coef, support = self._solve("linear", F, codes, weight, lambda a: F @ (F.T @ a))
+        coef, support = self._solve(
+            F, codes, weight, lambda a: F @ (F.T @ a), linear=True
+        )
         self.support_ = support
         self.dual_coef_ = coef[support]
         self.coef_ = F.T @ coef
 
-    def _solve(self, kernel, M, codes, weight, product):
-        """Run libsvm; `product` multiplies the kernel matrix with coefficients."""
-        svc = SVC(
-            C=self.C,
-            kernel=kernel,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            cache_size=self.cache_size,
-        ).fit(M, codes, sample_weight=weight)
-        coef, self.intercept_ = pair_solution(svc, len(codes))
-        self.n_iter_ = int(np.max(svc.n_iter_))
+    def _solve(self, M, codes, weight, product, *, linear=False):
+        """Solve all pairs; `product` multiplies the kernel matrix with coefficients."""
+        names = ("fit_intercept", "tol", "max_iter", "cache_size")
+        options = {"linear": linear} | {name: getattr(self, name) for name in names}
+        solved = solve_pairs(M, codes, self.C, weight, **options)
+        coef, self.intercept_, self.n_iter_ = solved
         primal, gap = objectives(
             product(coef), coef, self.intercept_, codes, self.C * weight
         )
-        two = len(self.classes_) == 2
-        self.objective_ = float(primal[0]) if two else primal
-        self.duality_gap_ = float(gap[0]) if two else gap
-        return coef, np.sort(svc.support_)
+        if len(self.classes_) == 2:
+            primal, gap = float(primal[0]), float(gap[0])
+        self.objective_, self.duality_gap_ = primal, gap
+        return coef, np.flatnonzero(coef.any(axis=1))
 
     def _score_candidates(self, candidates, X, y, splits, scoring):
         return candidate_scores(self, candidates, X, y, splits, scoring)
@@ -395,10 +398,8 @@ class BagSVC(MulticlassBagClassifier):
         known = {*BAG_KERNELS, "precomputed"}
         if self.kernel not in known:
             listed = ", ".join(repr(name) for name in sorted(known))
-            raise ValueError(
-                f"unknown kernel {self.kernel!r}; known are {listed} or a function of "
-                "two Bags."
-            )
+            message = f"unknown kernel {self.kernel!r}; known are {listed} or a "
+            raise ValueError(message + "function of two Bags.")
         if self.n_components is not None and self.kernel != "set":
             raise ValueError(
                 "n_components needs kernel='set', the only kernel with explicit "

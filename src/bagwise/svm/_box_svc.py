@@ -4,7 +4,6 @@ from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
 from bagwise._compat import HasMethods, Interval, StrOptions
@@ -15,7 +14,7 @@ from bagwise.kernels.box._features import make_grid
 from bagwise.kernels.box._grid import STRATEGIES
 from bagwise.kernels.box._kernel import METHODS, log_self_counts
 from bagwise.kernels.box._sampling import STOP_RULES
-from bagwise.svm._pairwise import class_scores, pair_solution
+from bagwise.svm._pairwise import class_scores, solve_pairs
 
 
 class BoxKernelSVC(MulticlassBagClassifier):
@@ -50,6 +49,8 @@ class BoxKernelSVC(MulticlassBagClassifier):
         count is one of rho * epsilon in the map: 0.5 is often enough.
     method, stop, max_samples : default="auto", "clt", 1_000_000
         How boxes are counted; see `bagwise.kernels.box_kernel`.
+    fit_intercept : bool, default=True
+        Whether there is a constant; see `BagSVC`.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -122,6 +123,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         "method": [StrOptions(set(METHODS))],
         "stop": [StrOptions(set(STOP_RULES))],
         "max_samples": [Interval(Integral, 1, None, closed="left")],
+        "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
@@ -140,6 +142,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         method="auto",
         stop="clt",
         max_samples=1_000_000,
+        fit_intercept=True,
         class_weight=None,
         pos_label=None,
         tol=1e-4,
@@ -155,6 +158,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         self.method = method
         self.stop = stop
         self.max_samples = max_samples
+        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.tol = tol
@@ -221,11 +225,10 @@ class BoxKernelSVC(MulticlassBagClassifier):
     def _solve(self, F, codes, weight):
         scale = np.einsum("ij,ij->", F, F) / len(F)  # mean of the diagonal of F F'
         K = F @ F.T / scale
-        svc = SVC(C=self.C, kernel="precomputed", tol=self.tol)
-        svc.fit(K, codes, sample_weight=weight)
-        alpha, self.intercept_ = pair_solution(svc, len(codes))
+        alpha, self.intercept_, self.n_iter_ = solve_pairs(
+            K, codes, self.C, weight, fit_intercept=self.fit_intercept, tol=self.tol
+        )
         self.coef_ = F.T @ alpha / scale
-        self.n_iter_ = int(np.max(svc.n_iter_))
 
     def _decide(self, X):
         logs = box_kernel(X, self.bags_fit_, **self._settings())

@@ -1,6 +1,71 @@
-"""What libsvm's one-vs-one solution says, in plain arrays."""
+"""Support vector classifiers of all pairs of classes, in plain arrays."""
+
+import warnings
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+from bagwise.solvers.dual_coordinate import dual_coordinate
+from bagwise.solvers.smo import smo
+
+
+def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **options):
+    """Solve one machine for each pair of classes.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n_samples, n_samples) or (n_samples, n_features)
+        Kernel matrix, or features of a `linear` kernel.
+    codes : ndarray of int, shape (n_samples,)
+        Class of each sample.
+    C : float
+        Weight of the loss.
+    weight : ndarray of shape (n_samples,)
+        Weight of each sample in it.
+    linear, fit_intercept : bool
+        Whether `M` holds features, and whether there is a constant.
+    **options
+        Of `SVC`, which solves with a constant; without it only `tol` counts.
+
+    Returns
+    -------
+    coef : ndarray of shape (n_samples, n_pairs)
+        Coefficient of each sample in each decision.
+    intercept : ndarray of shape (n_pairs,)
+        The constants.
+    n_iter : int
+        Steps of the solver, over all pairs the largest.
+    """
+    if fit_intercept:
+        kernel = "linear" if linear else "precomputed"
+        svc = SVC(C=C, kernel=kernel, **options).fit(M, codes, sample_weight=weight)
+        return *pair_solution(svc, len(codes)), int(np.max(svc.n_iter_))
+    n_classes = codes.max() + 1
+    pairs = [(1, 0)] if n_classes == 2 else class_pairs(n_classes)
+    coef, steps, tol = np.zeros((len(codes), len(pairs))), [], options["tol"]
+    for p, (plus, minus) in enumerate(pairs):
+        here = np.flatnonzero((codes == plus) | (codes == minus))
+        sign = np.where(codes[here] == plus, 1.0, -1.0)
+        cap = C * weight[here]
+        if linear:
+            found = dual_coordinate(M, here, sign, cap=cap, tol=tol, max_passes=100_000)
+            beta, n_iter, violation = found.beta, found.n_passes, found.violation
+        else:
+            # Without a constant every multiplier moves by itself.
+            beta, _, n_iter, violation = smo(
+                M, sign, cap=cap, index=here, bias=np.zeros(len(here)), tol=tol
+            )
+        if not violation < tol:
+            warnings.warn(
+                f"the machine without a constant stopped at a violation of "
+                f"{violation:.1e} (tol={tol:g}). Lower C, or scale the kernel.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        coef[here, p] = sign * beta
+        steps.append(n_iter)
+    return coef, np.zeros(len(pairs)), max(steps)
 
 
 def pair_solution(svc, n_samples):
