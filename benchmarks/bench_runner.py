@@ -18,7 +18,7 @@ from bagwise.comparison._description import run_key
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._many_runs import run_all
 from bagwise.comparison._one_run import library_version, run_one
-from bagwise.comparison._problem import freeze
+from bagwise.comparison._frozen import freeze
 
 
 class Trivial(ClassifierMixin, BaseEstimator):

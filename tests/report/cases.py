@@ -5,7 +5,8 @@ from report_helpers import EVIL
 
 from bagwise import Bags
 from bagwise.comparison import Comparison, KFold, LeaveOneBagOut, Method, Problem
-from bagwise.comparison._evaluate import bag_metrics
+from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._tasks import task_of
 
 LONG = "a method whose name is as long as some people think that names should be " * 2
 
@@ -16,48 +17,48 @@ def build(
     *,
     name="case",
     protocol=None,
-    metric="accuracy",
+    metric=None,
     groups=None,
     ids=None,
     sizes=3,
     width=4,
+    task="classification",
+    pos_label=None,
 ):
-    """Return a comparison whose methods are functions of (true class, generator).
+    """Return a comparison whose methods are functions of (truth, generator).
 
-    A method gives a dict with `label` and, if it likes, `score`, `probability` and
-    `instances`; None is a failed run.
+    The truth is the index of the class, zeros and ones for several labels, or the
+    value. A method gives a dict with what runs store and `instances=False` for none of
+    those; None is a failed run.
     """
     rng = np.random.default_rng(0)
     y = np.asarray(y)
-    classes = np.unique(y)
-    truth = np.searchsorted(classes, y)
-    offsets = np.arange(len(y) + 1) * sizes
-    extra = {} if groups is None else {"groups": np.asarray(groups)}
+    counts = np.broadcast_to(sizes, len(y))
+    offsets = np.concatenate([[0], np.cumsum(counts)])
     data = rng.normal(size=(offsets[-1], width))
-    X = Bags(data, offsets, ids=ids, **extra)
-    problem = Problem(name, X, y)
+    X = Bags(data, offsets, ids=ids, groups=groups)
+    problem = Problem(name, X, y, pos_label=pos_label, task=task)
+    truth = problem.targets
+    if task == "classification":
+        truth = np.searchsorted(problem.classes, y)
+    judge = task_of(problem)
     protocol = KFold(4) if protocol is None else protocol
     rows, arrays = [], {}
     for m, (method, say) in enumerate(methods.items()):
-        for repeat, fold in protocol.folds(len(y)):
-            _, test = protocol.split(y, repeat, fold, 0)
+        for repeat, fold in protocol.folds(len(y), X.groups):
+            _, test = protocol.split(problem.targets, repeat, fold, 0, X.groups)
             found = say(truth[test], rng)
             key = f"{m}-{repeat}-{fold}"
-            figures = {"accuracy": None, "auroc": None, "balanced_accuracy": None}
-            figures |= {"log_loss": None}
+            figures = dict.fromkeys(METRICS)
             if found is not None:
-                score = found.get("score")
-                empty = np.empty(0)
-                figures = bag_metrics(
-                    truth[test],
-                    found["label"],
-                    empty if score is None else score,
-                    found.get("probability"),
-                    len(classes),
-                )
-                found.setdefault("score", empty)
-                if found.pop("instances", True):
-                    found["instances"] = rng.normal(size=len(test) * sizes)
+                instances = found.pop("instances", True)
+                if task == "classification":
+                    found.setdefault("score", np.empty(0))
+                measured = judge.measured(found, test)
+                figures |= judge.figures(measured)
+                figures |= judge.more_figures(measured, test, None)
+                if instances:
+                    found["instances"] = rng.normal(size=int(counts[test].sum()))
                 arrays[key] = {"test": test, **found}
             rows.append(
                 {
@@ -67,12 +68,12 @@ def build(
                     "repeat": repeat,
                     "fold": fold,
                     **figures,
-                    "key_success": None,
                     "fit_time": 0.01 * (m + 1),
                     "tune_time": 0.0,
                     "predict_time": 0.001,
                     "peak_memory": 10**6,
                     "params": {},
+                    "grid_ends": {},
                     "error": "ValueError: it broke" if found is None else "",
                     "traceback": "Traceback\n  it broke" if found is None else "",
                     "notes": [],
@@ -82,7 +83,7 @@ def build(
         problem,
         [Method(method, "x.Y") for method in methods],
         rows,
-        metric,
+        judge.default_metric()[0] if metric is None else metric,
         protocol,
         None,
         0,
@@ -137,6 +138,37 @@ def labels_only(truth, rng):
 def fails(truth, rng):
     """Fail."""
     return
+
+
+def near(noise=0.3, instances=True):
+    """Return a method that predicts values with some noise."""
+
+    def say(truth, rng):
+        return {
+            "prediction": truth + noise * rng.normal(size=len(truth)),
+            "instances": instances,
+        }
+
+    return say
+
+
+def mean_value(truth, rng):
+    """Predict one value for everything."""
+    return {"prediction": np.full(len(truth), 7.25), "instances": False}
+
+
+def labels(strength=1.5):
+    """Return a method for several labels a bag."""
+
+    def say(truth, rng):
+        score = strength * (truth - 0.5) + rng.normal(size=truth.shape)
+        return {
+            "label": (score > 0).astype(int),
+            "score": score,
+            "probability": 1 / (1 + np.exp(-score)),
+        }
+
+    return say
 
 
 def _words(n, first="active", second="inactive"):
@@ -202,6 +234,40 @@ CASES = {
     ),
     "mixed groups": lambda: build(
         np.arange(60) % 3, {"a": of(3)}, groups=[f"p{i // 4}" for i in range(60)]
+    ),
+    "positive first": lambda: build(
+        _words(60),
+        {"a": of(2), "b": of(2, strength=0.5), "c": constant},
+        pos_label="active",
+        metric="average_precision",
+    ),
+    "several labels": lambda: build(
+        np.arange(60)[:, None] % [2, 3, 4] == 0,
+        {"a": labels(), "b": labels(0.3)},
+        task="multilabel",
+    ),
+    "values": lambda: build(
+        np.linspace(-3.0, 12.0, 80),
+        {"a": near(0.5), "b": near(4.0, instances=False), "c": mean_value},
+        task="regression",
+        sizes=np.arange(80) % 60 + 1,
+    ),
+    "exact values": lambda: build(
+        1e6 * np.linspace(1.0, 2.0, 40),
+        {"a": near(0.0), "b": near(0.0)},
+        task="regression",
+        metric="rmse",
+    ),
+    "tiny values": lambda: build(
+        1e-7 * np.linspace(-1.0, 1.0, 40),
+        {"a": near(1e-8), "b": fails},
+        task="regression",
+        metric="mae",
+    ),
+    "many values": lambda: build(
+        np.random.default_rng(2).normal(size=20_000),
+        {"a": near(0.5), "b": near(1.0)},
+        task="regression",
     ),
     "one bag size": lambda: build(_words(40), {"a": of(2)}, sizes=1, width=1),
 }

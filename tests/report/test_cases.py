@@ -16,6 +16,9 @@ from sklearn.metrics import (
 
 from bagwise.report import render_report, report_context, write_report
 
+VALUES = [name for name in CASES if "values" in name]
+CLASSES = [name for name in CASES if name not in VALUES]
+
 
 @cache
 def case(name):
@@ -29,12 +32,16 @@ def context(name):
     return report_context(case(name))
 
 
-def runs(comparison, method):
+def runs(comparison, method, *, first=False):
     """Return truth and stored arrays of the folds of a method."""
-    y, classes = comparison.problem.y, comparison.problem.classes
+    problem = comparison.problem
+    truth = problem.targets
+    if problem.task == "classification":
+        truth = np.searchsorted(problem.classes, problem.y)
     for row in comparison.runs(method):
         arrays = comparison.arrays[row["key"]]
-        yield np.searchsorted(classes, y[arrays["test"]]), arrays
+        if not first or row["repeat"] == 0:
+            yield truth[arrays["test"]], arrays
 
 
 def has(comparison, what):
@@ -54,23 +61,20 @@ def test_the_context_is_plain_and_the_page_renders(name):
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CLASSES)
 def test_counts_and_figures_of_classes_are_true(name):
     comparison, data = case(name), context(name)["data"]
     n = len(comparison.problem.classes)
     for method, found in data["figures"].items():
-        folds = [
-            (truth, arrays)
-            for (truth, arrays), row in zip(
-                runs(comparison, method), comparison.runs(method), strict=True
-            )
-            if row["repeat"] == 0
-        ]
+        folds = list(runs(comparison, method, first=True))
         truth = np.concatenate([t for t, _ in folds])
         label = np.concatenate([a["label"] for _, a in folds])
-        counts = confusion_matrix(truth, label, labels=range(n))
         assert found["n"] == len(truth)
-        np.testing.assert_array_equal(found["matrix"], counts)
+        if truth.ndim == 1:
+            counts = confusion_matrix(truth, label, labels=range(n))
+            np.testing.assert_array_equal(found["matrix"], counts)
+        else:
+            assert found["matrix"] is None
         precision, recall, f1, bags = precision_recall_fscore_support(
             truth, label, labels=range(n), zero_division=np.nan
         )
@@ -87,29 +91,79 @@ def test_counts_and_figures_of_classes_are_true(name):
                     assert value == pytest.approx(true, abs=6e-4)
 
 
-@pytest.mark.parametrize("name", ["plain", "five classes", "a rare class", "repeats"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plain",
+        "positive first",
+        "five classes",
+        "a rare class",
+        "repeats",
+        "several labels",
+    ],
+)
 def test_areas_of_every_class_are_those_of_scikit_learn(name):
     comparison, data = case(name), context(name)["data"]
-    two = len(comparison.problem.classes) == 2
+    two = comparison.problem.positive is not None
     for method, found in data["figures"].items():
         for k, row in enumerate(found["rows"]):
             roc, precision = [], []
             for truth, arrays in runs(comparison, method):
                 score = arrays["score"]
                 own = (score if k else -score) if two else score[:, k]
-                roc.append(roc_auc_score(truth == k, own))
-                precision.append(average_precision_score(truth == k, own))
+                member = truth == k if truth.ndim == 1 else truth[:, k]
+                if member.any() and not member.all():
+                    roc.append(roc_auc_score(member, own))
+                    precision.append(average_precision_score(member, own))
             assert row["auroc"] == pytest.approx(np.mean(roc), abs=6e-4)
             assert row["ap"] == pytest.approx(np.mean(precision), abs=6e-4)
+
+
+def test_curves_are_of_the_class_that_was_named():
+    comparison, data = case("positive first"), context("positive first")["data"]
+    assert context("positive first")["positive"] == "active"
+    assert data["classes"][data["positive"]] == "active"
+    (curves,) = data["curves"]
+    for method in ("a", "b"):
+        row = data["figures"][method]["rows"][data["positive"]]
+        assert curves["roc"][method]["area"] == pytest.approx(row["auroc"], abs=1e-3)
+        assert curves["pr"][method]["area"] == pytest.approx(row["ap"], abs=1e-3)
+        told = next(r for r in comparison.ranking if r.method == method)
+        assert told.auroc == pytest.approx(row["auroc"], abs=1e-3)
+        assert told.average_precision == pytest.approx(row["ap"], abs=1e-3)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_constant_answers_are_called_out(name):
     comparison = case(name)
+    kind = "prediction" if comparison.problem.task == "regression" else "label"
     for row in context(name)["ranking"]:
-        given = {int(k) for _, a in runs(comparison, row["method"]) for k in a["label"]}
-        only = str(comparison.problem.classes[given.pop()]) if len(given) == 1 else None
-        assert row["constant"] == only
+        given = [a[kind] for _, a in runs(comparison, row["method"])]
+        same = bool(given) and len(np.unique(np.concatenate(given), axis=0)) == 1
+        assert (row["constant"] is not None) == same
+        if same and comparison.problem.task == "classification":
+            assert row["constant"] == str(comparison.problem.classes[given[0][0]])
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_predicted_values_are_those_out_of_fold(name):
+    comparison, data = case(name), context(name)["data"]
+    for method, found in data["values"].items():
+        folds = list(runs(comparison, method, first=True))
+        truth = np.concatenate([t for t, _ in folds])
+        error = np.concatenate([a["prediction"] for _, a in folds]) - truth
+        assert found["n"] == len(truth) == len(comparison.problem.y)
+        assert len(found["truth"]) == min(600, len(truth))
+        inside = np.abs(error) <= found["within"] * (1 + 1e-4)
+        assert inside.mean() >= 0.9
+        assert found["bias"] == pytest.approx(error.mean(), rel=1e-4, abs=1e-300)
+        position = {str(i): k for k, i in enumerate(comparison.problem.X.ids)}
+        for id_, value, size in zip(
+            found["ids"][:50], found["truth"][:50], found["sizes"][:50], strict=True
+        ):
+            k = position[id_]
+            assert value == pytest.approx(comparison.problem.y[k], rel=1e-4)
+            assert size == comparison.problem.X.sizes[k]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -131,7 +185,11 @@ def test_bins_of_calibration_hold_every_test_bag_once(name):
     comparison = case(name)
     for curves in context(name)["data"]["curves"]:
         for method, bins in curves["calibration"].items():
-            total = sum(len(truth) for truth, _ in runs(comparison, method))
+            whole = curves["class"] is None  # all labels of a bag together
+            total = sum(
+                truth.size if whole else len(truth)
+                for truth, _ in runs(comparison, method)
+            )
             assert sum(b["n"] for b in bins) == total
             means = [b["predicted"] for b in bins]
             assert means == sorted(means)
@@ -141,11 +199,12 @@ def test_bins_of_calibration_hold_every_test_bag_once(name):
 def test_groups_are_pooled_by_their_mean_score():
     comparison, (a, b) = case("groups"), context("groups")["groups"]["rows"]
     groups, truth = comparison.problem.X.groups, comparison.problem.y == "well"
-    for row, what in ((a, "probability"), (b, "score")):
+    for row in (a, b):
         hits = []
         for run in comparison.runs(row["method"]):
             arrays = comparison.arrays[run["key"]]
             own = groups[arrays["test"]]
+            what = "probability" if "probability" in arrays else "score"
             means = {g: arrays[what][own == g].mean() for g in np.unique(own)}
             cut = 0.5 if what == "probability" else 0.0
             right = [(mean > cut) == truth[groups == g][0] for g, mean in means.items()]
@@ -155,8 +214,7 @@ def test_groups_are_pooled_by_their_mean_score():
 
 def test_groups_of_several_classes_are_counted_and_left_out():
     found = context("mixed groups")["groups"]
-    assert (found["n"], found["mixed"]) == ("15", 15)
-    assert found["rows"][0]["accuracy"] == ""
+    assert (found["n"], found["mixed"], found["rows"]) == ("15", 15, [])
     assert context("plain")["groups"] is None
 
 
@@ -184,24 +242,30 @@ def test_in_a_browser(open_report, name):
     done = bool(comparison.arrays)
     assert ("No method finished" in text) == (not done)
     assert ("gives probabilities" in text) == (
-        done and not has(comparison, "probability")
+        done and name not in VALUES and not has(comparison, "probability")
     )
     assert ("No scores of single instances" in text) == (
         not has(comparison, "instances")
     )
-    n = len(comparison.problem.classes)
     marked = page.locator(".shares .badge.pos").count()
-    assert marked == (1 if n == 2 else 0)
-    for label in map(str, comparison.problem.classes[:40]):
-        assert " ".join(label.split()) in " ".join(text.split())
-    if done and has(comparison, "score"):
+    assert marked == (0 if comparison.problem.positive is None else 1)
+    if comparison.problem.task == "classification":
+        for label in map(str, comparison.problem.classes[:40]):
+            assert " ".join(label.split()) in " ".join(text.split())
+    if name in VALUES:
+        for chart in ("fit", "residuals", "sizes"):
+            assert page.locator(f"#{chart} circle").count() > 0
+        page.locator("#values-method").select_option(index=0)
+    elif done and has(comparison, "score"):
         assert page.locator("#roc path.line").count() > 0
         assert page.locator("#pr path.line").count() > 0
-    if done:
+    if done and name not in VALUES:
         for option in page.locator("#curves-class option").all()[1:]:
             page.locator("#curves-class").select_option(option.get_attribute("value"))
         for option in page.locator("#classes-method option").all()[:4]:
             page.locator("#classes-method").select_option(option.get_attribute("value"))
+            if comparison.problem.task == "multilabel":
+                continue
             cells = page.locator("#confusion td").all_inner_texts()
             assert sum(map(int, cells)) == sum(
                 len(a["test"])

@@ -55,15 +55,16 @@ def print_ranking(result: Any) -> None:
     table.add_column("p", justify="right")
     table.add_column("against the best")
     table.add_column("fit", justify="right")
+    show = METRICS[result.metric].show
     for row in result.ranking:
         blank = row.low != row.low
-        interval = "" if blank else f"{row.low:.3f} to {row.high:.3f}"
+        interval = "" if blank else f"{show(row.low)} to {show(row.high)}"
         failed = f" ({row.n_failed} failed)" if row.n_failed else ""
         style = {"best": "bold green", "worse": "dim"}.get(row.verdict, "")
         table.add_row(
             str(row.rank),
             row.method + failed,
-            "" if row.mean != row.mean else f"{row.mean:.3f}",
+            show(row.mean),
             interval,
             "" if row.p_holm != row.p_holm else f"{row.p_holm:.3f}",
             row.verdict,

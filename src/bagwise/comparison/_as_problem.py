@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
-from bagwise.comparison._problem import Problem
+from bagwise.comparison._problem import CHUNK_ROWS, Problem
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.datasets._drawn import draw, is_drawn
 from bagwise.io import read_bags
@@ -204,34 +204,48 @@ def _label_table(y: NDArray[Any]) -> NDArray[np.int64]:
 
 def _check_features(X: Bags, name: str, *, missing: bool) -> None:
     """Refuse values that no method can use; say which columns and what helps."""
-    data = X.data.data if X.is_sparse else X.data
-    bad = ~np.isfinite(data)
-    gaps = bad if not missing else bad & ~np.isnan(data)
-    if not gaps.any():
+    where = _gaps(X, missing=missing)
+    if where is None:
         return
-    if X.is_sparse:
-        places = np.flatnonzero(gaps)
-        rows = np.searchsorted(X.data.indptr, places, side="right") - 1
-        columns = np.unique(X.data.indices[places])
-    else:
-        rows, columns = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(gaps.any(0))
+    row, columns, infinite = where
     names = X.feature_names
     shown = [str(c if names is None else names[c]) for c in columns[:6]]
     more = f" and {len(columns) - 6} more" if len(columns) > 6 else ""
-    infinite = bool(np.isinf(data[gaps]).any())
     what = "infinite values" if infinite else "missing values (NaN)"
-    which = int(X.bag_index[rows[0]]) if len(rows) else 0
-    bag = which if X.ids is None else X.ids[which]
-    help_ = (
-        "replace them first"
-        if infinite
-        else "fill them inside the folds with impute='median', or leave these"
-        " columns out"
-    )
+    bag = X.ids[int(X.bag_index[row])]
+    help_ = "replace them first"
+    if not infinite:
+        help_ = "fill them inside the folds with impute='median', or leave them out"
     raise ValueError(
         f"the data of {name!r} hold {what} in columns {', '.join(shown)}{more} (first"
         f" in bag {bag!s}); {help_}"
     )
+
+
+def _gaps(X: Bags, *, missing: bool) -> tuple[int, NDArray[Any], bool] | None:
+    """Return first row, all columns, and whether values are infinite; None if sound."""
+
+    def bad(values: Any) -> Any:
+        return np.isinf(values) if missing else ~np.isfinite(values)
+
+    if X.is_sparse:
+        places = np.flatnonzero(bad(X.data.data))
+        if not len(places):
+            return None
+        row = int(np.searchsorted(X.data.indptr, places[0], side="right")) - 1
+        infinite = bool(np.isinf(X.data.data[places]).any())
+        return row, np.unique(X.data.indices[places]), infinite
+    first, start, infinite = -1, 0, False
+    columns = np.zeros(X.n_features, dtype=bool)
+    for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read piece by piece
+        found = bad(chunk.data)
+        if found.any():
+            if first < 0:
+                first = start + int(np.flatnonzero(found.any(axis=1))[0])
+            columns |= found.any(axis=0)
+            infinite = infinite or bool(np.isinf(chunk.data).any())
+        start += chunk.n_instances
+    return None if first < 0 else (first, np.flatnonzero(columns), infinite)
 
 
 def join_problems(train: Problem, test: Problem) -> tuple[Problem, int]:

@@ -21,9 +21,10 @@ from bagwise.comparison._choose import Choice, choose_methods
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._description import DataRef, Run
 from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._frozen import freeze
 from bagwise.comparison._many_runs import Listener, run_all
 from bagwise.comparison._one_run import versions
-from bagwise.comparison._problem import Problem, freeze
+from bagwise.comparison._problem import Problem
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison._store import Store
 from bagwise.comparison._tasks import Task, task_of

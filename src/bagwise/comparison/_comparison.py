@@ -173,9 +173,10 @@ class Comparison:
             text = f"{names} and {tied[-1].method} share the first place"
         else:
             text = f"{first.method} ranks first"
-        text += f": {title} {first.mean:.3f}"
+        show = METRICS[self.metric].show
+        text += f": {title} {show(first.mean)}"
         if not np.isnan(first.low):
-            text += f" [{first.low:.3f}, {first.high:.3f}]"
+            text += f" [{show(first.low)}, {show(first.high)}]"
         text += f" by {self.protocol.describe()}."
         for verdict, told in (
             ("not told apart", "cannot be told apart from it"),
@@ -199,24 +200,27 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Show the ranking as text."""
+        show = METRICS[self.metric].show
         lines = [f"Comparison on {self.problem.name}: {self.summary()}"]
         for row in self.ranking:
-            interval = "" if np.isnan(row.low) else f" [{row.low:.3f}, {row.high:.3f}]"
-            lines.append(f"{row.rank:>3}  {row.method:<24} {row.mean:.3f}{interval}")
+            missing = np.isnan(row.low)
+            interval = "" if missing else f" [{show(row.low)}, {show(row.high)}]"
+            lines.append(f"{row.rank:>3}  {row.method:<24} {show(row.mean)}{interval}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Show the ranking as a table."""
-        title = html.escape(METRICS[self.metric].title)
+        title, show = html.escape(METRICS[self.metric].title), METRICS[self.metric].show
         head = f"<tr><th></th><th>Method</th><th>{title}</th><th>95% interval</th>"
         head += "<th>p (Holm)</th><th>fit s</th></tr>"
         body = []
         for row in self.ranking:
-            interval = "" if np.isnan(row.low) else f"{row.low:.3f} to {row.high:.3f}"
+            missing = np.isnan(row.low)
+            interval = "" if missing else f"{show(row.low)} to {show(row.high)}"
             p = "" if np.isnan(row.p_holm) else f"{row.p_holm:.3f}"
             body.append(
                 f"<tr><td>{row.rank}</td><td>{html.escape(row.method)}</td>"
-                f"<td>{row.mean:.3f}</td><td>{interval}</td><td>{p}</td>"
+                f"<td>{show(row.mean)}</td><td>{interval}</td><td>{p}</td>"
                 f"<td>{row.fit_time:.3g}</td></tr>"
             )
         name, text = html.escape(self.problem.name), html.escape(self.summary())

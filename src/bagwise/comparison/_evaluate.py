@@ -57,6 +57,23 @@ class Metric:
     squared: bool = False
     scoring: str = "accuracy"
 
+    def show(self, value: float) -> str:
+        """Write a figure: three decimals, or four digits where it has no bound.
+
+        Parameters
+        ----------
+        value : float
+            The figure; empty for NaN and infinity.
+
+        Examples
+        --------
+        >>> METRICS["accuracy"].show(0.9), METRICS["rmse"].show(0.0000321)
+        ('0.900', '3.21e-05')
+        """
+        if not np.isfinite(value):
+            return ""
+        return f"{value:.3f}" if self.high == 1.0 else f"{value:.4g}"
+
 
 METRICS = {
     metric.name: metric

@@ -21,8 +21,9 @@ from bagwise._version import __version__
 from bagwise.bags import Ragged
 from bagwise.comparison._description import Run
 from bagwise.comparison._evaluate import score_instances
+from bagwise.comparison._frozen import load_problem
 from bagwise.comparison._limits import PeakMemory
-from bagwise.comparison._problem import Problem, load_problem
+from bagwise.comparison._problem import Problem
 from bagwise.comparison._tasks import task_of
 from bagwise.comparison._tuning import fit_method, uncalibrated
 from bagwise.inspection import bag_permutation_importance, faithfulness, linear_slope

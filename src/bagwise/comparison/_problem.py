@@ -1,30 +1,21 @@
-"""The data of an experiment: bags, labels, and what is known about instances.
-
-Runs refer to data by the hash of their content. `freeze` writes a problem once as
-plain ``.npy`` files, which every worker maps into memory instead of copying.
-"""
+"""The data of an experiment: bags, labels, and what is known about instances."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bagwise.bags import Bags
-from bagwise.comparison._description import DataRef
 
-__all__ = ["Problem", "freeze", "load_problem"]
+__all__ = ["Problem"]
+
+CHUNK_ROWS = 65_536
 
 
 # Numbers and truth values that a file gave as text.
@@ -146,12 +137,16 @@ class Problem:
     def hash(self) -> str:
         """Return the hash of everything that can change a result."""
         digest = hashlib.sha256()
-        data = self.X.data
-        parts = [data.data, data.indices, data.indptr] if self.X.is_sparse else [data]
-        for part in [*parts, self.X.offsets]:
-            array = np.ascontiguousarray(part)
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+        X = self.X
+        if X.is_sparse:
+            for part in (X.data.data, X.data.indices, X.data.indptr):
+                _digest(digest, part)
+        else:
+            shape = (X.n_instances, X.n_features)
+            digest.update(f"{X.dtype.str}{shape}".encode())
+            for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read piece by piece
+                digest.update(np.ascontiguousarray(chunk.data).view(np.uint8).data)
+        _digest(digest, X.offsets)
         rows = self.y.tolist() if self.y.ndim == 2 else self.y
         digest.update(json.dumps([str(label) for label in rows]).encode())
         if self.instance_labels is not None:
@@ -164,98 +159,12 @@ class Problem:
         return digest.hexdigest()
 
 
-def freeze(problem: Problem, folder: str | os.PathLike[str]) -> DataRef:
-    """Write a problem under `folder`, once, and return the reference to it.
-
-    The files appear under their final name only when complete, so that a killed
-    process or two processes at once leave no half-written data behind.
-    """
-    key = problem.hash()
-    target = Path(folder).absolute() / key[:16]
-    ref = DataRef(problem.name, key, str(target))
-    if (target / "meta.json").exists():
-        return ref
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".tmp-", dir=target.parent))
-    try:
-        _write(problem, key, scratch)
-        try:
-            scratch.rename(target)
-        except OSError:
-            if not (target / "meta.json").exists():
-                raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return ref
-
-
-def _write(problem: Problem, key: str, folder: Path) -> None:
-    X = problem.X
-    arrays: dict[str, Any] = {"offsets": X.offsets, "y": _storable(problem.y)}
-    if X.is_sparse:
-        matrix = X.data
-        arrays |= {"values": matrix.data, "indices": matrix.indices}
-        arrays |= {"indptr": matrix.indptr}
-    else:
-        arrays["data"] = X.data
-    if problem.instance_labels is not None:
-        arrays["instance_labels"] = np.asarray(problem.instance_labels, dtype=bool)
-    if problem.images is not None:
-        arrays["images"] = problem.images
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", np.asarray(array), allow_pickle=False)
-    names = X.feature_names
-    meta = {
-        "name": problem.name,
-        "hash": key,
-        "shape": [int(X.n_instances), int(X.n_features)],
-        "ids": None if X.ids is None else [str(i) for i in X.ids],
-        "feature_names": None if names is None else [str(name) for name in names],
-        "groups": None if X.groups is None else [str(g) for g in X.groups],
-        "positive": problem.positive,
-        "task": problem.task,
-    }
-    (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+def _digest(digest: Any, part: Any) -> None:
+    array = np.ascontiguousarray(part)
+    digest.update(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
 
 
 def _list(classes: NDArray[Any]) -> str:
     shown = ", ".join(repr(label) for label in classes.tolist()[:6])
     return shown + (", ..." if len(classes) > 6 else "")
-
-
-def _storable(y: NDArray[Any]) -> NDArray[Any]:
-    y = np.asarray(y)
-    return y.astype(str) if y.dtype == object else y
-
-
-@lru_cache(maxsize=3)
-def load_problem(path: str) -> Problem:
-    """Map a frozen problem into memory (kept per process, arrays are shared)."""
-    folder = Path(path)
-    try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"no frozen data at {folder}; on a cluster the output folder must lie on a"
-            " file system that every worker sees"
-        ) from None
-
-    def read(name: str) -> Any:
-        file = folder / f"{name}.npy"
-        return np.load(file, mmap_mode="r") if file.exists() else None
-
-    data = read("data")
-    if data is None:
-        parts = (read("values"), read("indices"), read("indptr"))
-        data = sparse.csr_matrix(parts, shape=tuple(meta["shape"]), copy=False)
-    X = Bags(
-        data,
-        read("offsets"),
-        ids=meta["ids"],
-        feature_names=meta["feature_names"],
-        groups=meta["groups"],
-    )
-    labels, images, y = read("instance_labels"), read("images"), np.array(read("y"))
-    positive = meta["positive"]
-    chosen = None if positive is None else np.unique(y)[positive]
-    return Problem(meta["name"], X, y, labels, images, chosen, meta["task"])

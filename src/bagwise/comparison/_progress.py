@@ -104,7 +104,7 @@ class LiveProgress:
         if failed:
             text += f"failed, {event.outcome.error}"
         elif value is not None:
-            text += f"{METRICS[self.metric].title} {value:.3f}"
+            text += f"{METRICS[self.metric].title} {METRICS[self.metric].show(value)}"
         left = self._left()
         if left is not None and not last:
             text += f"; about {_duration(left)} left"
@@ -136,7 +136,7 @@ class LiveProgress:
             folds = f"{self.done[name]}/{self.n_folds}"
             if self.failed[name]:
                 folds += f" ({self.failed[name]} failed)"
-            value = f"{means[name]:.3f}" if name in means else ""
+            value = metric.show(means[name]) if name in means else ""
             style = "bold green" if name == top else ""
             left = self.seconds_left(name)
             finished = self.done[name] >= self.n_folds

@@ -52,7 +52,7 @@ def browser_context(view: View) -> dict[str, Any]:
         entries.append(
             {
                 "id": str(X.ids[i]),
-                "class": int(view.truth[i]),
+                "is": _answer(view, view.truth[i]),
                 "size": stop - start,
                 "results": {n: found[i] for n, found in results.items() if i in found},
                 "first": len(shown),
@@ -81,22 +81,37 @@ def browser_context(view: View) -> dict[str, Any]:
     }
 
 
-def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
-    """Return score and predicted class of every test bag of the first repeat.
+def _answer(view: View, value: Any) -> Any:
+    """Return a class, a list of labels, or a value, for JSON."""
+    if view.task == "regression":
+        return _short(value)
+    if view.task == "multilabel":
+        return np.flatnonzero(value).tolist()
+    return int(value)
 
-    Of several classes the score is that of the predicted one.
+
+def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
+    """Return score and prediction of every test bag of the first repeat.
+
+    Of several classes the score is that of the predicted one; real values and several
+    labels have none. Of real values the tenth with the largest errors is called wrong.
     """
     found = {}
-    for fold in view.folds(method):
-        if fold.repeat != 0:
-            continue
+    folds = [fold for fold in view.folds(method) if fold.repeat == 0]
+    limit = np.inf
+    if view.task == "regression" and folds:
+        errors = np.concatenate([np.abs(fold.label - fold.truth) for fold in folds])
+        limit = float(np.quantile(errors, 0.9))
+    for fold in folds:
         for place, i in enumerate(fold.test):
-            k, score = int(fold.label[place]), None
-            if fold.score is not None:
+            label, truth, score = fold.label[place], fold.truth[place], None
+            if fold.score is not None and view.task == "classification":
                 value = fold.score[place]
-                score = _short(value[k] if np.ndim(value) else value)
-            right = bool(k == fold.truth[place])
-            found[int(i)] = {"s": score, "k": k, "ok": right}
+                score = _short(value[int(label)] if np.ndim(value) else value)
+            right = bool(np.all(label == truth))
+            if view.task == "regression":
+                right = bool(abs(label - truth) <= limit)
+            found[int(i)] = {"s": score, "k": _answer(view, label), "ok": right}
     return found
 
 

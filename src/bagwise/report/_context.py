@@ -15,7 +15,7 @@ from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._ranking import explain_test
 from bagwise.report._bag_browser import browser_context
-from bagwise.report._classes import class_figures, constant_class, group_figures
+from bagwise.report._classes import class_figures, constant_answer, group_counts
 from bagwise.report._curves import (
     Curve,
     calibration,
@@ -35,11 +35,11 @@ from bagwise.report._numbers import (
     round_axis,
     seconds,
 )
+from bagwise.report._values import value_figures
 from bagwise.report._view import View
 
 __all__ = ["report_context"]
 
-UNIT = ("accuracy", "auroc", "balanced_accuracy", "average_precision", "key_success")
 MAX_CURVES = 8  # classes with curves of their own
 
 
@@ -70,6 +70,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "finished": bool(view.finished),
         "facts": _facts(view),
         "classes": _class_counts(view),
+        "task": view.task,
         "positive": None if view.positive is None else view.names[view.positive],
         "ranking": _ranking(view),
         "ranking_columns": _columns(comparison),
@@ -82,7 +83,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "asked": all(choice.reason == "as asked" for choice in comparison.choices),
         "groups": _groups(view),
         "stacks": _stacks(view),
-        "explanations": explanation_table(view),
+        "explanations": _explanations(view),
         "features": feature_charts(view),
         "params": _params(comparison),
         "failures": [
@@ -113,7 +114,11 @@ def _facts(view: View) -> list[dict[str, str]]:
     ok = [row for row in comparison.rows if row["status"] == "ok"]
     kind = "sparse" if X.is_sparse else str(X.dtype)
     groups = getattr(X, "groups", None)
-    detail = f"{len(view.names)} classes"
+    what = "labels" if view.task == "multilabel" else "classes"
+    detail = f"{len(view.names)} {what}"
+    if view.task == "regression":
+        low, high = float(view.truth.min()), float(view.truth.max())
+        detail = f"values from {low:.4g} to {high:.4g}"
     if groups is not None:
         n_groups = len(np.unique(np.asarray(groups).astype(str)))
         detail += f", {n_groups:,} groups kept together"
@@ -146,7 +151,7 @@ def _fact(name: str, value: str, detail: str) -> dict[str, str]:
 
 def _class_counts(view: View) -> list[dict[str, Any]]:
     """Return how many bags each class has."""
-    counts = np.bincount(view.truth, minlength=len(view.names))
+    counts = _counts(view)
     return [
         {
             "name": name,
@@ -159,12 +164,22 @@ def _class_counts(view: View) -> list[dict[str, Any]]:
     ]
 
 
+def _counts(view: View) -> Any:
+    if view.task == "multilabel":
+        return view.truth.sum(axis=0)
+    if view.task == "regression":
+        return np.empty(0, dtype=np.int64)
+    return np.bincount(view.truth, minlength=len(view.names))
+
+
 def _columns(comparison: Comparison) -> list[dict[str, str]]:
     """Return the further columns of the ranking: those with any value."""
     found = []
     for name, metric in METRICS.items():
+        if name == comparison.metric or name.startswith("group_"):
+            continue  # groups have a table of their own
         values = [getattr(row, name) for row in comparison.ranking]
-        if name != comparison.metric and np.isfinite(values).any():
+        if np.isfinite(values).any():
             found.append({"name": name, "title": metric.title})
     return found
 
@@ -172,18 +187,18 @@ def _columns(comparison: Comparison) -> list[dict[str, str]]:
 def _ranking(view: View) -> list[dict[str, Any]]:
     comparison = view.comparison
     axis, columns = _axis(comparison), _columns(comparison)
-    unit = comparison.metric in UNIT
+    show = METRICS[comparison.metric].show
     rows = []
     for number, row in enumerate(comparison.ranking):
         interval = ""
         if np.isfinite([row.low, row.high]).all():
-            interval = f"{figure(row.low, unit)} to {figure(row.high, unit)}"
+            interval = f"{show(row.low)} to {show(row.high)}"
         rows.append(
             {
                 "rank": row.rank,
                 "color": number,
                 "method": row.method,
-                "mean": figure(row.mean, unit),
+                "mean": show(row.mean),
                 "interval": interval,
                 "left": place(row.low, axis),
                 "right": place(row.high, axis),
@@ -191,10 +206,10 @@ def _ranking(view: View) -> list[dict[str, Any]]:
                 "p": p_value(row.p_holm),
                 "verdict": row.verdict,
                 "failed": row.n_failed,
-                "constant": constant_class(view, row.method),
+                "constant": constant_answer(view, row.method),
                 "n_folds": row.n_folds,
                 "cells": [
-                    figure(getattr(row, c["name"]), c["name"] in UNIT) for c in columns
+                    METRICS[c["name"]].show(getattr(row, c["name"])) for c in columns
                 ],
                 "fit": seconds(row.fit_time),
                 "tune": seconds(row.tune_time),
@@ -213,28 +228,29 @@ def _axis(comparison: Comparison) -> dict[str, Any]:
         for value in (row.low, row.mean, row.high)
         if np.isfinite(value)
     ]
-    if comparison.metric in UNIT:
-        low, high = (min(values), max(values)) if values else (0.0, 1.0)
-        return round_axis(max(0.0, low), min(1.0, high), bounds=(0.0, 1.0))
-    return round_axis(min(values, default=0.0), max(values, default=1.0))
+    metric = METRICS[comparison.metric]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    bounds = (metric.low, metric.high)
+    return round_axis(max(bounds[0], low), min(bounds[1], high), bounds=bounds)
 
 
 def _groups(view: View) -> dict[str, Any] | None:
     """Return the table of figures per group, in words."""
-    found = group_figures(view, view.finished)
-    if found is None:
+    counts = group_counts(view)
+    rows = [row for row in view.comparison.ranking if row.n_folds]
+    known = [row for row in rows if np.isfinite(row.group_accuracy)]
+    if counts is None or view.task != "classification":
         return None
     return {
-        "n": f"{found['n']:,}",
-        "mixed": found["mixed"],
+        "n": f"{counts[0]:,}",
+        "mixed": counts[1],
         "rows": [
             {
-                "method": row["method"],
-                "n": f"{row['n']:,}",
-                "accuracy": figure(row["accuracy"]),
-                "auroc": figure(row["auroc"]),
+                "method": row.method,
+                "accuracy": figure(row.group_accuracy),
+                "auroc": figure(row.group_auroc),
             }
-            for row in found["rows"]
+            for row in known
         ],
     }
 
@@ -262,6 +278,13 @@ def _stacks(view: View) -> list[dict[str, Any]]:
         ]
         stacks.append({"method": name, "axis": axis, "members": members})
     return stacks
+
+
+def _explanations(view: View) -> list[dict[str, str]]:
+    """Return what is known of explanations; nothing where nothing was measured."""
+    rows = explanation_table(view)
+    measured = (row["assumption"] != "not measured" or row["verdict"] for row in rows)
+    return rows if any(measured) else []
 
 
 def _params(comparison: Comparison) -> list[dict[str, Any]]:
@@ -337,16 +360,23 @@ def _script_data(view: View) -> dict[str, Any]:
                 "probability": all(f.probability is not None for f in view.folds(name)),
             }
         )
-    counts = np.bincount(view.truth, minlength=len(view.names))
+    real = view.task == "regression"
     return {
+        "task": view.task,
         "metric": METRICS[comparison.metric].title,
-        "unit": comparison.metric in UNIT,
+        "unit": METRICS[comparison.metric].high == 1.0,
         "classes": view.names,
-        "counts": counts.tolist(),
+        "counts": _counts(view).tolist(),
+        "n_bags": len(view.truth),
         "positive": view.positive,
         "methods": methods,
-        "curves": _curves(view),
-        "figures": {name: class_figures(view, name) for name in view.finished},
+        "curves": [] if real else _curves(view),
+        "figures": {}
+        if real
+        else {name: class_figures(view, name) for name in view.finished},
+        "values": {name: value_figures(view, name) for name in view.finished}
+        if real
+        else {},
         "browser": browser_context(view),
     }
 

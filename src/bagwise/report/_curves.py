@@ -118,7 +118,8 @@ def calibration(
     """Return observed against predicted frequency in bins of about equal count.
 
     Of more than two classes without a `k`: how often the predicted class is right,
-    against the probability that was given to it. Equal probabilities share a bin.
+    against the probability that was given to it; of several labels a bag, all of them
+    together. Equal probabilities share a bin.
     Intervals are Clopper and Pearson's, 95%. None for methods without probabilities.
     """
     folds = view.folds(method)
@@ -126,17 +127,19 @@ def calibration(
         return None
     hits, values = [], []
     for fold in folds:
-        p = fold.probability
-        if k is None and view.positive is None:
+        p = np.asarray(fold.probability)
+        own = view.positive if k is None else k
+        if own is None and view.task == "multilabel":
+            hits.append(fold.truth.ravel() == 1)
+            values.append(p.ravel())
+        elif own is None:
             hits.append(fold.truth == fold.label)
             values.append(p[np.arange(len(p)), fold.label])
-        elif p.ndim == 1 and k is not None and k != view.positive:
-            hits.append(fold.truth == k)
-            values.append(1.0 - p)
         else:
-            own = view.positive if k is None else k
-            hits.append(fold.truth == own)
-            values.append(p if p.ndim == 1 else p[:, own])
+            hits.append(view.member(fold, own).astype(bool))
+            column = p if p.ndim == 1 else p[:, own]
+            flip = p.ndim == 1 and own != view.positive
+            values.append(1.0 - column if flip else column)
     return _bins(np.concatenate(hits), np.concatenate(values), n_bins)
 
 
@@ -182,7 +185,8 @@ def score_histogram(
         size = float(np.abs(score).mean())
         scaled.append(score / (size if size > 0 else 1.0))
         members.append(member)
-        cut &= bool(((fold.label == own) == (score > 0))[score != 0].all())
+        called = view.called(fold, own).astype(bool)
+        cut &= bool((called == (score > 0))[score != 0].all())
     score, member = np.concatenate(scaled), np.concatenate(members)
     bound = max(float(np.quantile(np.abs(score), 0.99)), 1e-9)
     edges = np.linspace(-bound, bound, n_bins + 1)
@@ -199,7 +203,8 @@ def instance_table(view: View, method: str) -> Array | None:
     """Return the out-of-fold score of every instance; NaN where there is none.
 
     Of two classes scores are for the positive one, of more for the one that was
-    predicted for the bag.
+    predicted for the bag; of several labels a bag, the highest. Of real values they
+    are in the same units.
     """
     X = view.problem.X
     values = np.full(X.n_instances, np.nan)
@@ -211,7 +216,10 @@ def instance_table(view: View, method: str) -> Array | None:
         for place, i in enumerate(fold.test):
             first, last = int(X.offsets[i]), int(X.offsets[i + 1])
             part = fold.instances[start : start + last - first]
-            values[first:last] = part if part.ndim == 1 else part[:, fold.label[place]]
+            if part.ndim == 2:
+                one = fold.label.ndim == 1
+                part = part[:, fold.label[place]] if one else part.max(axis=1)
+            values[first:last] = part
             start += last - first
     return values if found else None
 

@@ -10,17 +10,9 @@ import numpy as np
 __all__ = ["figure", "memory", "p_value", "plain", "round_axis", "seconds"]
 
 
-def figure(value: float | None, unit: bool = True) -> str:
-    """Write a figure with three decimals, or four digits where it has no bounds.
-
-    Examples
-    --------
-    >>> figure(0.8), figure(123456.0, unit=False), figure(float("nan"))
-    ('0.800', '1.235e+05', '')
-    """
-    if value is None or not math.isfinite(value):
-        return ""
-    return f"{value:.3f}" if unit else f"{value:.4g}"
+def figure(value: float | None) -> str:
+    """Write a figure between 0 and 1 with three decimals; empty where there is none."""
+    return f"{value:.3f}" if value is not None and math.isfinite(value) else ""
 
 
 def p_value(value: float) -> str:
@@ -66,7 +58,7 @@ def round_axis(
     >>> axis["low"], axis["high"], [tick["text"] for tick in axis["ticks"]]
     (0.98, 1.0, ['0.98', '0.985', '0.99', '0.995', '1'])
     """
-    least = 0.02 if bounds[1] - bounds[0] <= 1.0 else max(0.02 * abs(high), 1e-12)
+    least = 0.02 if bounds[1] == 1.0 else max(0.02 * abs(high), 1e-12)
     if high - low < least:
         low = max(bounds[0], high - least)
         high = min(bounds[1], low + least)

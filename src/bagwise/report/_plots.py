@@ -149,6 +149,8 @@ def plot_confusion(
     """
     view = View(comparison)
     counts = confusion(view, comparison.best if method is None else method)
+    if counts is None:
+        raise ValueError("a confusion matrix is of one label per bag, out of several")
     size = 1.8 + 0.5 * len(view.names)
     ax = _axes(ax, (size, size))
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)

@@ -24,8 +24,9 @@ class Fold:
         Which repeat of the protocol.
     test : ndarray of shape (n,)
         Positions of the bags.
-    truth, label : ndarray of shape (n,)
-        Indices of the true and of the predicted class.
+    truth, label : ndarray of shape (n,) or (n, n_labels)
+        Indices of the true and of the predicted class; zeros and ones for several
+        labels a bag; the true and the predicted value for real ones.
     score, probability : ndarray of shape (n,) or (n, n_classes), or None
         Of two classes one column, high for the positive one.
     instances : ndarray of shape (n_test_instances,) or (.., n_classes), or None
@@ -51,23 +52,22 @@ class View:
 
     Attributes
     ----------
+    task : {"classification", "multilabel", "regression"}
+        What is predicted.
     names : list of str
-        The classes, in the order of their indices.
+        The classes, in the order of their indices; none for real values.
     positive : int or None
-        Index of the positive class; None for more than two.
+        Index of the positive class; None unless there are two.
     """
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison, self.problem = comparison, comparison.problem
         self.pooled = bool(comparison.protocol.pooled)
+        self.task, self.positive = self.problem.task, self.problem.positive
+        self.names = [str(label) for label in self.problem.classes]
+        if self.task == "multilabel":
+            self.names = [f"label {k + 1}" for k in range(len(self.names))]
         self._folds: dict[str, list[Fold]] = {}
-        classes = self.problem.classes
-        self.names = [str(label) for label in classes]
-        self.positive: int | None = None
-        if len(classes) == 2:
-            chosen = getattr(self.problem, "pos_label", None)
-            found = [] if chosen is None else np.flatnonzero(classes == chosen).tolist()
-            self.positive = int(found[0]) if found else 1
 
     @cached_property
     def finished(self) -> list[str]:
@@ -76,8 +76,15 @@ class View:
 
     @cached_property
     def truth(self) -> NDArray[Any]:
-        """Class index of every bag."""
+        """Class index, labels or value of every bag."""
+        if self.task != "classification":
+            return np.asarray(self.problem.targets)
         return np.searchsorted(self.problem.classes, self.problem.y)
+
+    @property
+    def all_classes(self) -> range:
+        """Indices of the classes."""
+        return range(len(self.names))
 
     def folds(self, method: str) -> list[Fold]:
         """Return the finished folds of a method."""
@@ -90,34 +97,35 @@ class View:
     def _fold(self, row: dict[str, Any]) -> Fold:
         arrays = self.comparison.arrays[row["key"]]
         test = np.asarray(arrays["test"]).astype(np.int64)
+        truth, repeat = self.truth[test], int(row["repeat"])
+        instances = arrays.get("instances")
+        if self.task == "regression":
+            found = np.asarray(arrays["prediction"])
+            return Fold(repeat, test, truth, found, None, None, instances)
+        label = np.asarray(arrays["label"]).astype(np.int64)
         score, probability = arrays.get("score"), arrays.get("probability")
         if score is not None and len(score) != len(test):  # labels were all it gave
             score = None
         if self.positive == 0:  # stored towards the second class, as scikit-learn does
             score = None if score is None else -score
             probability = None if probability is None else 1.0 - probability
-        return Fold(
-            int(row["repeat"]),
-            test,
-            self.truth[test],
-            np.asarray(arrays["label"]).astype(np.int64),
-            score,
-            probability,
-            arrays.get("instances"),
-        )
+        return Fold(repeat, test, truth, label, score, probability, instances)
+
+    def member(self, fold: Fold, k: int) -> NDArray[Any]:
+        """Tell which test bags are of class `k`."""
+        return np.asarray(fold.truth == k if fold.truth.ndim == 1 else fold.truth[:, k])
+
+    def called(self, fold: Fold, k: int) -> NDArray[Any]:
+        """Tell which test bags were called `k`."""
+        return np.asarray(fold.label == k if fold.label.ndim == 1 else fold.label[:, k])
 
     def against_rest(self, fold: Fold, values: NDArray[Any], k: int) -> Any:
         """Return which bags are of class `k`, and the column that speaks for it."""
+        member = self.member(fold, k).astype(bool)
         if values.ndim == 1:
-            sign = 1.0 if k == self.positive else -1.0
-            return fold.truth == k, sign * values
-        return fold.truth == k, values[:, k]
+            return member, values if k == self.positive else -values
+        return member, values[:, k]
 
     def own_class(self) -> list[int]:
         """Return the classes a mean curve goes over: the positive one, or all."""
         return [self.positive] if self.positive is not None else list(self.all_classes)
-
-    @property
-    def all_classes(self) -> range:
-        """Indices of the classes."""
-        return range(len(self.names))

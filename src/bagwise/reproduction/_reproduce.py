@@ -12,9 +12,10 @@ from typing import Any
 
 from bagwise.comparison._as_problem import as_problem
 from bagwise.comparison._description import DataRef, Run, run_key
+from bagwise.comparison._frozen import freeze
 from bagwise.comparison._many_runs import Event, Listener, run_all
 from bagwise.comparison._one_run import library_version
-from bagwise.comparison._problem import Problem, freeze
+from bagwise.comparison._problem import Problem
 from bagwise.comparison._store import Store
 from bagwise.datasets._drawn import draw as draw_set
 from bagwise.reproduction._pages import csv_rows, table_page, write_table

@@ -73,7 +73,7 @@
   }
 
   const drawn = new Set(D.methods.slice(0, 4).map((m) => m.name));
-  const two = D.positive !== null;
+  const two = D.positive !== null, real = D.task === "regression", several = D.task === "multilabel";
   let C = D.curves[0];  // the curves of one class, or of all
 
   /* Lines with their key in a corner. */
@@ -102,7 +102,7 @@
   function drawPr() {
     const box = byId("pr");
     if (!Object.keys(C.pr).length) return empty(box, noCurve);
-    const total = D.counts.reduce((a, b) => a + b, 0), k = C.class === null ? D.positive : C.class;
+    const total = D.n_bags, k = C.class === null ? D.positive : C.class;
     const level = k === null ? undefined : D.counts[k] / total;
     byId("pr-about").textContent = "with average precision" + (k === null ? "" : `; dashed: share of ${cut(D.classes[k], 20)}`);
     lines(box, C.pr, { xlabel: "recall", label: "Precision against recall", area: "average precision", left: true, level });
@@ -147,7 +147,7 @@
   function drawHistogram() {
     const box = byId("histogram"), h = C.histograms[hm.value], about = byId("histogram-about");
     about.textContent = "";
-    if (!h) return empty(box, !two && C.class === null ? (D.curves.length > 1 ? "Choose a class to see how its scores are spread." : "Shown for at most eight classes.") : "These methods give labels, no scores.");
+    if (!h) return empty(box, !two && C.class === null ? (D.curves.length > 1 ? `Choose a ${several ? "label" : "class"} to see how its scores are spread.` : "Shown for at most eight classes.") : "These methods give labels, no scores.");
     about.textContent = "decision values out of fold" + (h.cut ? ", cut at 0" : "");
     const k = C.class === null ? D.positive : C.class, own = D.classes[k], other = two ? D.classes[1 - k] : "other classes";
     const top = niceMax(Math.max(1, ...h.own, ...h.rest)), e = h.edges, end = e[e.length - 1];
@@ -195,9 +195,17 @@
   /* Confusion and figures of one method. */
   const cm = byId("classes-method");
   function drawClasses() {
-    const g = D.figures[cm.value], n = D.classes.length, m = g.matrix.length;
+    const g = D.figures[cm.value], n = D.classes.length, m = g.rows.length;
     byId("classes-hint").textContent = `${cm.value} on ${g.n.toLocaleString("en")} test bags` + (m < n ? `; the first ${m} of ${n} classes.` : ".");
     const cell = (tag, text, cls, extra = {}) => el(tag, { class: cls, ...extra }, text);
+    byId("confusion-figure").hidden = !g.matrix;
+    if (g.matrix) drawConfusion(g, m, cell);
+    const titles = [several ? "Label" : "Class", "Bags", "Precision", "Recall", "F1", "AUROC", "Average precision"];
+    const lines = g.rows.map((r, i) => el("tr", {}, el("th", { scope: "row", title: D.classes[i] }, cut(D.classes[i], 24), i === D.positive ? el("span", { class: "badge pos" }, "positive") : ""),
+      cell("td", String(r.bags), "num"), ...[r.precision, r.recall, r.f1, r.auroc, r.ap].map((v) => cell("td", fixed(v), "num"))));
+    byId("class-figures").replaceChildren(el("table", { class: "plain" }, el("thead", {}, el("tr", {}, ...titles.map((t, i) => cell("th", t, i ? "num" : "")))), el("tbody", {}, ...lines)));
+  }
+  function drawConfusion(g, m, cell) {
     const head = el("tr", {}, cell("th", ""), ...D.classes.slice(0, m).map((c) => cell("th", cut(c, m > 8 ? 9 : 16), "num", { scope: "col", title: c })));
     const rows = g.matrix.map((row, i) => el("tr", {}, cell("th", cut(D.classes[i], 24), "", { scope: "row", title: D.classes[i] }), ...row.map((v, j) => {
       const share = v / Math.max(1, g.rows[i].bags);
@@ -206,20 +214,69 @@
       return td;
     })));
     byId("confusion").replaceChildren(el("table", { class: "plain matrix" }, el("thead", {}, head), el("tbody", {}, ...rows)));
-    const titles = ["Class", "Bags", "Precision", "Recall", "F1", "AUROC", "Average precision"];
-    const lines = g.rows.map((r, i) => el("tr", {}, el("th", { scope: "row", title: D.classes[i] }, cut(D.classes[i], 24), i === D.positive ? el("span", { class: "badge pos" }, "positive") : ""),
-      cell("td", String(r.bags), "num"), ...[r.precision, r.recall, r.f1, r.auroc, r.ap].map((v) => cell("td", fixed(v), "num"))));
-    byId("class-figures").replaceChildren(el("table", { class: "plain" }, el("thead", {}, el("tr", {}, ...titles.map((t, i) => cell("th", t, i ? "num" : "")))), el("tbody", {}, ...lines)));
   }
 
   function about() {
-    const k = C.class;
+    const k = C.class, seen = " Every bag was scored by a model that has not seen it.", unit = several ? "label" : "class";
     byId("curves-hint").textContent = (two ? `Of the class ${D.classes[D.positive]}, averaged over folds.`
-      : k === null ? "Every class against the rest, averaged over classes and folds." : `Class ${D.classes[k]} against the rest, averaged over folds.`) + " Every bag was scored by a model that has not seen it.";
-    byId("calibration-about").textContent = two || k !== null ? `observed share of ${cut(D.classes[two ? D.positive : k], 24)} against its predicted probability` : "how often the predicted class is right, against its probability";
+      : k === null ? `Every ${unit} against the rest, averaged over ${several ? "labels" : "classes"} and folds.` : `${several ? "" : "Class "}${D.classes[k]} against the rest, averaged over folds.`) + seen;
+    byId("calibration-about").textContent = two || k !== null ? `observed share of ${cut(D.classes[two ? D.positive : k], 24)} against its predicted probability`
+      : several ? "observed share against predicted probability, all labels" : "how often the predicted class is right, against its probability";
   }
-  const drawAll = () => { about(); drawRoc(); drawPr(); drawCalibration(); drawHistogram(); drawTime(); };
-  if (D.methods.length) {
+
+  /* Real values: predicted against true, and what is left. */
+  function range(values, share = 0.06) {
+    let low = Math.min(...values), high = Math.max(...values);
+    const pad = Math.max((high - low) * share, Math.abs(high) * 1e-6, 1e-12);
+    return [low - pad, high + pad];
+  }
+  function dots(f, xs, ys, v, c) {
+    xs.forEach((x, i) => f.root.append(titled(svg("circle", { class: "pt dim " + c, cx: f.x(x).toFixed(1), cy: f.y(ys[i]).toFixed(1), r: 3 }),
+      `${v.ids[i]}: true ${v.truth[i]}, predicted ${v.predicted[i]}, ${v.sizes[i]} instances`)));
+  }
+  function drawValues() {
+    const name = byId("values-method").value, v = D.values[name], c = colorOf(name), near = (x) => String(Number(x.toPrecision(3)));
+    const left = v.predicted.map((p, i) => p - v.truth[i]);
+    byId("curves-hint").textContent = `${name} on ${v.n.toLocaleString("en")} test bags, each predicted by a model that has not seen it` + (v.truth.length < v.n ? `; ${v.truth.length} of them are drawn.` : ".")
+      + ` On average it says ${near(Math.abs(v.bias))} too ${v.bias < 0 ? "little" : "much"}.`;
+    byId("fit-about").textContent = `nine in ten bags lie within ${near(v.within)} of the truth (shaded)`;
+    const both = range([...v.truth, ...v.predicted]), t = steps(both[0], both[1], 6);
+    const f = frame(byId("fit"), { x: both, y: both, ratio: 0.8, xticks: t, yticks: t, xlabel: "true value", label: "Predicted against true values" });
+    const clip = (u) => Math.max(both[0], Math.min(both[1], u)), at = (u, d) => `${f.x(u).toFixed(1)} ${f.y(clip(u + d)).toFixed(1)}`;
+    const ends = Array.from({ length: 41 }, (_, i) => both[0] + (both[1] - both[0]) * i / 40);
+    f.root.append(svg("path", { class: "band", d: "M" + [...ends.map((u) => at(u, v.within)), ...[...ends].reverse().map((u) => at(u, -v.within))].join("L") + "Z" }));
+    f.root.append(svg("line", { class: "guide", x1: f.x(both[0]), y1: f.y(both[0]), x2: f.x(both[1]), y2: f.y(both[1]) }));
+    dots(f, v.truth, v.predicted, v, c);
+    const ry = range([...left, 0]), rt = steps(ry[0], ry[1], 6);
+    const px = range(v.predicted), g = frame(byId("residuals"), { x: px, y: ry, xticks: steps(px[0], px[1], 6), yticks: rt, xlabel: "predicted value", label: "Residuals against predictions" });
+    const log = Math.max(...v.sizes) > 20 * Math.min(...v.sizes), sx = (s) => (log ? Math.log10(s) : s), ss = range(v.sizes.map(sx));
+    const ticks = log ? [1, 2, 5].flatMap((k) => [0, 1, 2, 3, 4, 5].map((e) => k * Math.pow(10, e))).filter((s) => Math.log10(s) >= ss[0] && Math.log10(s) <= ss[1]).sort((a, b) => a - b).map((s) => ({ v: Math.log10(s), t: String(s) }))
+      : steps(ss[0], ss[1], 6).filter((s) => Number.isInteger(s.v));
+    const h = frame(byId("sizes"), { x: ss, y: ry, xticks: ticks, yticks: rt, xlabel: "instances in the bag" + (log ? ", log scale" : ""), label: "Residuals against bag sizes" });
+    for (const one of [g, h]) one.root.append(svg("line", { class: "guide", x1: one.L, x2: one.W - one.R, y1: one.y(0), y2: one.y(0) }));
+    dots(g, v.predicted, left, v, c);
+    dots(h, v.sizes.map(sx), left, v, c);
+  }
+  const drawAll = () => {
+    if (real) { drawValues(); drawTime(); return; }
+    about(); drawRoc(); drawPr(); drawCalibration(); drawHistogram(); drawTime();
+  };
+  function whenResized() {
+    let width = innerWidth, waiting = 0;
+    addEventListener("resize", () => {
+      if (innerWidth === width) return;
+      width = innerWidth;
+      clearTimeout(waiting);
+      waiting = setTimeout(drawAll, 120);
+    });
+  }
+  if (real && D.methods.length) {
+    const vm = byId("values-method");
+    for (const m of D.methods) vm.append(el("option", { value: m.name }, m.name));
+    vm.addEventListener("change", drawValues);
+    drawAll();
+    whenResized();
+  } else if (D.methods.length) {
     const chips = byId("chips");
     for (const m of D.methods) {
       const chip = el("button", { type: "button", class: "c" + (m.color % 16), "aria-pressed": drawn.has(m.name), title: m.name },
@@ -241,13 +298,7 @@
     fillHistogram();
     drawAll();
     drawClasses();
-    let width = innerWidth, waiting = 0;
-    addEventListener("resize", () => {
-      if (innerWidth === width) return;
-      width = innerWidth;
-      clearTimeout(waiting);
-      waiting = setTimeout(drawAll, 120);
-    });
+    whenResized();
   }
 
   /* Bag browser. */
@@ -255,9 +306,11 @@
   const methodBox = byId("bag-method"), filterBox = byId("bag-filter");
   const names = B.methods.length ? B.methods : D.methods.map((m) => m.name);
   for (const name of names) methodBox.append(el("option", { value: name }, name));
-  filterBox.append(el("option", { value: "all" }, "all bags"), ...D.classes.slice(0, 40).map((c, k) => el("option", { value: "class " + k }, c + " bags")), el("option", { value: "wrong" }, "wrongly predicted"));
+  filterBox.append(el("option", { value: "all" }, "all bags"), ...D.classes.slice(0, 40).map((c, k) => el("option", { value: "class " + k }, several ? `bags with ${c}` : c + " bags")), el("option", { value: "wrong" }, real ? "the largest errors" : "wrongly predicted"));
+  const isOf = (bag, k) => (several ? bag.is.includes(k) : bag.is === k);
+  const told = (answer) => (real ? String(answer) : several ? answer.map((k) => D.classes[k]).join(", ") || "no label" : D.classes[answer]);
   byId("bags-hint").textContent = (B.methods.length
-    ? `Pick a bag: its instances are ranked by a model that has never seen the bag, by how much they speak for ${two ? D.classes[D.positive] : "the predicted class"}. `
+    ? `Pick a bag: its instances are ranked by a model that has never seen the bag, by ${real ? "the value each speaks for, in units of the target" : `how much they speak for ${two ? D.classes[D.positive] : several ? "any label" : "the predicted class"}`}. `
     : "No scores of single instances were kept; bags are shown with their scores. ")
     + (B.truth ? "“true” marks instances that really are positive, which no method was told. " : "")
     + (B.bags.length < B.n_bags ? `Showing ${B.bags.length} of ${B.n_bags} bags. ` : "")
@@ -305,15 +358,15 @@
     const before = visible[current];
     visible = B.bags.filter((b) => {
       const r = b.results[method];
-      if (filter.startsWith("class ")) return b.class === Number(filter.slice(6));
+      if (filter.startsWith("class ")) return isOf(b, Number(filter.slice(6)));
       if (filter === "wrong") return r && !r.ok;
       return true;
     });
     list.replaceChildren(...visible.map((b, i) => {
       const r = b.results[method];
       const item = el("li", { role: "option", id: "bag-" + i, "aria-selected": "false" },
-        el("i", { class: "sq " + (two ? (b.class === D.positive ? "p" : "") : "c" + (b.class % 16)), title: D.classes[b.class] }), el("span", { class: "id", title: b.id }, nameOf(b)),
-        el("span", { class: "x" }, r && !r.ok ? "wrong" : ""), el("small", {}, r && r.s !== null ? String(r.s) : ""));
+        el("i", { class: "sq " + (two ? (b.is === D.positive ? "p" : "") : real || several ? "none" : "c" + (b.is % 16)), title: told(b.is) }), el("span", { class: "id", title: b.id }, nameOf(b)),
+        el("span", { class: "x" }, r && !r.ok ? (real ? "far" : "wrong") : ""), el("small", {}, real && r ? told(r.k) : r && r.s !== null ? String(r.s) : ""));
       item.addEventListener("click", () => select(i));
       return item;
     }));
@@ -341,9 +394,9 @@
   const instanceName = (bag, k) => (B.names ? B.names[k] : "#" + bag.positions[k - bag.first]);
   function showBag() {
     const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
-    const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${D.classes[bag.class]}`),
-      r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${D.classes[r.k]}`) : el("span", { class: "badge" }, "not in a test fold"),
-      el("span", {}, `${bag.size} instances` + (bag.count < bag.size ? `, the first ${bag.count} shown` : "")));
+    const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${told(bag.is)}`),
+      r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${told(r.k)}`) : el("span", { class: "badge" }, "not in a test fold"),
+      el("span", {}, `${bag.size} instance${bag.size === 1 ? "" : "s"}` + (bag.count < bag.size ? `, the first ${bag.count} shown` : "")));
     const cards = el("div", { class: "cards" + (B.images ? "" : " wide"), role: "group", "aria-label": "Instances, highest score first" });
     order.forEach((k, place) => {
       const s = B.scores[method] ? B.scores[method][k] : null;
@@ -399,7 +452,7 @@
   filterBox.addEventListener("change", fillList);
   if (B.bags.length) {
     fillList();
-    const telling = visible.findIndex((b) => (!two || b.class === D.positive) && b.results[methodBox.value] && b.results[methodBox.value].ok);
+    const telling = visible.findIndex((b) => (!two || b.is === D.positive) && b.results[methodBox.value] && b.results[methodBox.value].ok);
     if (telling > 0) select(telling);
   }
   else byId("bags").hidden = true;
