@@ -56,21 +56,14 @@ two classes.
 """
 
 
-# Beside the catalogue: name, class, parameters, scale. What needs torch is left out
-# where torch is not installed.
+# Beside the catalogue: name, class, parameters. What needs torch is left out where
+# torch is not installed.
 MORE = [
-    (
-        "BagClassifier (standard)",
-        "bagwise.ensemble.BagClassifier",
-        {"assumption": "standard"},
-        "none",
-    ),
-    (
-        "Attention network",
-        "bagwise.neural.AttentionBagClassifier",
-        {},
-        "standard",
-    ),
+    ("BagClassifier (standard)", "ensemble.BagClassifier", {"assumption": "standard"}),
+    ("Network (gated attention)", "neural.AttentionBagClassifier", {}),
+    ("Network (pooled head)", "neural.AttentionBagClassifier", {"head": "pooled"}),
+    ("Network (mean)", "neural.AttentionBagClassifier", {"pooling": "mean"}),
+    ("Network (max)", "neural.AttentionBagClassifier", {"pooling": "max"}),
 ]
 
 
@@ -81,11 +74,9 @@ def entries(wanted):
         for method in list_methods()
         if method.task == "classification"
     ]
-    known = {name for name, _, _ in found}
-    classes = {spec["class"] for _, spec, _ in found}
-    for name, path, params, scale in MORE:
-        if name not in known and (params or path not in classes):
-            found.append((name, {"class": path, "params": params}, scale))
+    for name, path, params in MORE:  # these scale by themselves
+        spec = {"class": f"bagwise.{path}", "params": params}
+        found.append((name, spec, "none"))
     for name, spec, scale in found:
         if wanted and name not in wanted:
             continue

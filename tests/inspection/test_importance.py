@@ -243,3 +243,17 @@ def test_refuses(bags):
         instance_importance(model, bags, "add_to", reference=np.zeros((2, 3)))
     with pytest.raises(ValueError, match="max_rows"):
         instance_importance(model, bags, max_rows=0)
+
+
+def test_positive_class_of_the_model_is_the_default():
+    """A model told which class is positive is explained for that class."""
+    X, y = make_bags(20, random_state=0)
+    words = np.array(["inactive", "active"])[y]  # the positive class comes first
+    model = MISVM(kernel="linear", pos_label="active").fit(X, words)
+    plain = MISVM(kernel="linear").fit(X, y)
+    expected = instance_importance(plain, X, "native").values
+    for method in ("native", "single"):
+        found = instance_importance(model, X, method).values
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+    other = instance_importance(model, X, "single", pos_label="inactive").values
+    np.testing.assert_allclose(other, -expected, atol=1e-8)

@@ -142,7 +142,7 @@ class BagClassifier(BagStackingClassifier):
         tags.input_tags.allow_nan = own
         tags.input_tags.one_sided = own or tags.input_tags.one_sided  # MILBoost is
         tags.input_tags.respects_standard_assumption = (
-            True if own and self.assumption == "standard" else None
+            self.assumption == "standard" if own else None
         )
         return tags
 
