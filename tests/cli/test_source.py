@@ -4,7 +4,11 @@ import csv
 import io
 import json
 
+import numpy as np
 import pytest
+
+from bagwise.comparison import Method, Store
+from bagwise.comparison.catalogue import _lookup
 
 ROLES = ["--bag", "slide", "--label", "diagnosis", "--instance-id", "tile"]
 ROLES += ["--group", "patient", "--drop", "stain", "--positive", "ill"]
@@ -139,3 +143,72 @@ def test_help_has_a_short_name(run, word):
     status, out, _ = run("compare", word)
     assert status == 0
     assert "--instance-id" in out
+
+
+def test_columns_of_predictions_name_their_class(run, slides, tmp_path):
+    model = tmp_path / "m.bagwise"
+    words = [*ROLES, "--positive", "ill", "--method", "WrapperMI", "--grid", "none"]
+    status, *_ = run("fit", slides, *words, "--out", model)
+    assert status == 0
+    status, out, _ = run("predict", model, slides, *ROLES)
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert status == 0
+    assert list(rows[0]) == ["bag", "label", "score_of_ill", "probability_of_ill"]
+    for row in rows:
+        high = float(row["probability_of_ill"]) > 0.5
+        assert high == (float(row["score_of_ill"]) > 0) == (row["label"] == "ill")
+
+
+def test_parameters_are_set(run, slides, tmp_path):
+    words = [*ROLES, "--positive", "ill", "--jobs", 1, "--time-limit", 0, "--json"]
+    words += ["--out", tmp_path / "out", "--methods", "SimpleMI"]
+    status, out, _ = run("compare", slides, *words, "--set", "SimpleMI.pooling=max")
+    assert status == 0, out
+    with Store(tmp_path / "out" / "runs.sqlite") as store:
+        for row in store.rows():
+            assert row["description"]["estimator"]["params"]["pooling"] == "max"
+            assert "pooling" not in row["params"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("pooling=max", "--set takes METHOD.PARAM=VALUE"),
+        ("MILES.C=1", "MILES is not among the methods"),
+        ("SimpleMI.poling=max", "did you mean 'pooling'?"),
+    ],
+)
+def test_parameters_that_cannot_be_meant(run, setting, message):
+    words = ["compare", "digits", "--methods", "SimpleMI", "--set", setting]
+    status, _, err = run(*words)
+    assert status in (1, 2)
+    assert message in err
+
+
+def test_real_values_have_a_column_of_their_own(run, tmp_path, monkeypatch):
+    own = Method("pooled", "bagwise.compose.SimpleMIRegressor")
+    monkeypatch.setattr(_lookup, "METHODS", [*_lookup.METHODS, own])
+    rng = np.random.default_rng(0)
+    path, out = tmp_path / "energy.csv", tmp_path / "out"
+    lines = ["molecule,energy,u"]
+    for i in range(30):
+        level = rng.normal()
+        for _ in range(3):
+            lines.append(f"m{i},{level:.6f},{level + 0.1 * rng.normal():.6f}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = ["--bag", "molecule", "--target", "energy"]
+    quick = ["--methods", "pooled", "--grid", "none", "--jobs", 1]
+    quick += ["--time-limit", 0]
+    status, text, _ = run("compare", path, *words, *quick, "--out", out, "--json")
+    assert status == 0, text
+    (row,) = json.loads(text)["ranking"]
+    assert row["r2"] > 0.8
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Predicted against true" in page
+    status, text, _ = run("predict", out / "model.bagwise", path, *words)
+    assert status == 0
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert list(rows[0]) == ["bag", "value"]
+    status, _, err = run("compare", path, *words, "--label", "energy")
+    assert status == 2
+    assert "--label is for classes and --target for values" in err

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from bagwise.cli._common import Jobs, Json, Seed, write_outcome
+from bagwise.cli._params import with_settings
 from bagwise.cli._source import Source, reads_data
 
 
@@ -52,6 +53,13 @@ def compare(
     permute_features: Annotated[
         bool, typer.Option("--permute-features", help="Which features matter (slow).")
     ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="METHOD.PARAM=VALUE fixes a parameter; may be repeated.",
+        ),
+    ] = None,
     jobs: Jobs = -1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler.")
@@ -73,11 +81,16 @@ def compare(
     from bagwise import comparison
 
     problem = source.problem()
-    names = None
+    names: list[Any] | None = None
     if methods is not None:
         names = [name.strip() for name in methods.split(",") if name.strip()]
     if not json:
         _announce(problem, names)
+    if set_:
+        if names is None:
+            chosen = comparison.choose_methods(problem)
+            names = [choice.method for choice in chosen if choice.chosen]
+        names = with_settings(names, set_)
     folder = Path(f"bagwise-{_safe(problem.name)}") if out is None else out
     result = comparison.compare(
         problem,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bagwise.cli._common import Json, Seed, write_json
+from bagwise.cli._params import with_settings
 from bagwise.cli._source import Source, reads_data
 
 
@@ -19,14 +20,19 @@ def fit(
         "model.bagwise"
     ),
     grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="METHOD.PARAM=VALUE fixes a parameter."),
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> int:
     """Tune and fit one method on all bags of DATA, and save the model."""
     from bagwise import comparison
 
+    chosen = with_settings([method], set_ or [], skip="set" in source.settled)[0]
     found = comparison.fit_file(
-        source.problem(), method, out=out, grid=grid, seed=seed, impute=source.impute
+        source.problem(), chosen, out=out, grid=grid, seed=seed, impute=source.impute
     )
     if json:
         write_json(

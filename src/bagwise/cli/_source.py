@@ -34,6 +34,13 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[str | None, typer.Option("--label", help="Column of the label.")],
         None,
     ),
+    "target": (
+        Annotated[
+            str | None,
+            typer.Option("--target", help="Column of real values, instead of labels."),
+        ],
+        None,
+    ),
     "group": (
         Annotated[
             str | None,
@@ -225,6 +232,10 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
         columns = {name: value for name, value in columns.items() if value}
         what = {name: columns.pop(name, None) for name in ("positive", "impute")}
         task = columns.pop("task", "auto")
+        if "target" in columns:
+            if "label" in columns:
+                raise UsageError("--label is for classes and --target for values")
+            columns["label"], task = columns.pop("target"), "regression"
         source = Source(given.pop("data"), columns, settled, task=task, **what)
         return command(source=source, **given)
 
@@ -245,6 +256,7 @@ def _with_settings(
     used = {}
     for key, value in _read_settings(file, path.name).items():
         name = key.replace("-", "_")
+        name = f"{name}_" if f"{name}_" in types else name  # words of Python
         if name not in types:
             _refuse_unknown(context, name, key, file)
             continue  # an option of another command
@@ -257,7 +269,10 @@ def _with_settings(
         told = ", ".join(f"{key} = {value}" for key, value in used.items())
         console = Console(stderr=True, highlight=False)
         console.print(f"{file}: {told}", markup=False, style="dim", soft_wrap=True)
-    return given, frozenset(key.replace("-", "_") for key in used)
+    settled = {key.replace("-", "_") for key in used}
+    if "target" in settled:
+        settled.add("label")
+    return given, frozenset(settled)
 
 
 def _read_settings(file: Path, name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from bagwise.comparison._as_problem import as_problem, as_unlabelled
 from bagwise.comparison._evaluate import METRICS
@@ -16,6 +17,7 @@ from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import find_method
 from bagwise.comparison.protocols import KFold
 from bagwise.inspection import Explanation, explain
+from bagwise.inspection._scores import own_positive
 from bagwise.io import load, save
 
 __all__ = ["explain_file", "fit_file", "predict_file"]
@@ -126,24 +128,42 @@ def predict_file(
     Returns
     -------
     list of dict
-        One entry a bag: `bag`, `label`, `score` and, where the model has them,
-        `probability`.
+        One entry a bag: `bag` and `label`, then `score_of_...` and, where the model
+        has them, `probability_of_...` with the name of the class: of two the positive
+        one, of more each of them. Of a regressor `bag` and `value`.
     """
     if isinstance(model, str | os.PathLike):
         model = load(model)
     X = as_unlabelled(data, bag=bag, label=label)
-    labels = np.asarray(model.predict(X))
-    columns: dict[str, Any] = {"bag": X.ids, "label": labels}
-    if hasattr(model, "decision_function"):
-        columns["score"] = model.decision_function(X)
-    if hasattr(model, "predict_proba"):
-        probability = model.predict_proba(X)
-        two = probability.shape[1] == 2
-        columns["probability"] = probability[:, 1] if two else probability
+    predicted = np.asarray(model.predict(X))
+    columns: dict[str, Any] = {"bag": X.ids}
+    if is_regressor(model):
+        columns["value"] = predicted
+    else:
+        columns |= {"label": predicted, **_class_columns(model, X)}
     return [
         {name: np.asarray(values[i]).tolist() for name, values in columns.items()}
         for i in range(len(X))
     ]
+
+
+def _class_columns(model: Any, X: Any) -> dict[str, Any]:
+    """Return scores and probabilities under the names of their classes."""
+    classes = list(model.classes_)
+    positive = own_positive(model)
+    shown = classes if positive is None else [positive]
+    columns: dict[str, Any] = {}
+    if hasattr(model, "decision_function"):
+        score = np.asarray(model.decision_function(X))
+        for k, name in enumerate(shown):
+            one = score if score.ndim == 1 else score[:, k]
+            turned = score.ndim == 1 and name == classes[0]
+            columns[f"score_of_{name}"] = -one if turned else one
+    if hasattr(model, "predict_proba"):
+        probability = np.asarray(model.predict_proba(X))
+        for name in shown:
+            columns[f"probability_of_{name}"] = probability[:, classes.index(name)]
+    return columns
 
 
 def explain_file(

@@ -6,8 +6,10 @@ not written down here: it is read from the tags and methods of the class.
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -99,6 +101,44 @@ class Method:
             return {}
         raise ValueError(f"unknown grid {size!r}; known: default, large, auto, none")
 
+    def with_params(self, **params: Any) -> Method:
+        """Return the entry with some parameters fixed, which are then not tuned.
+
+        Parameters
+        ----------
+        **params
+            Parameters of the class, of nested estimators as ``estimator__C``, of the
+            classifier behind an embedding as ``classify__C``.
+
+        Examples
+        --------
+        >>> from bagwise.comparison import find_method
+        >>> method = find_method("SimpleMI").with_params(pooling="max")
+        >>> method.params["pooling"], method.grid
+        ('max', {})
+        """
+        known = self._built.get_params()
+        own, then, fixed = dict(self.params), self.then, set()
+        for name, value in params.items():
+            full = name if self.then is None or name in known else f"embed__{name}"
+            if full not in known:
+                near = difflib.get_close_matches(name, list(known), n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"{self.name} has no parameter {name!r}{hint}")
+            fixed.add(full)
+            if then is not None and full.startswith("classify__"):
+                then = _with(then, full.removeprefix("classify__"), value)
+            else:
+                plain = full.removeprefix("embed__") if then is not None else full
+                own = _with({"params": own}, plain, value)["params"]
+        return replace(
+            self,
+            params=own,
+            then=then,
+            grid=_without(self.grid, fixed),
+            large_grid=_without(self.large_grid, fixed),
+        )
+
     @cached_property
     def _built(self) -> Any:
         return build_estimator(self.spec())
@@ -160,3 +200,27 @@ class Method:
     def names(self) -> tuple[str, ...]:
         """Return every name the method answers to."""
         return (self.name, self.path.rpartition(".")[2], *self.aliases)
+
+
+def _with(spec: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return a description with a parameter set, also one of a nested estimator."""
+    head, _, rest = name.partition("__")
+    params = dict(spec.get("params", {}))
+    if rest and isinstance(params.get(head), Mapping):
+        params[head] = _with(params[head], rest, value)
+    elif rest:
+        raise ValueError(f"{head!r} has to be given before {name!r} can be set")
+    else:
+        params[head] = value
+    return {**spec, "params": params}
+
+
+def _without(grid: Any, names: set[str]) -> Any:
+    """Return a grid without some parameters."""
+    if grid is None:
+        return None
+    if isinstance(grid, Mapping):
+        return {key: values for key, values in grid.items() if key not in names}
+    parts = [_without(part, names) for part in grid]
+    kept = [part for k, part in enumerate(parts) if part not in parts[:k]]
+    return kept[0] if len(kept) == 1 else kept
