@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
+from bagwise.solvers.conic import conic_step
 from bagwise.solvers.dual_coordinate import dual_coordinate
 
 
@@ -126,3 +127,44 @@ def test_refuses_what_it_cannot_solve(rng):
         dual_coordinate(Z, None, sign, cap=1.0, balls=(-a, G, q))
     with pytest.raises(ValueError, match="Balls need"):
         dual_coordinate(Z, None, sign, cap=1.0, balls=(a, G[:, :2], q))
+
+
+@pytest.mark.parametrize("bias_scale", [0.0, 1.0])
+@pytest.mark.parametrize("n_balls", [0, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_share_a_slack_equal_clarabel(
+    clarabel_rows, bias_scale, n_balls, seed
+):
+    rng = np.random.default_rng(seed)
+    Z, sign = _rows(rng)
+    order = np.argsort(-sign, kind="stable")
+    Z, sign = Z[order], sign[order]
+    group = np.unique(
+        np.where(sign > 0, np.arange(60), 60 + np.arange(60) // 4), return_inverse=True
+    )[1]
+    cap = rng.uniform(0.1, 2.0, group[-1] + 1)
+    margin = rng.uniform(0.2, 1.5, len(sign))
+    balls = _balls(rng, Z, n_balls) if n_balls else None
+    options = {"cap": cap, "margin": margin, "group": group, "balls": balls}
+    value, w, b = clarabel_rows(
+        sign[:, None] * Z,
+        sign,
+        margin,
+        cap,
+        group,
+        balls=balls,
+        bias_scale=bias_scale,
+    )
+    found = dual_coordinate(
+        Z, None, sign, bias_scale=bias_scale, tol=1e-9, max_passes=200_000, **options
+    )
+    assert found.converged
+    assert found.primal == pytest.approx(value, rel=1e-6)
+    assert found.dual == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(found.w, w, atol=1e-4)
+    conic = conic_step(Z, None, sign, bias_scale=bias_scale, **options)
+    assert conic.primal == pytest.approx(value, rel=1e-6)
+    again = dual_coordinate(
+        Z, None, sign, bias_scale=bias_scale, beta=found.beta, mu=found.mu, **options
+    )
+    assert again.n_passes <= 2

@@ -77,12 +77,13 @@ def test_rho_zero_and_large_delta_are_mi_svm(kernel):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_rho_zero_with_a_free_bias_equals_the_mi_svm_estimator(seed, kernel):
+@pytest.mark.parametrize("slack", ["instance", "bag"])
+def test_rho_zero_with_a_free_bias_equals_the_mi_svm_estimator(seed, kernel, slack):
     pytest.importorskip("clarabel")
     X, y = _toy(seed)
-    options = {"C": 2.0, "kernel": kernel, "tol": 1e-7}
+    options = {"C": 2.0, "kernel": kernel, "tol": 1e-7, "slack": slack}
     ours = PCSVM(rho=0.0, intercept=np.inf, solver="clarabel", **options).fit(X, y)
-    reference = MISVM(slack="instance", **options).fit(X, y)
+    reference = MISVM(init="feature_mean", **options).fit(X, y)
     assert ours.objective_ == pytest.approx(reference.objective_, rel=1e-5)
     np.testing.assert_array_equal(ours.witnesses_, reference.witnesses_)
     np.testing.assert_allclose(
@@ -222,11 +223,13 @@ def test_a_step_that_cannot_be_solved_is_dropped_with_a_warning(monkeypatch):
 # ------------------------------------------------------------------------- two solvers
 
 
-@pytest.mark.parametrize("rho", [0.3, 0.7])
-def test_both_solvers_end_at_the_same_machine(rho):
+@pytest.mark.parametrize(
+    ("rho", "slack"), [(0.3, "instance"), (0.7, "instance"), (0.5, "bag")]
+)
+def test_both_solvers_end_at_the_same_machine(rho, slack):
     pytest.importorskip("clarabel")
     X, y = _toy(2)
-    options = {"C": 5.0, "rho": rho, "tol": 1e-7, "max_iter": 300}
+    options = {"C": 5.0, "rho": rho, "slack": slack, "tol": 1e-7, "max_iter": 300}
     ours = PCSVM(**options).fit(X, y)
     theirs = PCSVM(solver="clarabel", **options).fit(X, y)
     assert ours.objective_ == pytest.approx(theirs.objective_, rel=1e-5)

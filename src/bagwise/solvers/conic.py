@@ -7,7 +7,16 @@ from bagwise.solvers.dual_coordinate import DualSolution
 
 
 def conic_step(
-    Z, index, sign, *, cap, margin=1.0, bias_scale=0.0, balls=None, tol=1e-9
+    Z,
+    index,
+    sign,
+    *,
+    cap,
+    margin=1.0,
+    bias_scale=0.0,
+    group=None,
+    balls=None,
+    tol=1e-9,
 ):
     r"""Solve the problem of `dual_coordinate` with Clarabel.
 
@@ -24,7 +33,7 @@ def conic_step(
 
     Parameters
     ----------
-    Z, index, sign, cap, margin, balls
+    Z, index, sign, cap, margin, group, balls
         As in `dual_coordinate`; `Z` dense.
     bias_scale : float, default=0.0
         As there; infinity leaves the bias free.
@@ -43,38 +52,41 @@ def conic_step(
         ) from error
     A = sign[:, None] * (Z if index is None else Z[index])
     n, r = A.shape
-    cap = np.broadcast_to(cap, (n,)).astype(float)
+    group = np.arange(n) if group is None else group
+    n_slacks = int(group[-1]) + 1
+    shared = sp.csr_array((np.ones(n), (np.arange(n), group)))
+    cap = np.broadcast_to(cap, (n_slacks,)).astype(float)
     a, G, q = balls or (np.zeros(0), np.zeros((0, r)), np.zeros(0))
     m = len(a)
     centre, width, rows, constant = _around_smallest(a, G, q, r)
     largest = np.maximum(np.abs(rows).max(axis=1, initial=1.0), np.abs(constant))
-    # Variables: u (r), b, s, slack (n). Rows: hinge (n), slack >= 0 (n), balls (m).
+    # Variables: u (r), b, s, slacks. Rows: hinge (n), slacks >= 0, balls (m).
     penalty = 0.0 if bias_scale in (0.0, np.inf) else 1.0 / bias_scale
-    P = sp.diags_array(np.r_[np.zeros(r), penalty, 0.0, np.zeros(n)]).tocsc()
+    P = sp.diags_array(np.r_[np.zeros(r), penalty, 0.0, np.zeros(n_slacks)]).tocsc()
     cost = np.r_[width * centre, 0.0, 0.5 * width**2, cap]
     blocks = [
-        sp.hstack([-width * A, -sign[:, None], np.zeros((n, 1)), -sp.eye_array(n)]),
-        sp.hstack([sp.csr_array((n, r + 2)), -sp.eye_array(n)]),
+        sp.hstack([-width * A, -sign[:, None], np.zeros((n, 1)), -shared]),
+        sp.hstack([sp.csr_array((n_slacks, r + 2)), -sp.eye_array(n_slacks)]),
         sp.hstack(
             [
                 rows / largest[:, None],
                 np.zeros((m, 1)),
                 1.0 / largest[:, None],
-                sp.csr_array((m, n)),
+                sp.csr_array((m, n_slacks)),
             ]
         ),
     ]
-    right = [A @ centre - margin, np.zeros(n), -constant / largest]
-    cones = [clarabel.NonnegativeConeT(2 * n + m)]
+    right = [A @ centre - margin, np.zeros(n_slacks), -constant / largest]
+    cones = [clarabel.NonnegativeConeT(n + n_slacks + m)]
     # |(2 u, s - 1)| <= s + 1  <=>  |u|^2 <= s.
     corner = np.zeros((r + 2, r + 2))
     corner[:2, r + 1] = -1.0
     corner[2:, :r] = -2.0 * np.eye(r)
-    blocks.append(sp.hstack([corner, sp.csr_array((r + 2, n))]))
+    blocks.append(sp.hstack([corner, sp.csr_array((r + 2, n_slacks))]))
     right.append(np.r_[1.0, -1.0, np.zeros(r)])
     cones.append(clarabel.SecondOrderConeT(r + 2))
     if bias_scale == 0.0:  # b = 0
-        blocks.append(sp.csr_array(np.eye(1, r + 2 + n, r)))
+        blocks.append(sp.csr_array(np.eye(1, r + 2 + n_slacks, r)))
         right.append(np.zeros(1))
         cones.append(clarabel.ZeroConeT(1))
     settings = clarabel.DefaultSettings()
@@ -95,7 +107,7 @@ def conic_step(
         w=centre + width * x[:r],
         b=float(x[r]) if bias_scale else 0.0,
         beta=z[:n],
-        mu=z[2 * n : 2 * n + m] / (a * width**2 * largest),
+        mu=z[n + n_slacks : n + n_slacks + m] / (a * width**2 * largest),
         n_passes=found.iterations,
         violation=violation,
         converged=violation < 1e-6,

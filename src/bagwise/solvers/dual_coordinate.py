@@ -9,8 +9,9 @@ relatives with norm-ball constraints. With rows :math:`A_l = y_l z_l`,
     \quad \text{s.t.} \quad a_i \|w\|^2 - 2 g_i' w + q_i \le 0,
 
 where :math:`B` is `bias_scale` (0: no bias), :math:`C_l` is `cap`, :math:`m_l` is
-`margin` and :math:`(a_i, g_i, q_i)` are the `balls`. Every Hessian is a multiple of
-the identity, so the dual keeps one vector :math:`v` and one scalar :math:`\kappa`:
+`margin` (rows of a `group` may share one slack) and :math:`(a_i, g_i, q_i)` are the
+`balls`. Every Hessian is a multiple of the identity, so the dual keeps one vector
+:math:`v` and one scalar :math:`\kappa`:
 
 .. math::
     \max_{0 \le \beta \le C,\; \mu \ge 0} \; m'\beta + q'\mu
@@ -19,7 +20,9 @@ the identity, so the dual keeps one vector :math:`v` and one scalar :math:`\kapp
     \kappa = \tfrac12 + a'\mu,
 
 with :math:`w = v / (2 \kappa)` and :math:`b = B\, y'\beta`. Both coordinate steps have
-a closed form and cost one inner product.
+a closed form and cost one inner product. Rows that share a slack share the bound of
+their multipliers, :math:`\sum_{l \in g} \beta_l \le C_g`: a visit to such a group
+moves one of them, or passes weight from one to another.
 """
 
 from dataclasses import dataclass
@@ -27,9 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise._jit import njit
-
-_RECHECK = 10  # passes between two passes over all coordinates
+from bagwise.bags.segments import segment_max
+from bagwise.solvers.coordinate_loops import ascend_csr, ascend_dense, ascend_groups
 
 
 @dataclass
@@ -75,6 +77,7 @@ def dual_coordinate(
     cap,
     margin=1.0,
     bias_scale=0.0,
+    group=None,
     balls=None,
     beta=None,
     mu=None,
@@ -93,9 +96,12 @@ def dual_coordinate(
     sign : ndarray of shape (n_rows,)
         :math:`y_l`, -1 or +1.
     cap, margin : float or ndarray of shape (n_rows,)
-        :math:`C_l` and :math:`m_l`.
+        :math:`C_l` and :math:`m_l`; with `group`, a cap for each group.
     bias_scale : float, default=0.0
         :math:`B`: the bias is penalised by ``b**2 / (2 * bias_scale)``.
+    group : ndarray of int, shape (n_rows,), optional
+        Non-decreasing group numbers 0, 1, ...; the rows of a group share one slack.
+        Dense coordinates only.
     balls : tuple (a, G, q), optional
         ``a > 0`` of shape (n_balls,), `G` of shape (n_balls, rank), `q` of shape
         (n_balls,). The balls must have a common point.
@@ -117,32 +123,46 @@ def dual_coordinate(
     n_rows = sign.shape[0]
     index = np.arange(n_rows) if index is None else np.array(index, dtype=np.int64)
     # Fresh contiguous arrays: one compiled version serves all callers.
-    cap = np.array(np.broadcast_to(cap, (n_rows,)), dtype=np.float64)
+    n_groups = n_rows if group is None else int(group[-1]) + 1
+    cap = np.array(np.broadcast_to(cap, (n_groups,)), dtype=np.float64)
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     rank = Z.shape[1]
     a, G, q = _check_balls(balls, rank)
-    beta = np.zeros(n_rows) if beta is None else np.clip(beta, 0.0, cap)
+    if beta is None:
+        beta = np.zeros(n_rows)
+    elif group is None:
+        beta = np.clip(beta, 0.0, cap)
+    else:
+        beta = np.maximum(beta, 0.0)
+        mass = np.bincount(group, beta, n_groups)
+        beta *= np.minimum(1.0, cap / np.maximum(mass, 1e-300))[group]
     mu = np.zeros(len(a)) if mu is None else np.maximum(mu, 0.0)
-    order = np.random.default_rng(seed).permutation(n_rows)
+    order = np.random.default_rng(seed).permutation(n_groups)
     options = (float(bias_scale), float(tol), int(max_passes), int(seed))
     if sp.issparse(Z):
-        if len(a):
-            raise ValueError("Balls need dense coordinates; got a sparse matrix.")
+        if len(a) or group is not None:
+            what = "Balls" if len(a) else "Groups"
+            raise ValueError(f"{what} need dense coordinates; got a sparse matrix.")
         Z = sp.csr_array(Z)
         args = (Z.data, Z.indices, Z.indptr, rank)
-        v, passes, violation = _ascend_csr(
+        v, passes, violation = ascend_csr(
             *args, index, sign, margin, cap, order, beta, *options
         )
         kappa = 0.5
     else:
         Z = np.ascontiguousarray(Z, dtype=np.float64)
-        v, kappa, passes, violation = _ascend_dense(
-            Z, index, sign, margin, cap, order, beta, a, G, q, mu, *options
-        )
+        problem = (Z, index, sign, margin, cap, order, beta, a, G, q, mu)
+        if group is None:
+            v, kappa, passes, violation = ascend_dense(*problem, *options)
+        else:
+            start = np.searchsorted(group, np.arange(n_groups + 1))
+            v, kappa, passes, violation = ascend_groups(*problem, start, *options)
     w = v / (2.0 * kappa)
     total = sign @ beta
     b = bias_scale * total
     slack = np.maximum(0.0, margin - sign * (_scores(Z, w)[index] + b))
+    if group is not None:
+        slack = segment_max(slack, np.searchsorted(group, np.arange(n_groups + 1)))
     primal = 0.5 * w @ w + 0.5 * b * total + cap @ slack
     dual = margin @ beta + q @ mu - kappa * (w @ w) - 0.5 * b * total
     return DualSolution(
@@ -166,198 +186,3 @@ def _check_balls(balls, rank):
     if np.any(a <= 0):
         raise ValueError("A ball constraint with a <= 0 never binds: leave it out.")
     return a, G, q
-
-
-@njit()
-def _shuffle(active, n_active, state):
-    """Fisher-Yates with a private xorshift state (no global random state)."""
-    for i in range(n_active - 1, 0, -1):
-        state ^= (state << np.uint64(13)) & np.uint64(0xFFFFFFFFFFFFFFFF)
-        state ^= state >> np.uint64(7)
-        state ^= (state << np.uint64(17)) & np.uint64(0xFFFFFFFFFFFFFFFF)
-        j = np.int64(state % np.uint64(i + 1))
-        active[i], active[j] = active[j], active[i]
-    return state
-
-
-@njit()
-def _clipped_step(beta, gradient, curvature, cap):
-    """Newton step on one dual variable, clipped to [0, cap]."""
-    if curvature <= 0.0:
-        return cap if gradient > 0.0 else (0.0 if gradient < 0.0 else beta)
-    return min(max(beta + gradient / curvature, 0.0), cap)
-
-
-@njit()
-def _projected(gradient, beta, cap):
-    if beta <= 0.0:
-        return max(gradient, 0.0)
-    if beta >= cap:
-        return min(gradient, 0.0)
-    return gradient
-
-
-@njit()
-def _ascend_dense(
-    Z, index, sign, margin, cap, order, beta, a, G, q, mu, bias, tol, max_passes, seed
-):
-    rank = Z.shape[1]
-    n_rows, n_balls = len(index), len(a)
-    norms = np.empty(n_rows)
-    v = np.zeros(rank)
-    total = 0.0
-    for row in range(n_rows):
-        z = Z[index[row]]
-        norms[row] = np.dot(z, z)
-        if beta[row] != 0.0:
-            v += (sign[row] * beta[row]) * z
-            total += sign[row] * beta[row]
-    radius = np.empty(n_balls)
-    kappa = 0.5
-    for i in range(n_balls):
-        # R_i**2, floored: it vanishes when the centre itself is the only point.
-        squared = np.dot(G[i], G[i]) / a[i] ** 2 - q[i] / a[i]
-        radius[i] = np.sqrt(max(squared, 1e-18))
-        kappa += a[i] * mu[i]
-        if mu[i] != 0.0:
-            v += (2.0 * mu[i]) * G[i]
-    active = order.copy()
-    n_active = n_rows
-    state = np.uint64(seed + 88172645463325252)
-    slope = 0.0  # largest projected gradient of the last full pass
-    worst = np.inf
-    full = True
-    n_pass = 0
-    while n_pass < max_passes:
-        n_pass += 1
-        full = full or n_pass % _RECHECK == 0
-        if full:
-            active[:] = order
-            n_active = n_rows
-        state = _shuffle(active, n_active, state)
-        largest = 0.0
-        kept = 0
-        for position in range(n_active):
-            row = active[position]
-            z = Z[index[row]]
-            old = beta[row]
-            gradient = margin[row] - sign[row] * (
-                np.dot(z, v) / (2.0 * kappa) + bias * total
-            )
-            projected = abs(_projected(gradient, old, cap[row]))
-            largest = max(largest, projected)
-            if projected > 0.0:
-                curvature = norms[row] / (2.0 * kappa) + bias
-                new = _clipped_step(old, gradient, curvature, cap[row])
-                if new != old:
-                    step = sign[row] * (new - old)
-                    beta[row] = new
-                    total += step
-                    for k in range(rank):
-                        v[k] += step * z[k]
-            # A coordinate at a bound that pulls outwards by more than the last full
-            # pass' slope leaves the active list until the next full pass.
-            if projected > 0.0 or abs(gradient) <= slope:
-                active[kept], active[position] = row, active[kept]
-                kept += 1
-        n_active = kept
-        for i in range(n_balls):
-            # kappa that maximises the dual along mu_i, in closed form.
-            shift = 2.0 * kappa / a[i]
-            length = 0.0
-            gap = 0.0
-            for k in range(rank):
-                length += (v[k] - shift * G[i, k]) ** 2
-                gap += (v[k] / (2.0 * kappa) - G[i, k] / a[i]) ** 2
-            violation = np.sqrt(gap) / radius[i] - 1.0
-            if violation > 0.0 or mu[i] > 0.0:
-                largest = max(largest, abs(violation))
-            target = np.sqrt(length) / (2.0 * radius[i])
-            new_mu = max(0.0, mu[i] + (target - kappa) / a[i])
-            step = new_mu - mu[i]
-            if step != 0.0:
-                mu[i] = new_mu
-                kappa += a[i] * step
-                for k in range(rank):
-                    v[k] += 2.0 * step * G[i, k]
-        if full:
-            worst = largest
-            slope = largest
-            if largest < tol:
-                break
-        # The active coordinates are solved: look at all of them again.
-        full = largest < tol or n_active == 0
-    return v, kappa, n_pass, worst
-
-
-@njit()
-def _ascend_csr(
-    data,
-    indices,
-    indptr,
-    rank,
-    index,
-    sign,
-    margin,
-    cap,
-    order,
-    beta,
-    bias,
-    tol,
-    max_passes,
-    seed,
-):
-    n_rows = len(index)
-    norms = np.zeros(n_rows)
-    v = np.zeros(rank)
-    total = 0.0
-    for row in range(n_rows):
-        for k in range(indptr[index[row]], indptr[index[row] + 1]):
-            norms[row] += data[k] * data[k]
-            v[indices[k]] += sign[row] * beta[row] * data[k]
-        total += sign[row] * beta[row]
-    active = order.copy()
-    n_active = n_rows
-    state = np.uint64(seed + 88172645463325252)
-    slope = 0.0
-    worst = np.inf
-    full = True
-    n_pass = 0
-    while n_pass < max_passes:
-        n_pass += 1
-        full = full or n_pass % _RECHECK == 0
-        if full:
-            active[:] = order
-            n_active = n_rows
-        state = _shuffle(active, n_active, state)
-        largest = 0.0
-        kept = 0
-        for position in range(n_active):
-            row = active[position]
-            start, stop = indptr[index[row]], indptr[index[row] + 1]
-            score = bias * total
-            for k in range(start, stop):
-                score += data[k] * v[indices[k]]
-            old = beta[row]
-            gradient = margin[row] - sign[row] * score
-            projected = abs(_projected(gradient, old, cap[row]))
-            largest = max(largest, projected)
-            if projected > 0.0:
-                new = _clipped_step(old, gradient, norms[row] + bias, cap[row])
-                if new != old:
-                    step = sign[row] * (new - old)
-                    beta[row] = new
-                    total += step
-                    for k in range(start, stop):
-                        v[indices[k]] += step * data[k]
-            if projected > 0.0 or abs(gradient) <= slope:
-                active[kept], active[position] = row, active[kept]
-                kept += 1
-        n_active = kept
-        if full:
-            worst = largest
-            slope = largest
-            if largest < tol:
-                break
-        full = largest < tol or n_active == 0
-    return v, n_pass, worst

@@ -16,9 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise._jit import njit
-from bagwise.solvers.dual_coordinate import _RECHECK, _shuffle
-
-_MOVES = 3  # moves made in one visit to a group
+from bagwise.solvers.coordinate_loops import MOVES, RECHECK, shuffle
 
 
 @njit()
@@ -126,16 +124,16 @@ def _ascend(
     worst, slope, full = np.inf, 0.0, True
     random = np.uint64(88172645463325252)
     for n_pass in range(1, passes + 1):
-        full = full or n_pass % _RECHECK == 0
+        full = full or n_pass % RECHECK == 0
         if full:
             for g in range(n_groups):
                 active[g] = g
             n_active = n_groups
-        random = _shuffle(active, n_active, random)
+        random = shuffle(active, n_active, random)
         largest, kept = 0.0, 0
         for position in range(n_active):
             g = active[position]
-            moves = 1 if start[g + 1] - start[g] == 1 else _MOVES
+            moves = 1 if start[g + 1] - start[g] == 1 else MOVES
             violation, rest = _visit(
                 g,
                 csr,

@@ -50,11 +50,12 @@ class PCSVM(KernelBagSVM):
     .. math::
         \min_{f, b} \; \tfrac12 \|f\|^2 + \frac{b^2}{2 B}
           + C \sum_{i \in I^+} w_i \big(1 - \max_j f(x_{ij}) - b\big)_+
-          + C \sum_{i \in I^-} w_i \sum_j \big(1 + f(x_{ij}) + b\big)_+
+          + C \sum_{i \in I^-} w_i\, \ell_i
         \quad \text{s.t.} \quad J_i(f) / n_i \le \delta \;\; (i \in I^+)
 
-    where :math:`C` is `C`, :math:`B` is `intercept` and :math:`\delta` is placed by
-    `rho` or given as `delta`.
+    where :math:`C` is `C`, :math:`B` is `intercept`, :math:`\delta` is placed by
+    `rho` or given as `delta`, and :math:`\ell_i` is the summed hinge loss of the
+    instances of a negative bag or the largest of them, as `slack` says.
 
     Parameters
     ----------
@@ -66,6 +67,9 @@ class PCSVM(KernelBagSVM):
         itself allowed), the further the bags must spread.
     delta : float, default=None
         An absolute :math:`\delta` in place of `rho`.
+    slack : {"instance", "bag"}, default="instance"
+        Whether a negative bag pays for all its instances, as in [1]_, or for its worst
+        one, as :class:`MISVM` does by default.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -158,6 +162,7 @@ class PCSVM(KernelBagSVM):
         **KERNEL_CONSTRAINTS,
         "rho": [Interval(Real, 0, 1, closed="left")],
         "delta": [Interval(Real, 0, None, closed="left"), None],
+        "slack": [StrOptions({"bag", "instance"})],
         "intercept": [Interval(Real, 0, None, closed="both")],
         "solver": [StrOptions({"dual", "clarabel"})],
         "memory": [None, str, HasMethods(["cache"])],
@@ -170,6 +175,7 @@ class PCSVM(KernelBagSVM):
         *,
         rho=0.1,
         delta=None,
+        slack="instance",
         kernel="rbf",
         gamma="scale",
         degree=3,
@@ -187,6 +193,7 @@ class PCSVM(KernelBagSVM):
         self.C = C
         self.rho = rho
         self.delta = delta
+        self.slack = slack
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -238,6 +245,7 @@ class PCSVM(KernelBagSVM):
             layout,
             C=self.C,
             intercept=self.intercept,
+            slack=self.slack,
             solver=self.solver,
             max_iter=self.max_iter,
             tol=self.tol,

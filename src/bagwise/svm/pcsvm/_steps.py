@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.bags.segments import segment_mean
+from bagwise.bags.segments import segment_max, segment_mean
 from bagwise.solvers.alternation import cccp
 from bagwise.solvers.conic import conic_step
 from bagwise.solvers.dual_coordinate import DualSolution, dual_coordinate
@@ -96,7 +96,7 @@ def _bisect(holds, n_halvings=40):
 
 
 class Alternation:
-    """The hinge rows of MI-SVM with a slack for each negative instance.
+    """The hinge rows of MI-SVM.
 
     Parameters
     ----------
@@ -106,6 +106,8 @@ class Alternation:
         Which of them are in positive bags.
     C, intercept : float
         Of the estimator.
+    slack : {"bag", "instance"}
+        Whether the instances of a negative bag share a slack.
     solver : {"dual", "clarabel"}
         What solves the convex steps.
     max_iter : int
@@ -116,7 +118,19 @@ class Alternation:
         For warnings.
     """
 
-    def __init__(self, Z, layout: Layout, *, C, intercept, solver, max_iter, tol, name):
+    def __init__(
+        self,
+        Z,
+        layout: Layout,
+        *,
+        C,
+        intercept,
+        slack,
+        solver,
+        max_iter,
+        tol,
+        name,
+    ):
         self.Z = Z
         self.layout = layout
         self.intercept = intercept
@@ -126,7 +140,13 @@ class Alternation:
         self.name = name
         n_negative, n_positive = len(layout.negative), layout.n_positive_bags
         self.sign = np.r_[-np.ones(n_negative), np.ones(n_positive)]
-        self.cap = C * np.r_[layout.negative_caps(), layout.positive_weight]
+        self.group = None
+        weight = layout.negative_caps()
+        if slack == "bag":
+            weight = layout.negative_weight
+            own = len(weight) + np.arange(n_positive)
+            self.group = np.r_[layout.negative_group, own]
+        self.cap = C * np.r_[weight, layout.positive_weight]
         self._beta = self._mu = None  # warm starts
 
     def convex_step(self, Z, index, balls=None, tol=None):
@@ -134,6 +154,7 @@ class Alternation:
         options = {
             "cap": self.cap,
             "bias_scale": self.intercept,
+            "group": self.group,
             "balls": balls,
         }
         if self.solver == "clarabel":
@@ -160,6 +181,9 @@ class Alternation:
         witnesses = self.layout.witnesses(scores)
         rows = np.r_[self.layout.negative, witnesses]
         slack = np.maximum(0.0, 1.0 - self.sign * scores[rows])
+        if self.group is not None:
+            edges = np.searchsorted(self.group, np.arange(len(self.cap) + 1))
+            slack = segment_max(slack, edges)
         B = self.intercept
         penalty = 0.0 if B in (0.0, np.inf) else 0.5 * b * b / B
         value = 0.5 * (w @ w) + penalty + self.cap @ slack
