@@ -74,26 +74,6 @@ def _plain(result):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "cls", [c for _, c in all_estimators()], ids=lambda c: c.__name__
-)
-def test_every_estimator_comes_back_as_it_was(cls, path):
-    model, data = fitted(cls)
-    save(model, path)
-    again = load(path)
-    assert type(again) is cls
-    compared = 0
-    for method in ("decision_function", "predict", "transform"):
-        if hasattr(model, method):
-            expected = _plain(getattr(model, method)(data))
-            np.testing.assert_array_equal(
-                _plain(getattr(again, method)(data)), expected
-            )
-            compared += 1
-    assert compared
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
     "cls", [cls for _, cls in all_estimators()], ids=lambda cls: cls.__name__
 )
 def test_every_estimator_comes_back_as_it_was(cls, path):
