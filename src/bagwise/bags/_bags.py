@@ -31,9 +31,9 @@ class Bags(Segmented):
     ----------
     data : array-like or sparse matrix of shape (n_instances, n_features)
         All instances, bag after bag. Kept as it is when it is a C-contiguous matrix
-        of float32 or float64 (a memory map included), or a memory map of float16,
-        which methods read in pieces; everything else is converted. Sparse input becomes
-        CSR.
+        of floats (a memory map included); everything else is converted. Half
+        precision is a way of storing: methods that read in pieces convert those, all
+        others compute with float32. Sparse input becomes CSR.
     offsets : array-like of shape (n_bags + 1,)
         Row at which each bag begins, and the number of rows at the end.
     ids : array-like of shape (n_bags,), default=None
@@ -240,7 +240,7 @@ class Bags(Segmented):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 or float64; float16 on a memory map."""
+        """float64, float32, or float16 as a way of storing."""
         return self._stacked.dtype
 
     @property
@@ -338,9 +338,9 @@ class Bags(Segmented):
 
     def in_memory(self) -> Self:
         """Return the same bags with the instances in memory, at least in float32."""
-        if not self.on_disk:
-            return self
         half = self.dtype == np.float16
+        if not (self.on_disk or half):
+            return self
         check_memory(
             float(self.n_instances) * self.n_features * (4 if half else 8),
             f"The {self.n_instances} instances of {self.n_bags} bags",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bagwise.bags._segmented import read_only
-from bagwise.bags._stored import StoredRows, map_behind
+from bagwise.bags._stored import StoredRows
 
 
 def as_matrix(data: Any) -> Any:
@@ -37,8 +37,7 @@ def as_matrix(data: Any) -> Any:
         )
     if array.dtype.kind not in "fiub":
         array = _to_numbers(array)
-    half = array.dtype == np.float16 and map_behind(array) is not None
-    if array.dtype not in (np.float32, np.float64) and not half:
+    if array.dtype not in (np.float16, np.float32, np.float64):
         array = array.astype(np.float64)
     if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
         array = np.ascontiguousarray(array)

@@ -13,6 +13,7 @@ from bagwise.datasets._paper_sets import (
     make_safe_toy,
 )
 from bagwise.datasets._regression_sets import make_regression_bags
+from bagwise.datasets._slides import make_slides
 
 __all__ = [
     "available",
@@ -25,4 +26,5 @@ __all__ = [
     "make_multi_site_binding",
     "make_regression_bags",
     "make_safe_toy",
+    "make_slides",
 ]

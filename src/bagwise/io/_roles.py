@@ -50,6 +50,20 @@ class Roles:
 
     def feature_columns(self, names: Sequence[str], source: str) -> list[str]:
         """Return the feature columns, or say which names make no sense."""
+        self.check_names(names, source)
+        if self.features is not None:
+            return list(self.features)
+        left_out = {*self.used(), *self.drop}
+        kept = [name for name in names if name not in left_out]
+        if not kept:
+            place = f"{source}: " if source else ""
+            raise TableError(
+                f"{place}there is no feature column besides the bag and the label"
+            )
+        return kept
+
+    def check_names(self, names: Sequence[str], source: str) -> None:
+        """Say which of the given names are no columns, or play two parts."""
         source = f"{source}: " if source else ""
         shown = ", ".join(repr(name) for name in list(names)[:_SHOWN])
         if self.bag is None:
@@ -71,15 +85,6 @@ class Roles:
                 f"table has {shown}"
             )
         self._refuse_two_parts(source)
-        if self.features is not None:
-            return list(self.features)
-        left_out = {*self.used(), *self.drop}
-        kept = [name for name in names if name not in left_out]
-        if not kept:
-            raise TableError(
-                f"{source}there is no feature column besides the bag and the label"
-            )
-        return kept
 
     def _refuse_two_parts(self, source: str) -> None:
         single = [getattr(self, p) for p in self._single]

@@ -47,6 +47,8 @@ class Table:
     column: Callable[[Any], Column]
     where: Callable[[int], str]
     source: str = ""
+    # Whether entries were text and got their types from how they are spelt.
+    from_text: bool = False
 
     def fail(
         self, problem: str, remedy: str = "", *arguments: Any, row: int | None = None

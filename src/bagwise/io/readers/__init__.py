@@ -44,8 +44,13 @@ def read_bags(
     format: str | None = None,
     n_features: int | None = None,
     sparse: bool | None = None,
+    labels: Any = None,
+    dataset: str | None = None,
+    pool: str | None = None,
+    on_missing: Literal["error", "drop"] = "error",
+    cache: str | os.PathLike[str] | bool | None = None,
 ) -> Any:
-    r"""Read bags from a file.
+    r"""Read bags from a file, or from a folder with one file a bag.
 
     ============  =====================  ==============================================
     format        suffix                 content
@@ -61,7 +66,16 @@ def read_bags(
                                          class
     ``svmlight``  .svm .svmlight         ``instance:bag:label index:value ...``
     ``arff``      .arff                  WEKA, one relational attribute
+    ``folder``    a folder               one file a bag (slide): .h5, .pt, .npz, .npy,
+                                         .zarr; labels in a table of their own
     ============  =====================  ==============================================
+
+    In a folder, the rows are the dataset ``features`` (or ``feats``,
+    ``patch_embeddings``, ``embeddings``, ``X``) of each file, with or without a leading
+    axis of one; ``coords`` and names of the rows travel along where all files have
+    them. A first look reads sizes only. Rows that would fill the memory are copied
+    once into a file that is mapped into memory and found again next time; half
+    precision stays what it is.
 
     Parameters
     ----------
@@ -100,6 +114,23 @@ def read_bags(
     sparse : bool, default=None
         Whether a ``svmlight`` file gives CSR. By default it does when the matrix is
         mostly zero and large.
+    labels : path or table, default=None
+        For a folder: the table with one row a slide that has the columns `bag`,
+        `label`, `group`, `weight` and `pool`. Names of files count without suffix.
+    dataset : str, default=None
+        For a folder: the name of the features inside each file.
+    pool : str, default=None
+        For a folder: the column of `labels` whose equal values make one bag, such as
+        the patient; the bag is then called by that value, and `instance_ids` tell the
+        slide of each row where the files have no names for them.
+    on_missing : {"error", "drop"}, default="error"
+        For a folder: what happens to files without a label, labels without a file,
+        files that are empty, cut off, doubled, of another width, or hold NaN. All are
+        listed in one message; "drop" goes on without them, with a warning.
+    cache : path, bool or None, default=None
+        For a folder: where the rows are kept. By default in memory if they take less
+        than an eighth of it, otherwise in a file of the user's cache folder (or of
+        ``BAGWISE_CACHE``); True wants that file, False wants memory.
 
     Returns
     -------
@@ -142,7 +173,7 @@ def read_bags(
     (2, array([1, 0]))
     """
     file = Path(path)
-    kind = _format(file, format)
+    kind = "folder" if file.is_dir() and format is None else _format(file, format)
     roles = Roles.of(
         bag=bag,
         label=label,
@@ -155,6 +186,14 @@ def read_bags(
         missing=missing,
     )
     _refuse_options(file, kind, roles, n_features, sparse)
+    for_folders = {"labels": labels, "dataset": dataset, "pool": pool, "cache": cache}
+    if kind == "folder":
+        from bagwise.io._folder import read_folder
+
+        return read_folder(file, roles, on_missing=on_missing, **for_folders)
+    given = [name for name, value in for_folders.items() if value is not None]
+    if given:
+        raise ValueError(f"{file}: {given[0]}= is for a folder with one file a bag.")
     if kind in _TABLES:
         return _read_table(file, kind, roles)
     if kind == "npz":
@@ -214,12 +253,16 @@ def _refuse_options(
             "bag= and label= out."
         )
     for name in ("features", "drop", "coords", "weight"):
+        if kind == "folder" and name == "weight":
+            continue
         if getattr(roles, name) and kind not in _TABLES:
             raise ValueError(f"{path}: {name}= is for csv and parquet, not for {kind}.")
     for name in ("group", "instance_id"):
+        if kind == "folder" and name == "group":
+            continue
         if getattr(roles, name) and kind not in (*_TABLES, "npz"):
             raise ValueError(f"{path}: {name}= is not known to the {kind} format.")
-    if roles.missing == "keep" and kind not in (*_TABLES, "npz"):
+    if roles.missing == "keep" and kind not in (*_TABLES, "npz", "folder"):
         raise ValueError(f"{path}: missing='keep' is not for the {kind} format.")
     if kind != "svmlight" and (n_features is not None or sparse is not None):
         raise ValueError(f"{path}: n_features= and sparse= are for svmlight only.")

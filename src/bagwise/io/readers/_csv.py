@@ -12,7 +12,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -56,8 +56,12 @@ class _Layout:
     missing: frozenset[str]
 
 
-def read_csv(path: Path, roles: Roles) -> Table:
-    """Read delimited text as a table; see `read_bags`."""
+def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Table:
+    """Read delimited text as a table; see `read_bags`.
+
+    With `more`, a table about bags is read: only the columns that `roles` and `more`
+    name.
+    """
     text = read_text(path, _opened(path))
     layout = _layout(text, path)
     wanted = {*layout.header} - {*roles.drop}
@@ -69,7 +73,12 @@ def read_csv(path: Path, roles: Roles) -> Table:
         if part not in ("weight", "coords") and name not in (roles.features or ())
     }
     # (names that do not exist are refused by the table, before the rows are read)
-    roles.feature_columns(layout.header, str(path))
+    if more is None:
+        roles.feature_columns(layout.header, str(path))
+    else:
+        roles.check_names(layout.header, str(path))
+        wanted &= {*roles.used(), *more}
+        as_text |= {*more}
     columns = _fast(path, text, layout, wanted, as_text)
     if columns is None:
         columns = _row_by_row(path, text, layout)
@@ -78,7 +87,7 @@ def read_csv(path: Path, roles: Roles) -> Table:
     def column(name: str) -> Column:
         values = columns[name]
         if name in as_text:
-            return _names(values, roles.used()[name])
+            return _names(values, roles.used().get(name, "group"))
         return _feature(values, layout.decimal)
 
     @lru_cache(maxsize=1)
@@ -91,6 +100,7 @@ def read_csv(path: Path, roles: Roles) -> Table:
         column=column,
         where=lambda row: f"line {lines()[row]}",
         source=str(path),
+        from_text=True,
     )
 
 

@@ -1,0 +1,300 @@
+"""A folder with one file of features a bag, and a table with the labels."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bagwise.bags import Bags
+from bagwise.io._errors import TableError, TableWarning
+from bagwise.io._roles import Roles
+from bagwise.io._row_cache import Stacked, stacked_rows
+from bagwise.io._table import Table, is_missing
+from bagwise.io.readers._common import label_values
+from bagwise.io.readers._slides import SUFFIXES, SlideFile, look_at
+
+_LISTED = 5
+
+
+@dataclass
+class _Problems:
+    """What is wrong with the slides, by kind; all of it is said at once."""
+
+    source: str
+    kinds: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, name: str) -> None:
+        self.kinds.setdefault(kind, []).append(name)
+
+    def describe(self) -> str:
+        told = []
+        for kind, names in self.kinds.items():
+            shown = ", ".join(names[:_LISTED])
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+            told.append(f"{kind} ({len(names)}): {shown}{more}")
+        return "; ".join(told)
+
+    def settle(self, on_missing: str) -> None:
+        """Raise if something is wrong, or warn that it was left out."""
+        if not self.kinds:
+            return
+        if on_missing == "error":
+            raise TableError(
+                f"{self.source}: {self.describe()}",
+                "Mend them, or leave them out with {0}.",
+                ("on_missing", "drop"),
+            )
+        warning = TableWarning(f"{self.source}: left out: {self.describe()}")
+        warnings.warn(warning, stacklevel=5)
+        self.kinds = {}
+
+
+def read_folder(
+    folder: Path,
+    roles: Roles,
+    *,
+    labels: Any = None,
+    dataset: str | None = None,
+    pool: str | None = None,
+    on_missing: str = "error",
+    cache: str | os.PathLike[str] | None | bool = None,
+) -> Any:
+    """Read a folder of features; see `read_bags`."""
+    if on_missing not in ("error", "drop"):
+        raise ValueError(f"on_missing must be 'error' or 'drop', got {on_missing!r}.")
+    problems = _Problems(str(folder))
+    paths = _files(folder, problems)
+    table = None if labels is None else _label_table(labels, roles, pool)
+    if table is None and (roles.label or roles.group or roles.weight or pool):
+        raise TableError(
+            f"{folder}: labels and groups stand in a table of their own, one row a "
+            "slide",
+            "Give it with {0}.",
+            ("labels", ...),
+        )
+    rows = _match(paths, table, roles, problems)
+    files = _look(rows, paths, dataset, problems)
+    problems.settle(on_missing)
+    files = _in_order(files, table, rows, pool)
+    if not files:
+        raise TableError(f"{folder}: no slide is left")
+    stacked = stacked_rows(files, cache, roles.missing)
+    for name, trouble in stacked.wrong.items():
+        problems.add("unsound", f"{name!r} {trouble}")
+    problems.settle(on_missing)
+    files = [f for f in files if f.name not in stacked.wrong]
+    if not files:
+        raise TableError(f"{folder}: no slide is left")
+    return _assemble(stacked, files, table, rows, roles, pool)
+
+
+def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
+    """Return the files by the names of their slides."""
+    found: dict[str, Path] = {}
+    for entry in sorted(folder.iterdir()):
+        suffix = entry.suffix.lower()
+        if suffix not in SUFFIXES or entry.name.startswith("."):
+            continue
+        name = entry.name[: -len(suffix)]
+        if name in found:
+            problems.add("two files of one slide", f"{found[name].name}, {entry.name}")
+            continue
+        found[name] = entry
+    if not found:
+        raise TableError(
+            f"{folder}: there is no file of features in it ({', '.join(SUFFIXES)})"
+        )
+    return found
+
+
+def _label_table(labels: Any, roles: Roles, pool: str | None) -> Table:
+    """Open the table of labels: a file or a frame, one row a slide."""
+    if isinstance(labels, str | os.PathLike):
+        path = Path(labels)
+        if path.suffix.lower() in (".parquet", ".pq"):
+            from bagwise.io.readers._parquet import read_parquet
+
+            table = read_parquet(path)
+        else:
+            from bagwise.io.readers._csv import read_csv
+
+            table = read_csv(path, roles, more=() if pool is None else (pool,))
+    else:
+        from bagwise.io._frames import frame_table
+
+        table = frame_table(labels, "labels")
+    roles.check_names(table.names, table.source)
+    if pool is not None and pool not in table.names:
+        raise TableError(
+            f"{table.source}: there is no column {pool!r} to pool by; the table has "
+            + ", ".join(map(repr, list(table.names)[:20]))
+        )
+    return table
+
+
+def _match(
+    paths: dict[str, Path], table: Table | None, roles: Roles, problems: _Problems
+) -> dict[str, int]:
+    """Return the row of the table for every slide that has one, in its order."""
+    if table is None:
+        return {name: i for i, name in enumerate(paths)}
+    names = [_slide_name(v, paths) for v in table.column(roles.bag).values.tolist()]
+    unlabelled = np.zeros(table.n_rows, dtype=bool)
+    if roles.label is not None:
+        values = table.column(roles.label).values
+        unlabelled = np.array([is_missing(v) for v in values.tolist()])
+    rows: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if name in rows:
+            problems.add("two rows of one slide", f"{name!r} in {table.where(row)}")
+        elif unlabelled[row]:
+            rows[name] = -1
+        elif name not in paths:
+            problems.add("no file for the label of", repr(name))
+        else:
+            rows[name] = row
+    for name in paths:
+        if rows.get(name, -1) < 0:
+            problems.add("no label for the file of", repr(name))
+    return {name: row for name, row in rows.items() if row >= 0}
+
+
+def _slide_name(value: Any, paths: dict[str, Path]) -> str:
+    """Find the slide that a cell means: its name, or the name of a file of it."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    name = "" if is_missing(value) else str(value).strip()
+    if name not in paths and "." in name:
+        # "a.svs" in the table stands for "a.h5" in the folder.
+        front = name.rsplit(".", 1)[0]
+        return front if front in paths else name
+    return name
+
+
+def _look(
+    rows: dict[str, int],
+    paths: dict[str, Path],
+    dataset: str | None,
+    problems: _Problems,
+) -> list[SlideFile]:
+    """Read the sizes of all files, and say which are of no use."""
+    found = []
+    for name in rows:
+        try:
+            file = look_at(paths[name], name, dataset)
+        except ImportError:
+            raise
+        # A file that is cut off shows in the library that reads it, in many ways.
+        except Exception as error:
+            problems.add("cannot be read", f"{name!r} ({str(error)[:120]})")
+            continue
+        if file.n_rows == 0:
+            problems.add("without rows", repr(name))
+            continue
+        found.append(file)
+    widths = [f.n_features for f in found]
+    if len(set(widths)) > 1:
+        values, counts = np.unique(widths, return_counts=True)
+        usual = int(values[counts.argmax()])
+        for file in found:
+            if file.n_features != usual:
+                problems.add(
+                    f"another width than the usual {usual}",
+                    f"{file.name!r} has {file.n_features}",
+                )
+        found = [f for f in found if f.n_features == usual]
+    return found
+
+
+def _in_order(
+    files: list[SlideFile], table: Table | None, rows: dict[str, int], pool: str | None
+) -> list[SlideFile]:
+    """Put slides that are pooled next to each other, in order of first appearance."""
+    if pool is None or table is None:
+        return files
+    owners = [str(table.column(pool).values[rows[f.name]]) for f in files]
+    place = {owner: i for i, owner in reversed(list(enumerate(owners)))}
+    order = sorted(range(len(files)), key=lambda i: (place[owners[i]], i))
+    return [files[i] for i in order]
+
+
+def _assemble(
+    stacked: Stacked,
+    files: list[SlideFile],
+    table: Table | None,
+    rows: dict[str, int],
+    roles: Roles,
+    pool: str | None,
+) -> Any:
+    sizes = np.array([f.n_rows for f in files])
+    names = np.array([f.name for f in files], dtype=object)
+    more: dict[str, Any] = {}
+    if stacked.coords is not None:
+        more["coords"] = stacked.coords
+    instance_ids = stacked.names
+    first, ids = np.arange(len(files)), names
+    if table is not None and pool is not None:
+        owners = table.column(pool).values[[rows[n] for n in names]]
+        kept: dict[str, int] = {}
+        for i, owner in enumerate(owners.tolist()):
+            kept.setdefault(str(owner), i)
+        first = np.array(list(kept.values()))
+        ids = np.array(list(kept), dtype=object)
+        if instance_ids is None:
+            instance_ids = np.repeat(names, sizes)
+        sizes = np.add.reduceat(sizes, first)
+    if instance_ids is not None:
+        more["instance_ids"] = instance_ids
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    found: dict[str, Any] = {}
+    if table is not None:
+        for part in ("label", "group", "weight"):
+            column = getattr(roles, part)
+            if column is not None:
+                values = table.column(column).values[[rows[n] for n in names]]
+                _refuse_mixed(values, first, names, ids, part, table)
+                found[part] = values[first]
+    if "group" in found:
+        more["groups"] = found["group"]
+    X = Bags(stacked.rows, offsets, ids=ids, **more)
+    y = None
+    if table is not None and "label" in found:
+        y = _as_labels(found["label"], table.from_text)
+    if roles.weight is None:
+        return X, y
+    return X, y, np.asarray(found["weight"], dtype=np.float64)
+
+
+def _refuse_mixed(
+    values: npt.NDArray[Any],
+    first: npt.NDArray[Any],
+    names: npt.NDArray[Any],
+    ids: npt.NDArray[Any],
+    part: str,
+    table: Table,
+) -> None:
+    """Pooled slides must agree on what the bag has one of."""
+    bounds = np.append(first, len(values))
+    for i, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        different = [j for j in range(low, high) if values[j] != values[low]]
+        if different:
+            j = different[0]
+            raise TableError(
+                f"{table.source}: the slides of {ids[i]!r} have different values of "
+                f"the {part}: {names[low]!r} has {values[low]}, {names[j]!r} has "
+                f"{values[j]}; a bag has one"
+            )
+
+
+def _as_labels(values: npt.NDArray[Any], from_text: bool) -> npt.NDArray[Any]:
+    """Give labels their types once the rows without one are gone."""
+    if values.dtype.kind != "O" or not all(isinstance(v, str) for v in values):
+        return values
+    found = label_values(values.tolist()) if from_text else values
+    return found.astype(str) if found.dtype == object else found

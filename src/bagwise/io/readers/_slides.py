@@ -1,0 +1,221 @@
+"""One file of features: how large it is, and its rows, whatever wrote it.
+
+Looking at a file reads its sizes only. h5, zarr and npz files hold named arrays; npy
+files and tensors hold one. A leading axis of one, which some tools leave, is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+SUFFIXES = (".h5", ".hdf5", ".pt", ".pth", ".npz", ".npy", ".zarr")
+FEATURES = ("features", "feats", "patch_embeddings", "embeddings", "X")
+COORDS = ("coords", "coordinates")
+NAMES = ("instance_ids", "patch_ids", "names")
+_INSTALL = {
+    "h5py": 'pip install "bagwise[h5]"',
+    "zarr": 'pip install "bagwise[h5]"',
+    "torch": 'pip install "bagwise[torch]"',
+}
+
+
+@dataclass(frozen=True)
+class SlideFile:
+    """A file that was looked at: its name, its sizes, and where its rows are."""
+
+    name: str
+    path: Path
+    n_rows: int
+    n_features: int
+    dtype: np.dtype[Any]
+    dataset: str | None
+    coords: str | None
+    names: str | None
+
+    def read_into(self, out: npt.NDArray[Any]) -> Sides:
+        """Write the rows to an array of their shape; return what stands beside them."""
+        with _opened(self.path) as arrays:
+            found = arrays[self.dataset]
+            # (h5 reads straight into the array when the types agree)
+            direct = hasattr(found, "read_direct") and found.ndim == 2
+            if direct and found.dtype == out.dtype:
+                found.read_direct(out)
+            else:
+                out[:] = _plain(found).reshape(out.shape)
+            return Sides(
+                self._side(arrays, self.coords, 2), self._side(arrays, self.names, 1)
+            )
+
+    def _side(self, arrays: Any, key: str | None, axes: int) -> Any:
+        if key is None:
+            return None
+        found = _plain(arrays[key])
+        found = found[0] if found.ndim > axes else found
+        if found.ndim != axes or len(found) != self.n_rows:
+            raise ValueError(
+                f"{key!r} has the shape {found.shape} for {self.n_rows} rows"
+            )
+        if axes == 1 and found.dtype.kind in "SO":
+            text = [v.decode() if isinstance(v, bytes) else v for v in found.tolist()]
+            found = np.array(text, dtype=str)
+        return found
+
+
+class Sides(NamedTuple):
+    """What a file says of its rows: where they lie and what they are called."""
+
+    coords: npt.NDArray[Any] | None
+    names: npt.NDArray[Any] | None
+
+
+def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
+    """Read the sizes of one file; whatever is wrong with it is a ValueError."""
+    with _opened(path) as arrays:
+        keys = list(arrays.keys())
+        if None in keys:
+            feature_key = None
+        elif dataset is not None:
+            feature_key = dataset
+            if dataset not in keys:
+                raise ValueError(f"it has {_listed(keys)}, not {dataset!r}")
+        else:
+            feature_key = next((k for k in FEATURES if k in keys), None)
+            if feature_key is None:
+                raise ValueError(
+                    f"it has {_listed(keys)}, none of {', '.join(FEATURES)}"
+                )
+        shape, dtype = _shape(arrays[feature_key])
+        if len(shape) == 3 and shape[0] == 1:
+            shape = shape[1:]
+        if len(shape) != 2:
+            raise ValueError(f"its features have the shape {shape}")
+        if dtype.kind not in "fiu":
+            raise ValueError(f"its features are {dtype}, not numbers")
+        return SlideFile(
+            name,
+            path,
+            int(shape[0]),
+            int(shape[1]),
+            dtype,
+            feature_key,
+            next((k for k in COORDS if k in keys), None),
+            next((k for k in NAMES if k in keys), None),
+        )
+
+
+def _listed(keys: Any) -> str:
+    return ", ".join(repr(k) for k in list(keys)[:10]) or "nothing"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file as a mapping from names to arrays that are not yet read."""
+    kind = path.suffix.lower()
+    if kind in (".h5", ".hdf5"):
+        h5py = _require("h5py", path)
+        with h5py.File(path, "r") as file:
+            yield file
+    elif kind == ".npy":
+        yield {None: np.load(path, mmap_mode="r", allow_pickle=False)}
+    elif kind == ".npz":
+        with zipfile.ZipFile(path) as archive:
+            yield _Members(archive)
+    elif kind == ".zarr":
+        zarr = _require("zarr", path)
+        store = zarr.open(os.fspath(path), mode="r")
+        yield {None: store} if hasattr(store, "shape") else _Group(store)
+    else:
+        yield _tensors(path)
+
+
+class _Group(dict[Any, Any]):
+    """Arrays of a zarr group by name."""
+
+    def __init__(self, group: Any) -> None:
+        super().__init__({name: array for name, array in group.arrays()})
+
+
+class _Members:
+    """Arrays of an npz archive; sizes come from their headers."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
+
+    def keys(self) -> list[str]:
+        return [n.removesuffix(".npy") for n in self.archive.namelist()]
+
+    def __getitem__(self, key: Any) -> _Member:
+        return _Member(self.archive, f"{key}.npy")
+
+
+@dataclass(frozen=True)
+class _Member:
+    archive: zipfile.ZipFile
+    name: str
+
+    def header(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        with self.archive.open(self.name) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = read(stream)
+        return shape, dtype
+
+    def read(self) -> npt.NDArray[Any]:
+        with self.archive.open(self.name) as stream:
+            found = np.lib.format.read_array(stream, allow_pickle=False)
+        return np.asarray(found)
+
+
+def _tensors(path: Path) -> dict[Any, Any]:
+    torch = _require("torch", path)
+    # Weights only: anything but tensors and plain containers is refused by torch.
+    found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    if isinstance(found, torch.Tensor):
+        return {None: found}
+    if isinstance(found, dict):
+        return {k: v for k, v in found.items() if isinstance(v, torch.Tensor)}
+    raise ValueError(f"it holds a {type(found).__name__}, not a tensor")
+
+
+def _shape(found: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    if isinstance(found, _Member):
+        return found.header()
+    shape = tuple(int(s) for s in found.shape)
+    known = found.dtype if isinstance(found.dtype, np.dtype) else None
+    return shape, known if known is not None else _plain(found[:0]).dtype
+
+
+def _plain(found: Any) -> npt.NDArray[Any]:
+    """Read an array of any of the libraries."""
+    if isinstance(found, _Member):
+        return found.read()
+    if hasattr(found, "detach"):  # a tensor; NumPy knows no bfloat16
+        tensor = found.detach()
+        if str(tensor.dtype) == "torch.bfloat16":
+            tensor = tensor.float()
+        return np.asarray(tensor.numpy())
+    return np.asarray(found[:] if hasattr(found, "shape") else found)
+
+
+def _require(module: str, path: Path) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(
+            f"{path}: reading {path.suffix} files needs {module}: {_INSTALL[module]}."
+        ) from None

@@ -1,0 +1,282 @@
+"""Folders with one file of features a bag: every format, every kind of trouble."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bagwise.io import TableError, TableWarning, read_bags
+
+h5py = pytest.importorskip("h5py")
+
+RNG = np.random.default_rng(0)
+SLIDES = {f"s{i}": RNG.normal(size=(3 + i, 4)).astype(np.float16) for i in range(4)}
+COORDS = {
+    name: np.arange(2 * len(rows)).reshape(-1, 2) for name, rows in SLIDES.items()
+}
+TABLE = "slide_id,patient_id,MSI\ns2,p1,yes\ns0,p0,no\ns1,p0,no\ns3,p1,yes\n"
+COLUMNS = {"bag": "slide_id", "label": "MSI", "group": "patient_id"}
+
+
+def write_h5(folder, *, key="features", axis=False, coords=True, slides=SLIDES):
+    folder.mkdir(exist_ok=True)
+    for name, rows in slides.items():
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file[key] = rows[None] if axis else rows
+            if coords:
+                places = COORDS[name]
+                file["coords"] = places[None] if axis else places
+    (folder / "clini.csv").write_text(TABLE, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_h5(tmp_path / "features")
+
+
+def check(X, y, order=("s2", "s0", "s1", "s3")):
+    assert X.ids.tolist() == list(order)
+    for name, bag in zip(order, X, strict=True):
+        np.testing.assert_array_equal(bag, SLIDES[name])
+    truth = {"s0": "no", "s1": "no", "s2": "yes", "s3": "yes"}
+    assert y.tolist() == [truth[name] for name in order]
+
+
+@pytest.mark.parametrize("key", ["features", "feats", "patch_embeddings"])
+@pytest.mark.parametrize("axis", [False, True])
+def test_h5(tmp_path, key, axis):
+    folder = write_h5(tmp_path / "f", key=key, axis=axis)
+    X, y = read_bags(folder, labels=folder / "clini.csv", **COLUMNS)
+    check(X, y)
+    assert X.dtype == np.float16
+    assert X.groups.tolist() == ["p1", "p0", "p0", "p1"]
+    np.testing.assert_array_equal(X[[1]].coords, COORDS["s0"])
+
+
+def save_npy(path, rows):
+    np.save(path.with_suffix(".npy"), rows)
+
+
+def save_npz(path, rows):
+    np.savez_compressed(path.with_suffix(".npz"), features=rows)
+
+
+def save_pt(path, rows):
+    torch = pytest.importorskip("torch")
+    torch.save(torch.from_numpy(rows)[None], path.with_suffix(".pt"))
+
+
+def save_pt_dict(path, rows):
+    torch = pytest.importorskip("torch")
+    torch.save({"feats": torch.from_numpy(rows)}, path.with_suffix(".pt"))
+
+
+def save_zarr(path, rows):
+    zarr = pytest.importorskip("zarr")
+    zarr.save_group(str(path.with_suffix(".zarr")), features=rows)
+
+
+def save_zarr_array(path, rows):
+    zarr = pytest.importorskip("zarr")
+    zarr.save_array(str(path.with_suffix(".zarr")), rows)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "writer",
+    [save_npy, save_npz, save_pt, save_pt_dict, save_zarr, save_zarr_array],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_other_formats(tmp_path, writer, on_disk):
+    for name, rows in SLIDES.items():
+        writer(tmp_path / name, rows)
+    cache = tmp_path / "cache" if on_disk else False
+    labels = pd.DataFrame(
+        {"slide_id": ["s2.svs", "s0", "s1", "s3"], "MSI": ["yes", "no", "no", "yes"]}
+    )
+    X, y = read_bags(tmp_path, labels=labels, bag="slide_id", label="MSI", cache=cache)
+    check(X, y)
+    assert X.dtype == np.float16
+    assert X.coords is None
+    assert isinstance(X.data, np.memmap) == on_disk
+
+
+def test_files_alone(folder):
+    X, y = read_bags(folder)
+    assert y is None
+    assert X.ids.tolist() == ["s0", "s1", "s2", "s3"]
+    with pytest.raises(TableError, match="labels=") as caught:
+        read_bags(folder, label="MSI")
+    assert "--labels FILE" in caught.value.for_command()
+
+
+def test_types_meet_in_the_wider_one(tmp_path):
+    slides = {"a": np.ones((2, 3), np.float16), "b": np.ones((2, 3), np.float32)}
+    for name, rows in slides.items():
+        save_npy(tmp_path / name, rows)
+    assert read_bags(tmp_path)[0].dtype == np.float32
+    save_npy(tmp_path / "c", np.ones((2, 3), np.int64))
+    assert read_bags(tmp_path)[0].dtype == np.float32
+
+
+def test_the_cache_is_found_again_and_notices_changes(folder, tmp_path, monkeypatch):
+    from bagwise.io.readers import _slides
+
+    cache = tmp_path / "cache"
+    read_bags(folder, cache=cache)
+    with monkeypatch.context() as patch:
+        patch.setattr(_slides.SlideFile, "read_into", None)
+        X, _ = read_bags(folder, cache=cache)
+    assert isinstance(X.data, np.memmap)
+    np.testing.assert_array_equal(X[0], SLIDES["s0"])
+    with h5py.File(folder / "s0.h5", "w") as file:
+        file["features"] = SLIDES["s0"] * 0
+        file["coords"] = COORDS["s0"]
+    X, _ = read_bags(folder, cache=cache)
+    np.testing.assert_array_equal(X[0], SLIDES["s0"] * 0)
+    names = sorted(p.suffix for p in cache.iterdir())
+    assert names == [".bin", ".bin", ".npz", ".npz"]
+
+
+def test_pool(folder):
+    X, y = read_bags(folder, labels=folder / "clini.csv", pool="patient_id", **COLUMNS)
+    assert X.ids.tolist() == ["p1", "p0"]
+    assert y.tolist() == ["yes", "no"]
+    np.testing.assert_array_equal(X[0], np.concatenate([SLIDES["s2"], SLIDES["s3"]]))
+    np.testing.assert_array_equal(
+        X[[1]].coords, np.concatenate([COORDS["s0"], COORDS["s1"]])
+    )
+    assert X[[1]].instance_ids.tolist() == ["s0"] * 3 + ["s1"] * 4
+    assert X.groups.tolist() == ["p1", "p0"]
+    text = TABLE.replace("s3,p1,yes", "s3,p1,no")
+    (folder / "clini.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(TableError, match=r"slides of 'p1' .*'s2' has yes, 's3' has no"):
+        read_bags(folder, labels=folder / "clini.csv", pool="patient_id", **COLUMNS)
+    with pytest.raises(TableError, match="no column 'case' to pool by"):
+        read_bags(folder, labels=folder / "clini.csv", pool="case", **COLUMNS)
+
+
+def test_names_of_rows_and_weights(folder):
+    for name, rows in SLIDES.items():
+        with h5py.File(folder / f"{name}.h5", "a") as file:
+            file["instance_ids"] = [f"{name}-{i}" for i in range(len(rows))]
+    labels = pd.DataFrame(
+        {"slide_id": list(SLIDES), "MSI": [0, 1, 0, 1], "w": [1, 2, 3, 4]}
+    )
+    X, y, weight = read_bags(folder, "slide_id", "MSI", labels=labels, weight="w")
+    assert X[[2]].instance_ids.tolist() == [f"s2-{i}" for i in range(5)]
+    assert y.tolist() == [0, 1, 0, 1]
+    assert weight.tolist() == [1, 2, 3, 4]
+
+
+@pytest.fixture
+def broken(folder):
+    """Every kind of trouble in one folder; s2 and s3 are sound."""
+    with h5py.File(folder / "s1.h5", "w") as file:
+        file["features"] = np.ones((3, 7), np.float16)
+    with h5py.File(folder / "empty.h5", "w") as file:
+        file["features"] = np.ones((0, 4), np.float16)
+    with h5py.File(folder / "other.h5", "w") as file:
+        file["things"] = np.ones((3, 4))
+    raw = (folder / "s0.h5").read_bytes()
+    (folder / "s0.h5").write_bytes(raw[: len(raw) // 2])
+    np.save(folder / "s2.npy", SLIDES["s2"])
+    np.save(folder / "words.npy", np.array([["a"]]))
+    np.save(folder / "objects.npy", np.array([[None]]), allow_pickle=True)
+    rows = ["absent,p5,yes", "empty,p6,yes", "other,p6,no", "words,p6,no"]
+    rows += ["objects,p6,no", "s3,p1,yes", "s9,p1,"]
+    text = TABLE + "\n".join(rows) + "\n"
+    np.save(folder / "s9.npy", SLIDES["s2"])
+    (folder / "clini.csv").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_all_that_is_wrong_is_said_at_once(broken):
+    with pytest.raises(TableError) as caught:
+        read_bags(broken, labels=broken / "clini.csv", **COLUMNS)
+    message = str(caught.value)
+    for part in (
+        "no file for the label of (1): 'absent'",
+        "no label for the file of (1): 's9'",
+        "two rows of one slide (1): 's3' in line 11",
+        "two files of one slide (1): s2.h5, s2.npy",
+        "without rows (1): 'empty'",
+        "another width than the usual 4 (1): 's1' has 7",
+        "'other' (it has 'things', none of features",
+        "'words' (its features are <U1, not numbers",
+        "'objects'",
+        "'s0' (",
+        "on_missing='drop'",
+    ):
+        assert part in message
+    assert "--on-missing drop" in caught.value.for_command()
+
+
+def test_what_is_wrong_is_left_out_on_request(broken):
+    with pytest.warns(TableWarning, match="left out: .*'absent'"):
+        X, y = read_bags(
+            broken, labels=broken / "clini.csv", on_missing="drop", **COLUMNS
+        )
+    check(X, y, ("s2", "s3"))
+    with pytest.raises(ValueError, match="'error' or 'drop'"):
+        read_bags(broken, on_missing="ignore")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_rows_that_are_not_finite(tmp_path, dtype):
+    rows = np.ones((4, 3), dtype=dtype)
+    save_npy(tmp_path / "a", rows)
+    save_npy(tmp_path / "c", rows * 2)
+    rows[2, 1] = np.nan
+    save_npy(tmp_path / "b", rows)
+    with pytest.raises(TableError, match=r"'b' holds NaN \(row 2, feature 1\)"):
+        read_bags(tmp_path)
+    with pytest.warns(TableWarning, match="'b' holds NaN"):
+        X, _ = read_bags(tmp_path, on_missing="drop", cache=tmp_path / "cache")
+    assert X.ids.tolist() == ["a", "c"]
+    assert X[1][0, 0] == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X, _ = read_bags(tmp_path, missing="keep")
+    assert np.isnan(X[1][2, 1])
+    rows[2, 1] = np.inf
+    save_npy(tmp_path / "b", rows)
+    with pytest.raises(TableError, match="'b' holds infinity"):
+        read_bags(tmp_path, missing="keep")
+
+
+def test_tensors_are_loaded_without_code(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Evil:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle ran",))
+
+    torch.save(Evil(), tmp_path / "a.pt")
+    with pytest.raises(TableError, match="cannot be read"):
+        read_bags(tmp_path)
+
+
+def test_slips(tmp_path, folder):
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(TableError, match="no file of features"):
+        read_bags(tmp_path / "nothing")
+    with pytest.raises(TableError, match="there is no column 'slide'"):
+        read_bags(folder, bag="slide", labels=folder / "clini.csv")
+    with pytest.raises(ValueError, match="labels= is for a folder"):
+        read_bags(folder / "clini.csv", bag="slide_id", labels="x.csv")
+    with pytest.raises(ValueError, match="features= is for csv"):
+        read_bags(folder, features=["a"])
+    with pytest.raises(TableError, match="it has 'coords', 'features', not 'feats'"):
+        read_bags(folder, dataset="feats")
+
+
+def test_a_missing_library_is_named(folder, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(ImportError, match=r"needs h5py: pip install .bagwise\[h5\]"):
+        read_bags(folder)
