@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 from bagwise import Bags
 from bagwise.comparison import (
     Method,
+    Problem,
     choose_methods,
     find_method,
     list_methods,
@@ -79,14 +80,35 @@ def test_estimators_and_pairs_are_methods_too():
 
 
 def test_size_and_kind_of_the_data_decide(problem):
-    small = Method("small", "x.Y", max_bags=10, cost="bags")
-    two = Method("two", "toy_methods.Toy")
-    asked = Method("asked", "x.Y", default=False, note="slow")
-    chosen = {c.method.name: c for c in choose_methods(problem, [small, two, asked])}
+    small = Method("small", "toy_methods.Toy", max_bags=10, cost="bags")
+    asked = Method("asked", "toy_methods.Toy", default=False, note="slow")
+    chosen = {c.method.name: c for c in choose_methods(problem, [small, asked])}
     assert not chosen["small"].chosen
     assert "40 bags are more than 10" in chosen["small"].reason
-    assert chosen["two"].chosen
     assert not chosen["asked"].chosen
+
+
+def test_a_larger_variant_takes_the_place_of_a_method(problem):
+    small = Method("small", "toy_methods.Toy", max_bags=10, larger="wide")
+    wide = Method("wide", "toy_methods.Toy", default=False, max_bags=1000)
+    chosen = {c.method.name: c for c in choose_methods(problem, [small, wide])}
+    assert not chosen["small"].chosen
+    assert "wide takes its place" in chosen["small"].reason
+    assert chosen["wide"].chosen
+    assert "in place of small, as 40 bags are more than 10" in chosen["wide"].reason
+    few = Problem("few", problem.X[:8], problem.y[:8])
+    chosen = {c.method.name: c for c in choose_methods(few, [small, wide])}
+    assert (chosen["small"].chosen, chosen["wide"].chosen) == (True, False)
+
+
+def test_variants_for_large_data_are_in_the_catalogue():
+    names = {method.name: method for method in METHODS}
+    pairs = [m for m in METHODS if m.larger]
+    assert {m.name for m in pairs} >= {"MI-SVM", "SAFE", "MI-Kernel"}
+    for method in pairs:
+        assert names[method.larger].path == method.path
+        limit = names[method.larger].max_instances
+        assert limit is None or limit > method.max_instances
 
 
 def tiny_bags(n_classes, *, sparse=False):

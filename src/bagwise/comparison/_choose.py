@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bagwise.comparison._problem import Problem
 from bagwise.comparison.catalogue import Method, list_methods
@@ -48,7 +48,34 @@ def choose_methods(
         One for every method, chosen or not, with the reason.
     """
     pool = list_methods() if methods is None else list(methods)
-    return [_judge(method, problem) for method in pool]
+    choices = [_judge(method, problem) for method in pool]
+    places = {method.name: k for k, method in enumerate(pool)}
+    for k, choice in enumerate(choices):
+        larger = places.get(choice.method.larger)
+        if larger is None or not _too_large(choice.method, problem):
+            continue
+        if not choice.method.default:
+            continue
+        stand_in = _judge(replace(pool[larger], default=True), problem)
+        if stand_in.chosen:
+            name = choice.method.name
+            reason = f"in place of {name}, as {_too_large(choice.method, problem)}"
+            choices[larger] = Choice(pool[larger], True, reason)
+            text = f"{choice.reason}; {pool[larger].name} takes its place"
+            choices[k] = Choice(choice.method, False, text)
+    return choices
+
+
+def _too_large(method: Method, problem: Problem) -> str:
+    """Say by what the data are too large for a method; empty if they are not."""
+    X = problem.X
+    for what, size, limit in (
+        ("bags", X.n_bags, method.max_bags),
+        ("instances", X.n_instances, method.max_instances),
+    ):
+        if limit is not None and size > limit:
+            return f"{size:,} {what} are more than {limit:,}"
+    return ""
 
 
 def _judge(method: Method, problem: Problem) -> Choice:
@@ -63,15 +90,11 @@ def _judge(method: Method, problem: Problem) -> Choice:
     several = problem.task == "classification" and len(problem.classes) > 2
     if several and not method.multiclass:
         return Choice(method, False, f"{len(problem.classes)} classes; it takes two")
-    for what, size, limit in (
-        ("bags", X.n_bags, method.max_bags),
-        ("instances", X.n_instances, method.max_instances),
-    ):
-        if limit is not None and size > limit:
-            growth = {
-                "bags": " (its cost grows with the square of the bags)",
-                "instances": " (its cost grows with the square of the instances)",
-            }.get(method.cost, "")
-            text = f"{size:,} {what} are more than {limit:,}{growth}"
-            return Choice(method, False, text)
+    too_large = _too_large(method, problem)
+    if too_large:
+        growth = {
+            "bags": " (its cost grows with the square of the bags)",
+            "instances": " (its cost grows with the square of the instances)",
+        }.get(method.cost, "")
+        return Choice(method, False, too_large + growth)
     return Choice(method, True, method.note or f"suits {X.n_bags:,} bags")

@@ -52,6 +52,7 @@ def compare(
     scheduler: str | None = None,
     time_limit: float | None = 900.0,
     memory_limit: str | int | None = None,
+    time_budget: float | None = None,
     out: str | os.PathLike[str] | None = None,
     store: str | os.PathLike[str] | None = None,
     retry_failed: bool = False,
@@ -105,6 +106,9 @@ def compare(
         Seconds one run may take; over it, the run is recorded as failed.
     memory_limit : int, str or None
         Bytes (or "4GB") one run may allocate.
+    time_budget : float or None
+        Seconds for the whole comparison: after them no further run is begun. All
+        methods have had their first folds by then; the same call goes on from there.
     out : path, optional
         Folder for `results.csv`, the refitted best model and the store. A second call
         with the same folder continues where the first ended.
@@ -212,6 +216,7 @@ def compare(
                 scheduler=scheduler,
                 time_limit=time_limit,
                 memory_limit=limit,
+                time_budget=time_budget,
                 retry_failed=retry_failed,
                 on_event=on_event,
             )
@@ -227,6 +232,7 @@ def compare(
         "grid": grid,
         "calibration": "sigmoid, out of fold" if calibrate else "none",
         **_assumed(problem, task, impute),
+        **_left_over(len(keys), len(rows), time_budget),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(started)),
         "seconds": round(time.time() - started, 1),
         **versions(),
@@ -314,6 +320,14 @@ def _metric(metric: str, task: Task) -> tuple[str, str]:
     if metric.startswith("group_") and problem.groups is None:
         raise ValueError(f"{metric} needs groups, which the data lack")
     return metric, "as asked"
+
+
+def _left_over(n_runs: int, n_done: int, budget: float | None) -> dict[str, str]:
+    """Say what a time budget has cut off."""
+    if budget is None or n_done == n_runs:
+        return {}
+    text = f"{n_runs - n_done} of {n_runs} runs were not begun within {budget:g} s;"
+    return {"time budget": f"{text} the same call continues"}
 
 
 def _assumed(problem: Problem, task: str, impute: str | None) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def load_problem(path: str) -> Problem:
         file = folder / f"{name}.npy"
         return np.load(file, mmap_mode="r") if file.exists() else None
 
-    data = read("data") if meta["map"] is None else _open_map(meta["map"])
+    data = read("data") if meta.get("map") is None else _open_map(meta["map"])
     if data is None:
         parts = (read("values"), read("indices"), read("indptr"))
         data = sparse.csr_matrix(parts, shape=tuple(meta["shape"]), copy=False)

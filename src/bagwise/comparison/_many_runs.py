@@ -65,6 +65,7 @@ def run_all(
     scheduler: str | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
+    time_budget: float | None = None,
     retry_failed: bool = False,
     on_event: Listener | None = None,
 ) -> list[str]:
@@ -84,6 +85,9 @@ def run_all(
         Seconds a run may take. A run over it is recorded as failed.
     memory_limit : int, optional
         Bytes a run may allocate. A run over it is recorded as failed.
+    time_budget : float, optional
+        Seconds for all runs together: after them no further run is begun, and what is
+        not in the store then is left for another call. Runs under way end.
     retry_failed : bool, default=False
         Whether runs that the store has as failed are tried again.
     on_event : callable, optional
@@ -103,7 +107,7 @@ def run_all(
         for key in table
         if key in known and not (retry_failed and known[key] == "failed")
     }
-    session = _Session(store, table, on_event, retry_failed)
+    session = _Session(store, table, on_event, retry_failed, time_budget)
     rows = {row["key"]: row for row in store.rows(sorted(finished))}
     for key in table:
         if key in finished:
@@ -125,11 +129,16 @@ class _Session:
         table: dict[str, Run],
         on_event: Listener | None,
         retry_failed: bool,
+        time_budget: float | None,
     ) -> None:
         self.store, self.table, self.on_event = store, table, on_event
         self.retry_failed = retry_failed
         self.n_done = 0
         self.last_beat = time.monotonic()
+        self.end = None if time_budget is None else self.last_beat + time_budget
+
+    def is_over(self) -> bool:
+        return self.end is not None and time.monotonic() > self.end
 
     def report(
         self,
@@ -153,7 +162,10 @@ class _Session:
         busy: dict[Future[Outcome], str] = {}
         try:
             while queue or busy or elsewhere:
-                while queue and len(busy) < pool.width():
+                if self.is_over():
+                    queue.clear()
+                    elsewhere.clear()
+                while queue and len(busy) < pool.width() and not self.is_over():
                     key = queue.popleft()
                     state = self.store.claim(key, retry_failed=self.retry_failed)
                     if state == "mine":

@@ -26,6 +26,18 @@ LEAST_SQUARES: list[Method] = [
         paper="Langone and Suykens, Supervised aggregated feature learning for multiple"
         " instance classification, Information Sciences 2017",
         note="Least squares on bag sums; one linear system.",
+        larger="SAFE (features)",
+    ),
+    Method(
+        "SAFE (features)",
+        "bagwise.least_squares.SAFE",
+        params={"n_components": 300},
+        grid={"rho": [3.0, 30.0, 300.0], "gamma": WIDTHS},
+        kind="least squares",
+        paper="Langone and Suykens, Supervised aggregated feature learning for multiple"
+        " instance classification, Information Sciences 2017",
+        note="SAFE on 300 Nystroem features, for many instances.",
+        default=False,
     ),
     Method(
         "SKSC + LS-SVM",

@@ -49,6 +49,9 @@ class Method:
         What it is quadratic in, if anything.
     max_bags, max_instances : int, optional
         Above these the method is not chosen by default.
+    larger : str
+        Name of the entry that takes its place above these limits: the same method with
+        a linear kernel, or on explicit features.
     paper : str
         Reference.
     note : str
@@ -78,6 +81,7 @@ class Method:
     cost: str = "linear"
     max_bags: int | None = None
     max_instances: int | None = None
+    larger: str = ""
     paper: str = ""
     note: str = ""
     default: bool = True

@@ -1,0 +1,75 @@
+"""Memory maps are referred to, not copied; a budget of time ends a comparison early."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from toy_methods import make_problem, toy
+
+from bagwise import Bags
+from bagwise.comparison import Problem, compare
+from bagwise.comparison._frozen import freeze, load_problem
+from bagwise.comparison._one_run import run_one
+
+QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Return a problem whose instances are rows of a file, from the third on."""
+    plain = make_problem(20)
+    path = tmp_path / "features.npy"
+    np.save(path, np.concatenate([np.zeros((2, 3)), plain.X.data]))
+    rows = np.load(path, mmap_mode="r")[2:]
+    X = Bags(rows, plain.X.offsets, ids=plain.X.ids)
+    return path, Problem("toy", X, plain.y, plain.instance_labels)
+
+
+def test_a_memory_map_is_not_copied(tmp_path, mapped):
+    path, problem = mapped
+    ref = freeze(problem, tmp_path / "out")
+    assert "data.npy" not in os.listdir(ref.path)
+    again = load_problem(ref.path)
+    np.testing.assert_array_equal(again.X.data, problem.X.data)
+    assert again.hash() == problem.hash() == make_problem(20).hash()
+    done = compare(problem, methods=[toy("a")], out=tmp_path / "out", **QUIET)
+    plain = compare(make_problem(20), methods=[toy("a")], **QUIET)
+    assert done.ranking[0].mean == plain.ranking[0].mean
+
+
+def test_a_map_that_changed_or_is_gone_is_noticed(tmp_path, mapped, toy_runs):
+    path, problem = mapped
+    ref = freeze(problem, tmp_path / "out")
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(ValueError, match="has changed since"):
+        load_problem(ref.path)
+    path.rename(path.with_name("moved.npy"))
+    with pytest.raises(FileNotFoundError, match="which is gone"):
+        load_problem(ref.path)
+    run = toy_runs(toy("a"))[0].to_dict()
+    run["data"]["path"] = ref.path
+    assert "which is gone" in run_one(run).error
+
+
+def test_a_selection_from_a_map_is_written_out(tmp_path, mapped):
+    _, problem = mapped
+    order = np.arange(20)[::-1]
+    part = Problem("part", problem.X[order], problem.y[order])
+    ref = freeze(part, tmp_path / "out")
+    assert load_problem(ref.path).hash() == part.hash()
+
+
+def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):
+    problem = make_problem(40)
+    methods = [toy("slow", "Sleeps", seconds=0.4), toy("other", "Sleeps", seconds=0.4)]
+    options = {**QUIET, "methods": methods, "out": tmp_path, "grid": "none"}
+    begun = compare(problem, time_budget=0.6, **options)
+    assert 0 < len(begun.rows) < 10
+    assert "were not begun within 0.6 s" in begun.provenance["time budget"]
+    assert {row.verdict for row in begun.ranking} == {"untested"}
+    text = json.dumps(begun.to_json(), default=str)
+    assert "the same call continues" in text
+    whole = compare(problem, **options)
+    assert len(whole.rows) == 10
+    assert "time budget" not in whole.provenance
