@@ -119,7 +119,30 @@ def tiny_bags(n_classes, *, sparse=False):
     return (X.with_data(sp.csr_matrix(X.data)) if sparse else X), y
 
 
-@pytest.mark.parametrize("method", AVAILABLE, ids=lambda method: method.name)
+CLASSIFIERS = [method for method in AVAILABLE if method.task == "classification"]
+REGRESSORS = [method for method in AVAILABLE if method.task == "regression"]
+
+
+@pytest.mark.parametrize("method", REGRESSORS, ids=lambda method: method.name)
+def test_what_the_catalogue_says_of_a_regressor_is_true(method):
+    X, y = tiny_bags(3)
+    y = y + 0.1 * np.arange(len(y))
+    model = fit_method(method.spec(), X, y, scale="none").model
+    assert not method.multiclass
+    assert not method.probability
+    assert not hasattr(model, "classes_")
+    assert np.isfinite(model.predict(X)).all()
+    assert method.instances == (instance_scores(model, X) is not None)
+    X = X.with_data(sp.csr_matrix(X.data))
+    if method.sparse:
+        model = fit_method(method.spec(), X, y, scale="none").model
+        assert np.isfinite(model.predict(X)).all()
+    else:
+        with pytest.raises((TypeError, ValueError), match="[Ss]parse|dense"):
+            fit_method(method.spec(), X, y, scale="none")
+
+
+@pytest.mark.parametrize("method", CLASSIFIERS, ids=lambda method: method.name)
 def test_what_the_catalogue_says_of_a_method_is_true(method):
     """Sparse data, several classes, instance scores, probabilities: by doing it."""
     X, y = tiny_bags(3)
@@ -129,7 +152,6 @@ def test_what_the_catalogue_says_of_a_method_is_true(method):
         assert method.multiclass
         assert method.probability == hasattr(model, "predict_proba")
         assert method.instances == (instance_scores(model, X) is not None)
-        assert method.task == "classification"
         X, y = tiny_bags(2, sparse=True)
         if method.sparse:
             model = fit_method(method.spec(), X, y, scale="none").model

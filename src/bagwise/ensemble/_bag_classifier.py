@@ -56,9 +56,11 @@ class BagClassifier(BagStackingClassifier):
     random_state : int or RandomState, default=None
         Folds and members.
     time_budget : float, "auto" or None, default="auto"
-        Seconds that `fit` should take; "auto" is 60. Members are dropped, the dearest
-        by a rough estimate first, until the estimate fits, and those for which no time
-        is left are not fitted; a warning names them. None sets no limit.
+        Seconds that `fit` should take. Members are dropped, the dearest by a rough
+        estimate first, until the estimate fits; with a number the clock is watched as
+        well, and members for which no time is left are not fitted. A warning names
+        them. "auto" plans for 60 s by the estimate alone, so that the result does not
+        depend on how busy the machine is. None sets no limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -155,7 +157,7 @@ class BagClassifier(BagStackingClassifier):
         return _AUTO_SECONDS if self.time_budget == "auto" else self.time_budget
 
     def _make_clock(self):
-        return Clock(self._seconds())
+        return Clock(None if self.time_budget == "auto" else self.time_budget)
 
     def _make_members(self, X):
         if not isinstance(self.members, str):

@@ -47,9 +47,11 @@ class BagRegressor(BaseBagRegressor):
     random_state : int or RandomState, default=None
         Folds and members.
     time_budget : float, "auto" or None, default="auto"
-        Seconds that `fit` should take; "auto" is 60. Members are dropped, the dearest
-        by a rough estimate first, until the estimate fits, and those for which no time
-        is left are not fitted; a warning names them. None sets no limit.
+        Seconds that `fit` should take. Members are dropped, the dearest by a rough
+        estimate first, until the estimate fits; with a number the clock is watched as
+        well, and members for which no time is left are not fitted. A warning names
+        them. "auto" plans for 60 s by the estimate alone, so that the result does not
+        depend on how busy the machine is. None sets no limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -140,7 +142,7 @@ class BagRegressor(BaseBagRegressor):
                 f"that did not see them (n_samples = {len(X)})."
             )
         seconds = _AUTO_SECONDS if self.time_budget == "auto" else self.time_budget
-        clock = Clock(seconds)
+        clock = Clock(None if self.time_budget == "auto" else seconds)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         folds = bag_folds(X, y, n_splits, random_state=seed)
         self._centre = float(np.average(y, weights=weight))

@@ -8,6 +8,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import threadpool_limits
 
 
 @dataclass
@@ -150,7 +151,11 @@ def _fit(member, rows, targets, weight, seed):
         member.estimator, "sample_weight"
     ):
         options["sample_weight"] = weight
-    return [_seeded(member.estimator, seed).fit(rows, y, **options) for y in targets]
+    # Folds are what runs at the same time: threads inside a small fit only wait.
+    with threadpool_limits(1, user_api="openmp"):
+        return [
+            _seeded(member.estimator, seed).fit(rows, y, **options) for y in targets
+        ]
 
 
 def _score_fold(member, views, task, fold, weight, seed):

@@ -20,6 +20,7 @@ from bagwise.comparison.catalogue._linear import LINEAR
 from bagwise.comparison.catalogue._margins import MARGINS
 from bagwise.comparison.catalogue._method import Method
 from bagwise.comparison.catalogue._regions import REGIONS
+from bagwise.comparison.catalogue._regression import REGRESSION
 
 __all__ = ["METHODS", "find_method", "from_estimator", "list_methods", "resolve"]
 
@@ -32,6 +33,7 @@ METHODS: list[Method] = [
     *LINEAR,
     *REGIONS,
     *BOOSTING,
+    *REGRESSION,
 ]
 
 
