@@ -1,0 +1,15 @@
+"""The examples of the guide say what happens."""
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parents[2] / "docs" / "explaining.md"
+
+
+def test_examples_of_the_guide():
+    pytest.importorskip("mapie")
+    found = doctest.testfile(str(GUIDE), module_relative=False)
+    assert found.attempted > 20
+    assert found.failed == 0
