@@ -11,7 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bagwise.io import TableError, TableWarning, from_frame, read_bags, write_npz
+from bagwise.io import (
+    TableError,
+    TableWarning,
+    from_frame,
+    read_bags,
+    to_frame,
+    write_npz,
+)
 
 CELLS = {
     "number": st.floats(-1e6, 1e6).map(repr),
@@ -219,7 +226,8 @@ def test_numbers_after_the_first_rows_may_change(tmp_path):
         (pd.to_datetime(["2024-01-01", None]), "dates"),
         (np.array([1 + 2j, 3]), "'u'"),
         (pd.to_timedelta([1, 2], unit="s"), "dates"),
-        ([[1], [2]], "'u'"),
+        ([[1], [2, 3]], "lists of different lengths, 1 and 2"),
+        ([["a"], ["b"]], "'u'"),
         (["1", "2"], "numbers stored as text"),
     ],
 )
@@ -320,3 +328,98 @@ def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
     write_npz(tmp_path / "t.npz", Bags(np.zeros((500, 1000)), [0, 500]))
     with pytest.raises(ValueError, match=r"bytes claim to hold 4,00.*is refused"):
         read_bags(tmp_path / "t.npz")
+
+
+SLIDES = {
+    "g": ["a", "a", "b"],
+    "y": [1, 1, 0],
+    "patient": ["p", "p", "p"],
+    "tile": ["a0", "a1", "b0"],
+    "px": [0, 256, 0],
+    "py": [0.0, 0.0, 512.0],
+    "u": [1.5, 2.5, 3.5],
+}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "csv"])
+def test_groups_names_and_places_travel(tmp_path, kind):
+    parts = {"group": "patient", "instance_id": "tile", "coords": ["px", "py"]}
+    if kind == "csv":
+        pd.DataFrame(SLIDES).to_csv(tmp_path / "t.csv", index=False)
+        X, y = read_bags(tmp_path / "t.csv", "g", "y", **parts)
+    else:
+        frame = pd.DataFrame(SLIDES) if kind == "pandas" else pl.DataFrame(SLIDES)
+        X, y = from_frame(frame, "g", "y", **parts)
+    assert X.feature_names.tolist() == ["u"]
+    assert X.groups.tolist() == ["p", "p"]
+    assert X[[1]].instance_ids.tolist() == ["b0"]
+    np.testing.assert_array_equal(X[[0]].coords, [[0, 0], [256, 0]])
+    assert y.tolist() == [1, 0]
+    # There and back again.
+    names = {"bag": "g", "label": "y", "group": "patient", "instance_id": "tile"}
+    again = to_frame(X, y, coords=["px", "py"], **names)
+    pd.testing.assert_frame_equal(
+        again[list(SLIDES)], pd.DataFrame(SLIDES), check_dtype=False
+    )
+    write_npz(tmp_path / "t.npz", X, y)
+    stored, labels = read_bags(tmp_path / "t.npz")
+    assert stored.groups.tolist() == ["p", "p"]
+    assert stored.instance_ids.tolist() == SLIDES["tile"]
+    np.testing.assert_array_equal(stored.coords, X.coords)
+    assert labels.tolist() == [1, 0]
+
+
+def test_rows_out_of_order_keep_what_belongs_to_them():
+    table = pd.DataFrame(SLIDES).iloc[[2, 0, 1]].iloc[[1, 0, 2]]
+    X = from_frame(table, "g", instance_id="tile", coords=["px", "py"], features=["u"])
+    assert X.ids.tolist() == ["a", "b"]
+    assert X.instance_ids.tolist() == ["a0", "a1", "b0"]
+    np.testing.assert_array_equal(X.coords[:, 0], [0, 256, 0])
+    np.testing.assert_array_equal(X.data[:, 0], [1.5, 2.5, 3.5])
+
+
+def test_a_group_that_changes_inside_a_bag():
+    table = pd.DataFrame(SLIDES | {"patient": ["p", "q", "p"]})
+    with pytest.raises(TableError, match="row 1: bag a has the group 'patient' q here"):
+        from_frame(table, "g", group="patient", features=["u"])
+    with pytest.raises(TableError, match="'tile', the coords, is not numeric"):
+        from_frame(table, "g", coords=["px", "tile"], features=["u"])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "parquet"])
+def test_a_column_of_lists_is_a_matrix(tmp_path, kind):
+    pa = pytest.importorskip("pyarrow")
+    table = {"g": ["a", "a", "b"], "y": [1, 1, 0], "emb": [[1.0, 2], [3, 4], [5, 6]]}
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table(table), tmp_path / "t.parquet")
+        X, y = read_bags(tmp_path / "t.parquet", "g", "y")
+    else:
+        make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+        X, y = from_frame(make[kind](table), "g", "y")
+    np.testing.assert_array_equal(X.data, [[1, 2], [3, 4], [5, 6]])
+    assert X.feature_names.tolist() == ["emb_0", "emb_1"]
+    assert y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_a_row_may_hold_a_whole_bag(kind):
+    pa = pytest.importorskip("pyarrow")
+    table = {
+        "g": ["a", "b"],
+        "y": ["no", "yes"],
+        "emb": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]],
+    }
+    frame = pl.DataFrame(table) if kind == "polars" else pa.table(table)
+    X, y = from_frame(frame, "g", "y")
+    assert X.sizes.tolist() == [2, 1]
+    np.testing.assert_array_equal(X.data, [[1, 2], [3, 4], [5, 6]])
+    assert y.tolist() == ["no", "yes"]
+
+
+def test_missing_values_in_a_matrix_are_found():
+    table = pd.DataFrame({"g": ["a", "b"], "emb": [[1.0, 2.0], [3.0, np.nan]]})
+    with pytest.raises(TableError, match=r"'emb_1' \(1 of 2, first in row 1\)"):
+        from_frame(table, "g")
+    assert np.isnan(from_frame(table, "g", missing="keep").data[1, 1])

@@ -100,7 +100,7 @@ def frame_table(frame: Any, source: str = "") -> Table:
     """Look at a frame of any library as a table of columns."""
     import narwhals.stable.v1 as nw
 
-    table = nw.from_native(frame, eager_only=True)
+    table = nw.from_native(_one_row_an_instance(frame), eager_only=True)
     return Table(
         names=list(table.columns),
         n_rows=len(table),
@@ -128,9 +128,78 @@ def _column(series: Any) -> Column:
         return Column("date", np.asarray(series.to_numpy()).astype(object), name)
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
+    if isinstance(dtype, nw.List | nw.Array) or _holds_lists(values):
+        return _column_of_lists(values, name)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return Column("text", values, name)
     return _column_of_objects(values, name)
+
+
+def _one_row_an_instance(frame: Any) -> Any:
+    """Unfold rows that hold a whole bag: columns of lists of lists.
+
+    The columns of lists beside them, of the same lengths, are unfolded as well.
+    """
+    module = type(frame).__module__.split(".")[0]
+    if module == "pyarrow":
+        import pyarrow as pa
+        import pyarrow.types as pt
+
+        def is_list(kind: Any) -> bool:
+            return bool(pt.is_list(kind) or pt.is_large_list(kind))
+
+        nested = [
+            f.name
+            for f in frame.schema
+            if is_list(f.type)
+            and (is_list(f.type.value_type) or pt.is_fixed_size_list(f.type.value_type))
+        ]
+        if not nested:
+            return frame
+        import pyarrow.compute as pc
+
+        parents = pc.list_parent_indices(frame[nested[0]].combine_chunks())
+        sizes = pc.list_value_length(frame[nested[0]])
+        columns = {}
+        for f in frame.schema:
+            column = frame[f.name].combine_chunks()
+            if is_list(f.type) and pc.list_value_length(column).equals(
+                sizes.combine_chunks()
+            ):
+                columns[f.name] = pc.list_flatten(column)
+            else:
+                columns[f.name] = column.take(parents)
+        return pa.table(columns)
+    if module == "polars":
+        import polars as pl
+
+        nested = [
+            name
+            for name, kind in frame.schema.items()
+            if isinstance(kind, pl.List) and isinstance(kind.inner, pl.List | pl.Array)
+        ]
+        return frame.explode(nested) if nested else frame
+    return frame
+
+
+def _holds_lists(values: npt.NDArray[Any]) -> bool:
+    kinds = {type(v) for v in values.tolist() if not isinstance(v, str)}
+    return bool(kinds) and kinds <= {list, np.ndarray}
+
+
+def _column_of_lists(values: npt.NDArray[Any], name: str) -> Column:
+    """Make a matrix of lists of numbers of equal length."""
+    lengths = {len(v) if v is not None else -1 for v in values.tolist()}
+    if len(lengths) == 1 and min(lengths) > 0:
+        try:
+            rows = np.array([np.asarray(v) for v in values.tolist()])
+        except ValueError:
+            return Column("other", values, name)
+        if rows.ndim == 2 and rows.dtype.kind in "fiub":
+            return Column("rows", rows, name)
+        return Column("other", values, name)
+    told = " and ".join(str(n) for n in sorted(lengths)[:3])
+    return Column("other", values, f"lists of different lengths, {told}")
 
 
 def _column_of_objects(values: npt.NDArray[Any], name: str) -> Column:

@@ -16,7 +16,7 @@ from bagwise.bags._stack import group_rows
 from bagwise.io._errors import TableError, TableWarning
 from bagwise.io._roles import Roles
 
-Kind = Literal["number", "text", "date", "other"]
+Kind = Literal["number", "rows", "text", "date", "other"]
 Array = npt.NDArray[Any]
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
@@ -31,7 +31,10 @@ _LISTED = 12
 
 @dataclass(frozen=True)
 class Column:
-    """One column: numbers (NaN where missing), or objects (None where missing)."""
+    """One column: numbers (NaN where missing), or objects (None where missing).
+
+    A column of lists of equal length is a matrix, of the kind "rows".
+    """
 
     kind: Kind
     values: Array
@@ -248,6 +251,10 @@ def _feature_values(
     suspects: list[tuple[Any, str, str]] = []
     for name in names:
         column = table.column(name)
+        if column.kind == "rows":
+            kept += [f"{name}_{j}" for j in range(column.values.shape[1])]
+            columns.append(column.values)
+            continue
         if column.kind != "number" or column.values.dtype.kind not in "fiub":
             refused.append((name, *_why_not_a_number(table, column, grouping)))
             continue
@@ -269,7 +276,7 @@ def _feature_values(
         _refuse_columns(table, refused, suspects)
     if not kept:
         table.fail("there is no feature column besides the bag and the label")
-    _refuse_not_finite(table, kept, columns, roles.missing)
+    _refuse_not_finite(table, columns, kept, roles.missing)
     if suspects:
         _warn_of_suspects(table, suspects)
     return kept, columns
@@ -371,25 +378,29 @@ def _columns(count: int) -> str:
 
 
 def _refuse_not_finite(
-    table: Table, names: Sequence[Any], columns: Sequence[Array], missing: str
+    table: Table, columns: Sequence[Array], names: Sequence[Any], missing: str
 ) -> None:
     told = []
-    for name, values in zip(names, columns, strict=True):
+    place = 0
+    for values in columns:
+        width = 1 if values.ndim == 1 else values.shape[1]
+        here, place = names[place : place + width], place + width
         if values.dtype.kind != "f" or np.isfinite(values).all():
             continue
-        infinite = np.isinf(values)
-        if infinite.any():
-            row = int(np.flatnonzero(infinite)[0])
-            table.fail(
-                f"column {name!r} holds infinity, or a number too large to be finite",
-                row=row,
-            )
-        if missing == "error":
-            rows = np.flatnonzero(np.isnan(values))
-            told.append(
-                f"{name!r} ({rows.size} of {len(values)}, first in "
-                f"{table.where(int(rows[0]))})"
-            )
+        for name, column in zip(here, values.reshape(len(values), -1).T, strict=True):
+            infinite = np.isinf(column)
+            if infinite.any():
+                table.fail(
+                    f"column {name!r} holds infinity, or a number too large to be "
+                    "finite",
+                    row=int(np.flatnonzero(infinite)[0]),
+                )
+            rows = np.flatnonzero(np.isnan(column))
+            if missing == "error" and rows.size:
+                told.append(
+                    f"{name!r} ({rows.size} of {len(column)}, first in "
+                    f"{table.where(int(rows[0]))})"
+                )
     if told:
         shown = told[:_LISTED]
         if len(told) > _LISTED:
