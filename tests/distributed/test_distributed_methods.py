@@ -179,6 +179,28 @@ def test_parts_from_a_folder_of_files(tmp_path, draw):
         read_parts(str(tmp_path / "*.xyz"), bag="id")
 
 
+def test_parts_from_a_folder_of_slides(tmp_path, draw):
+    X, y = draw(n_bags=20)
+    slides = tmp_path / "features"
+    slides.mkdir()
+    for k, rows in enumerate(X):
+        np.save(slides / f"s{k}.npy", rows.astype(np.float16))
+    table = pd.DataFrame({"slide": [f"s{k}" for k in range(20)], "msi": y})
+    table.to_csv(tmp_path / "clini.csv", index=False)
+    halved = X.with_data(X.data.astype(np.float16))
+    local = SAFE(kernel="linear").fit(halved, y)
+    for labels in (table, tmp_path / "clini.csv"):
+        parts = read_parts(
+            slides, labels=labels, bag="slide", label="msi", files_per_part=6
+        )
+        assert len(parts) == 4
+        model = fit(SAFE(kernel="linear"), parts)
+        assert_close(model.decision_function(halved), local.decision_function(halved))
+    (slides / "s13.npy").write_bytes(b"cut off")
+    with pytest.raises(ValueError, match=r"Part 2: .*cannot be read.*s13"):
+        fit(SAFE(kernel="linear"), parts)
+
+
 def test_what_is_no_sum_is_refused(draw, cut):
     X, y = draw()
     with pytest.raises(TypeError, match=r"OnInstances\(RobustScaler\) cannot be"):

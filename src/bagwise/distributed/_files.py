@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bagwise.bags import Bags
-from bagwise.io import read_bags
+from bagwise.io import TableWarning, read_bags
 
 
 class FilePart:
@@ -25,8 +28,6 @@ class FilePart:
         found = [read_bags(path, **self.options) for path in self.paths]
         if len(found) == 1:
             return found[0]
-        import numpy as np
-
         bags, *rest = zip(*found, strict=True)
         joined = [None if part[0] is None else np.concatenate(part) for part in rest]
         return Bags.concatenate(list(bags)), *joined
@@ -37,26 +38,72 @@ class FilePart:
         return f"FilePart({self.paths[0]}{more})"
 
 
-def read_parts(path, *, files_per_part=1, **options):
-    r"""Make parts of files that hold whole bags, such as partitioned parquet.
+class SlidePart:
+    """Some slides of a folder, read when called.
 
-    Nothing is read here: each worker reads the files of its own parts, so that they
-    must lie where all of them can reach them.
+    Parameters
+    ----------
+    folder : str
+        The folder with a file for each slide.
+    table : DataFrame
+        The rows of the table of labels for these slides.
+    options : dict
+        Of `read_bags`.
+    """
+
+    named = True
+
+    def __init__(self, folder: str, table: Any, options: dict[str, Any]) -> None:
+        self.folder = folder
+        self.table = table
+        self.options = options
+
+    def __call__(self) -> Any:
+        """Read these slides; those of other parts are no fault here."""
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = read_bags(
+                self.folder,
+                labels=self.table,
+                on_missing="drop",
+                cache=False,
+                **self.options,
+            )
+        if len(found[0]) < len(self.table):
+            said = [str(w.message) for w in told if w.category is TableWarning]
+            raise ValueError("; ".join(said) or "slides are missing.")
+        return found
+
+    def __repr__(self) -> str:
+        """Show the number of slides."""
+        return f"SlidePart({self.folder}, {len(self.table)} slides)"
+
+
+def read_parts(path, *, labels=None, files_per_part=1, **options):
+    r"""Make parts of files that hold whole bags, or of a folder of slides.
+
+    Nothing but a table of labels is read here: each worker reads the files of its own
+    parts, so that they must lie where all of them can reach them.
 
     Parameters
     ----------
     path : str, path, or sequence of these
         A folder (all files below it whose names do not begin with a dot or an
-        underscore), a pattern such as ``"bags/*.parquet"``, or the files themselves.
+        underscore, such as partitioned parquet), a pattern such as
+        ``"bags/*.parquet"``, or the files themselves.
+    labels : DataFrame, str or path, default=None
+        With a folder that holds one file of features for each bag (slides): the table,
+        or the csv or parquet file, with a row for each of them. `bag` and `label` then
+        name its columns, as in :func:`bagwise.read_bags`.
     files_per_part : int, default=1
-        How many files make a part; more where files are small.
+        How many files, or slides, make a part; more where they are small.
     **options
         Of :func:`bagwise.read_bags`: `bag`, `label`, `features`, `weight`, ...
 
     Returns
     -------
     list
-        The parts, in the order of the names of the files.
+        The parts, in the order of the names of the files, or of the table.
 
     Examples
     --------
@@ -72,6 +119,12 @@ def read_parts(path, *, files_per_part=1, **options):
     """
     if files_per_part < 1:
         raise ValueError(f"files_per_part must be at least 1, got {files_per_part}.")
+    if labels is not None:
+        table = _table_of(labels)
+        return [
+            SlidePart(os.fspath(path), table[i : i + files_per_part], options)
+            for i in range(0, len(table), files_per_part)
+        ]
     if isinstance(path, (str, os.PathLike)):
         files = _files_of(os.fspath(path))
     else:
@@ -95,3 +148,13 @@ def _files_of(path):
     if not found:
         raise ValueError(f"{path}: there are no files.")
     return sorted(found)
+
+
+def _table_of(labels):
+    if not isinstance(labels, (str, os.PathLike)):
+        return labels
+    import pandas as pd
+
+    suffix = Path(labels).suffix.lower()
+    read = pd.read_parquet if suffix in (".parquet", ".pq") else pd.read_csv
+    return read(labels)

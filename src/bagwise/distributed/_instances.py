@@ -19,6 +19,4 @@ def fit_on_instances(model, parts):
     parts.survey()
     parts.set_features(model)
     model.transformer_ = fit_from_pieces(clone(inner), parts)
-    if hasattr(model, "feature_names_in_"):
-        model.transformer_.feature_names_in_ = model.feature_names_in_
     return model
