@@ -179,7 +179,8 @@ def write_page(rows, path):
         falls = f"{row['falls']:.0%}, {row['fall']:.2f}" if row["falls"] else "never"
         cells = [row["method"], row["respects"], row["label"], *areas, falls]
         lines.append("| " + " | ".join([*cells, str(row["draws"])]) + " |")
-    lines += ["", f"Mean areas over {' to '.join(map(str, draws))} draws of the data."]
+    counts = f"{draws[0]}" if len(draws) == 1 else f"{draws[0]} to {draws[-1]}"
+    lines += ["", f"Mean areas over {counts} draws of the data, see the last column."]
     lines += [
         "At .4 and below (bold) the method has learned the opposite of what is true."
     ]
