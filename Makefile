@@ -13,12 +13,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-portable lint types unit format bench clean
+.PHONY: help setup demo test test-lowest test-portable lint types unit format bench clean
 
 help:
 	@echo "make demo    compare methods on digit bags and write a report"
 	@echo "make test    linter, types, and the test suite"
 	@echo "make test-portable  the suite as other processors would compute it (slow)"
+	@echo "make test-lowest    the suite against the lowest versions of what it needs (slow)"
 	@echo "make bench   the benchmarks (slow)"
 	@echo "make format  format the code"
 
@@ -50,6 +51,19 @@ test: lint types unit
 # The suite under other instruction sets and with threads: no answer hangs on rounding.
 test-portable: setup
 	PYTHON_BIN=$(BIN)/python JOBS=$(JOBS) .ci/portable
+
+# The suite against the lowest versions that pyproject.toml promises, in an
+# environment of its own.
+LOWEST := .venv-lowest
+$(LOWEST)/.done: .ci/lowest.txt pyproject.toml
+	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --upgrade pip
+	$(LOWEST)/bin/python -m pip install --quiet --constraint .ci/lowest.txt "torch==2.13.0"
+	$(LOWEST)/bin/python -m pip install --quiet --constraint .ci/lowest.txt --editable ".[dev]"
+	@touch $@
+
+test-lowest: $(LOWEST)/.done
+	$(LOWEST)/bin/python -m pytest -q -r fE -n $(JOBS) --dist worksteal
 
 format: setup
 	$(BIN)/ruff check --fix .
