@@ -101,6 +101,18 @@ def test_rank_is_cut(rows, method):
     assert few.rank == 4
 
 
+def test_cholesky_of_the_matrix_and_column_by_column(rows, monkeypatch):
+    """Equal points give one column, with and without room for the whole matrix."""
+    A = np.vstack([rows[0], rows[0][:7]])
+    K = instance_kernel(A, gamma=0.3)
+    for budget in ("1GB", "20KB"):
+        monkeypatch.setenv("BAGWISE_MEMORY", budget)
+        basis = fit_basis(A, gamma=0.3, method="cholesky")
+        assert basis.rank == 40
+        np.testing.assert_allclose(basis.Z @ basis.Z.T, K, atol=1e-8)
+        np.testing.assert_allclose(basis.transform(A), basis.Z, atol=1e-6)
+
+
 def test_linear_basis_is_the_data_itself(rows):
     sparse = sp.csr_matrix(rows[0])
     assert fit_basis(sparse, kernel="linear").Z is sparse

@@ -249,7 +249,7 @@ def test_a_convex_step_stopped_at_its_cap_is_said(monkeypatch):
 
     monkeypatch.setattr(_steps, "dual_coordinate", short)
     with pytest.warns(ConvergenceWarning, match="relative duality gap"):
-        PCSVM(C=100.0, rho=0.0).fit(X, y)
+        PCSVM(C=100.0, rho=0.8).fit(X, y)
 
 
 def test_a_free_bias_needs_the_conic_solver():

@@ -25,7 +25,8 @@ from bagwise.solvers.working_set import working_set
 # Above this rank the normal matrix costs more than coordinate steps.
 _MAX_RANK = 2000
 # A step whose value is known to the first is solved, whatever ended its solver; one
-# that is not known to the second is not, whatever its solver says of its gradients.
+# that is not known to the second is not, unless its solver looks at margins (which a
+# very light loss can have right while its value is unknown).
 _SURE, _DOUBTFUL = 1e-3, 1e-2
 
 
@@ -94,10 +95,11 @@ class Solution:
     converged: bool = True
 
 
-def judge(ended, objective, gap):
+def judge(ended, objective, gap, *, by_margins=False):
     """Whether a step is solved, from how its solver ended and from what it reached."""
     relative = abs(gap) / max(abs(objective), np.finfo(float).tiny)
-    return bool(relative <= _SURE or (ended and relative <= _DOUBTFUL))
+    doubtful = relative > _DOUBTFUL and not by_margins
+    return bool(relative <= _SURE or (ended and not doubtful))
 
 
 class GramSpace:
@@ -175,7 +177,7 @@ class GramSpace:
         primal = 0.5 * squared / self.unit**2 + rows.hinge_loss(values, b)
         dual = (rows.margin @ beta - 0.5 * squared) / self.unit**2
         gap = primal - dual
-        solved = judge(violation < tol, primal, gap)
+        solved = judge(violation < tol, primal, gap, by_margins=True)
         return Solution(coef / self.unit**2, b, scores + b, beta, primal, gap, solved)
 
     def _combined(self, weights):
@@ -283,7 +285,8 @@ class BasisSpace:
         primal = 0.5 * squared / self.unit**2 + rows.hinge_loss(values, b)
         dual = (rows.margin @ beta - 0.5 * squared) / self.unit**2
         gap = primal - dual
-        solved = judge(ended, primal, gap)
+        by_margins = Z.shape[1] > _MAX_RANK
+        solved = judge(ended, primal, gap, by_margins=by_margins)
         self._scores = scores + b
         return Solution(w / self.unit, b, scores + b, beta, primal, gap, solved)
 

@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_memory as check_cache
 from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags.segments import repeat, segment_mean
 from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._instance import instance_kernel, resolve_gamma
+from bagwise.kernels._instance import instance_kernel, memory_budget, resolve_gamma
 from bagwise.solvers.hinge import BasisSpace
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 from bagwise.svm.pcsvm._projection import Spread, delta_range
 from bagwise.svm.pcsvm._steps import ROUNDING, Alternation, Constraints
 
-_EIGH_LIMIT = 3000
+# With more instances than this many coordinates, steps in coordinates are cheaper.
+_GRAM_LIMIT = 10
 
 
 def _make_basis(data, options):
@@ -25,7 +26,7 @@ def _make_basis(data, options):
     n, d = data.shape
     method = "auto"
     if options["kernel"] == "linear" and (sp.issparse(data) or d > n):
-        method = "eigh" if n <= _EIGH_LIMIT else "cholesky"
+        method = "cholesky"
     basis = fit_basis(data, method=method, **options)
     basis.Z = np.ascontiguousarray(basis.Z, dtype=np.float64)
     return basis
@@ -80,8 +81,8 @@ class PCSVM(KernelBagSVM):
         :math:`B`. 0 leaves the bias out; infinity leaves it free, which needs
         ``solver="clarabel"``.
     n_components : int, default=None
-        Size of a Nystroem basis. None takes the exact kernel: eigenvectors up to 3,000
-        instances, pivoted Cholesky above. A linear kernel does not use it.
+        Size of a Nystroem basis. None takes the exact kernel by pivoted Cholesky. A
+        linear kernel does not use it.
     solver : {"dual", "clarabel"}, default="dual"
         Dual coordinate ascent, or a general conic solver as an independent check.
     memory : str, joblib.Memory or None, default=None
@@ -243,6 +244,7 @@ class PCSVM(KernelBagSVM):
         alternation = Alternation(
             Z,
             layout,
+            gram=self._gram(X),
             C=self.C,
             intercept=self.intercept,
             slack=self.slack,
@@ -271,6 +273,20 @@ class PCSVM(KernelBagSVM):
                 active = bags[mu > 1e-6 * mu.max(initial=0.0)]
         self.active_constraints_ = np.flatnonzero(t > 0)[active]
         self._keep(X, path)
+
+    def _gram(self, X):
+        """Inner products of the instances, or None where coordinates are cheaper."""
+        n, rank = self._basis.Z.shape
+        fits = 3.0 * 8.0 * n * n <= memory_budget()
+        if self.solver != "dual" or n > _GRAM_LIMIT * min(rank, n) or not fits:
+            return None
+        exact = self._basis.projection is not None and self.n_components is None
+        if not exact:
+            return self._basis.Z @ self._basis.Z.T
+        return instance_kernel(
+            X.data if X.dtype == np.float64 else X.data.astype(np.float64),
+            **self._kernel_options(),
+        )
 
     def _say_void(self):
         """Warn that no positive bag spreads, where a constraint was asked for."""
