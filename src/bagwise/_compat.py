@@ -32,5 +32,14 @@ __all__ = [
     "_handle_zeros_in_scale",
     "_is_constant_feature",
     "_is_fitted",
+    "compiled_trees",
     "validate_parameter_constraints",
 ]
+
+
+def compiled_trees():
+    """Return the class of trees, and the types of their nodes and of boosted nodes."""
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+    from sklearn.tree._tree import NODE_DTYPE, Tree
+
+    return Tree, NODE_DTYPE, PREDICTOR_RECORD_DTYPE

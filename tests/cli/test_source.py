@@ -212,3 +212,23 @@ def test_real_values_have_a_column_of_their_own(run, tmp_path, monkeypatch):
     status, _, err = run("compare", path, *words, "--label", "energy")
     assert status == 2
     assert "--label is for classes and --target for values" in err
+
+
+def test_a_folder_of_slides(run, tmp_path):
+    """From a folder of features to a ranking, patients kept together."""
+    pytest.importorskip("h5py")
+    from bagwise.datasets import make_slides
+
+    folder = tmp_path / "features"
+    make_slides(16, folder, n_patches=30, n_features=6, separation=6, random_state=0)
+    words = ["compare", folder, "--labels", folder / "clini.csv", "--bag", "slide_id"]
+    words += ["--label", "tumour", "--group", "patient_id", *QUICK, "--json"]
+    words += ["--out", tmp_path / "out"]
+    status, out, _ = run(*words)
+    assert status == 0
+    assert json.loads(out)["ranking"][0]["method"] == "SimpleMI"
+    (folder / "slide_000.h5").write_bytes(b"cut off")
+    status, _, err = run(*words)
+    assert status == 1
+    assert "'slide_000'" in err
+    assert "--on-missing drop" in err.replace("\n", " ")

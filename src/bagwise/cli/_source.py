@@ -24,7 +24,9 @@ __all__ = ["SETTINGS", "Source", "UsageError", "reads_data"]
 
 SETTINGS = "bagwise.toml"
 
-Data = Annotated[str, typer.Argument(help="A file, or the name of a known set.")]
+Data = Annotated[
+    str, typer.Argument(help="A file, a folder of features, or a known set's name.")
+]
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "bag": (
         Annotated[str | None, typer.Option("--bag", help="Column that names the bag.")],
@@ -99,6 +101,33 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "labels": (
+        Annotated[
+            str | None,
+            typer.Option("--labels", help="For a folder: the table, one row a file."),
+        ],
+        None,
+    ),
+    "pool": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--pool",
+                help="For a folder: column whose equal values make one bag.",
+            ),
+        ],
+        None,
+    ),
+    "on_missing": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--on-missing",
+                help="For a folder: drop leaves out files that are of no use.",
+            ),
+        ],
+        None,
+    ),
 }
 
 
@@ -131,8 +160,8 @@ class Source:
 
     @property
     def is_file(self) -> bool:
-        """Whether the data are a file."""
-        return Path(self.data).is_file()
+        """Whether the data are a file or a folder."""
+        return _on_disk(self.data)
 
     def read(self, data: str | None = None) -> tuple[Any, Any]:
         """Return bags and labels (None without) of a file."""
@@ -149,7 +178,7 @@ class Source:
         from bagwise.comparison import as_problem
 
         name = self.data if data is None else data
-        if not Path(name).is_file():
+        if not _on_disk(name):
             self._refuse_columns(name)
             return as_problem(name, pos_label=self.positive, task=self.task)
         X, y = self.read(name)
@@ -195,6 +224,14 @@ class Source:
             as_problem(name)  # no such file or set is the better message
             given = ", ".join(f"--{key.replace('_', '-')}" for key in self.columns)
             raise UsageError(f"{name} is a known set and no table: leave out {given}")
+
+
+def _on_disk(name: str) -> bool:
+    """Whether a name is that of a file, or of a folder and of no known set."""
+    from bagwise.datasets import available
+
+    path = Path(name)
+    return path.is_file() or (path.is_dir() and name not in available())
 
 
 def reads_data(command: Callable[..., int]) -> Callable[..., int]:

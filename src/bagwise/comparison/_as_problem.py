@@ -114,7 +114,7 @@ def _from_name(
     data: str | os.PathLike[str], name: str | None, options: dict[str, Any]
 ) -> dict[str, Any]:
     path = Path(data)
-    if path.exists() and path.is_file():
+    if path.is_file() or (path.is_dir() and str(data) not in available()):
         given: Any = {k: value for k, value in options.items() if value is not None}
         found = read_bags(path, **given)
         if isinstance(found, dict):
@@ -282,7 +282,7 @@ def as_unlabelled(
     data: Any, *, bag: str | None = None, label: str | None = None, **columns: Any
 ) -> Bags:
     """Return the bags of a file, a name, a bunch or a sequence; labels are dropped."""
-    if isinstance(data, str | os.PathLike) and Path(data).is_file():
+    if isinstance(data, str | os.PathLike) and Path(data).exists():
         options = {"bag": bag, "label": label, **columns}
         given: Any = {k: value for k, value in options.items() if value is not None}
         found = read_bags(Path(data), **given)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise._compat import compiled_trees
 from bagwise.io.model_files._archive import DamagedFile
 
 # name -> alternatives of (kinds of entries, axes); the first names fix the letters.
@@ -298,11 +299,9 @@ def _check_basis(value: Any) -> None:
 
 
 def _check_tree(value: Any) -> None:
-    from sklearn.tree._tree import Tree
-
     if "tree_" not in vars(value):
         return
-    if type(value.tree_) is not Tree:
+    if type(value.tree_) is not compiled_trees()[0]:
         raise DamagedFile("a tree is none")
     if value.tree_.n_features != value.n_features_in_:
         raise DamagedFile("the tree uses features that do not exist")
@@ -339,10 +338,7 @@ def _check_boosted(value: Any) -> None:
 
 
 def _check_hist(value: Any) -> None:
-    from sklearn.ensemble._hist_gradient_boosting.common import (
-        PREDICTOR_RECORD_DTYPE,
-    )
-
+    _, _, node_type = compiled_trees()
     state = vars(value)
     if "_predictors" not in state:
         return
@@ -365,7 +361,7 @@ def _check_hist(value: Any) -> None:
         for predictor in row:
             if type(predictor).__name__ != "TreePredictor":
                 raise DamagedFile("a tree is none")
-            if predictor.nodes.dtype != PREDICTOR_RECORD_DTYPE:
+            if predictor.nodes.dtype != node_type:
                 raise DamagedFile("the nodes of a tree are not nodes")
             _check_predictor(predictor, d)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.tree._tree import NODE_DTYPE, Tree
 
+from bagwise._compat import compiled_trees
 from bagwise.io.model_files._archive import DamagedFile
 
 TAGS = ("tree", "scorer")
@@ -25,6 +25,7 @@ _NOT_KEPT = frozenset(
     )
 )
 _LARGEST_TREE = 2**31
+Tree, NODE_DTYPE, _ = compiled_trees()
 
 
 def describe(value: Any) -> tuple[str, dict[str, Any]] | None:
@@ -66,7 +67,7 @@ def rebuild(tag: str, parts: dict[str, Any]) -> Any:
     return _tree(parts)
 
 
-def _tree(parts: dict[str, Any]) -> Tree:
+def _tree(parts: dict[str, Any]) -> Any:
     names = ("n_features", "n_outputs", "n_classes", "max_depth", "nodes", "values")
     if set(parts) != set(names):
         raise DamagedFile("a tree lacks a part")
