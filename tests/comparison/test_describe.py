@@ -12,8 +12,8 @@ from bagwise.comparison._description import (
     Run,
     build_estimator,
     describe_estimator,
-    run_key,
 )
+from bagwise.comparison._keys import run_key
 from bagwise.compose import SimpleMI, WrapperMI
 
 

@@ -8,7 +8,7 @@ import pytest
 from toy_methods import toy
 
 from bagwise.comparison import Store, StoreError
-from bagwise.comparison._description import run_key
+from bagwise.comparison._keys import run_key
 from bagwise.comparison._one_run import Outcome
 
 

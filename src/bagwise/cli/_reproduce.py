@@ -40,6 +40,13 @@ def reproduce(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try failed runs again.")
     ] = False,
+    optimistic: Annotated[
+        bool,
+        typer.Option(
+            "--optimistic",
+            help="Also choose parameters on the reported folds, as many papers did.",
+        ),
+    ] = False,
     jobs: Jobs = 1,
     seed: Seed = 0,
     json: Json = False,
@@ -70,6 +77,7 @@ def reproduce(
             retry_failed=retry_failed,
             run=not stored,
             progress=not json,
+            optimistic=optimistic,
         )
         failed += len(result.failures)
         shown += result.rows()
@@ -127,7 +135,10 @@ def _print(result: Any) -> None:
         line = [item for item in result.cells if item.cell.row == label]
         view.add_row(label, *(_cell(item, styles) for item in line))
     console.print(view)
-    console.print("measured ± standard error / published, verdict", style="dim")
+    looked = any(item.optimistic == item.optimistic for item in result.cells)
+    third = "best on the reported folds / " if looked else ""
+    text = f"measured ± standard error / {third}published, verdict"
+    console.print(text, style="dim")
     console.print(RULE, style="dim")
     counts = ", ".join(f"{n} {verdict}" for verdict, n in result.counts().items())
     console.print(f"\n{counts}.")
@@ -136,6 +147,9 @@ def _print(result: Any) -> None:
             f"failed: {failure['method']} on {failure['dataset']}: {failure['error']}"
         )
         Console(stderr=True).print(text, markup=False, highlight=False)
+    stale = sum(item.n_stale for item in result.cells)
+    if stale:
+        console.print(f"{stale} runs in the store are stale: other code made them.")
     for path in result.paths.values():
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
@@ -151,7 +165,9 @@ def _cell(item: Any, styles: dict[str, str]) -> str:
         shown += f" ± {number(item.std_error)}"
     style = styles.get(item.verdict, "dim")
     published = number(item.cell.published)
-    gap = ""
+    if item.optimistic == item.optimistic:
+        published = f"{number(item.optimistic)} / {published}"
+    gap = f": {item.cause}" if item.cause else ""
     if item.behind and item.verdict in styles:
-        gap = f" ({item.difference:+.{digits}f})"
+        gap = f" ({item.difference:+.{digits}f}){gap}"
     return f"{shown} / {published}\n[{style}]{item.verdict}{gap}[/{style}]"

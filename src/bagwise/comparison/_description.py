@@ -7,10 +7,8 @@ person; `build_estimator` turns the estimator part into the object it names.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
@@ -21,7 +19,7 @@ from sklearn.base import BaseEstimator
 
 from bagwise.comparison.protocols import Protocol, protocol_from_dict
 
-__all__ = ["DataRef", "Run", "build_estimator", "describe_estimator", "run_key"]
+__all__ = ["DataRef", "Run", "build_estimator", "describe_estimator"]
 
 Spec = dict[str, Any]
 """``{"class": "package.Class", "params": {...}}``, nested where a value is one."""
@@ -97,33 +95,7 @@ class Run:
         return cls(**values)
 
 
-def run_key(run: Run, version: str) -> str:
-    """Return the cache key: description, library version and content of the data.
-
-    The path of the data is left out: the same content at another place is the same
-    run. So is its name.
-    """
-    parts = {
-        "method": run.method,
-        "estimator": run.estimator,
-        "data": run.data.hash,
-        "protocol": run.protocol.to_dict(),
-        "repeat": run.repeat,
-        "fold": run.fold,
-        "seed": run.seed,
-        "scale": run.scale,
-        "grid": run.grid,
-        "tuning": run.tuning,
-        "calibrate": run.calibrate,
-        "impute": run.impute,
-        "version": version,
-        **({"permute_features": True} if run.permute_features else {}),
-    }
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Turn NumPy scalars and arrays into what JSON knows."""
     if isinstance(value, np.generic):
         return value.item()
@@ -149,7 +121,7 @@ def to_plain(value: Any) -> Any:
         return {"type": f"{value.__module__}.{value.__qualname__}"}
     if inspect.isfunction(value) and "<" not in value.__qualname__:
         return {"type": f"{value.__module__}.{value.__qualname__}"}
-    return _plain(value)
+    return plain(value)
 
 
 def describe_estimator(estimator: BaseEstimator) -> Spec:

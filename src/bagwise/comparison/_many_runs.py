@@ -14,7 +14,10 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from bagwise.comparison._description import Run, run_key
+from bagwise.comparison._description import (
+    Run,
+)
+from bagwise.comparison._keys import run_key
 from bagwise.comparison._one_run import Outcome, library_version, one_line
 from bagwise.comparison._pool import Pool, open_pool
 from bagwise.comparison._store import Store

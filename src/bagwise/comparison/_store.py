@@ -25,16 +25,20 @@ from numpy.typing import NDArray
 
 from bagwise.comparison._description import Run
 from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison._fingerprint import fingerprint
+from bagwise.comparison._keys import run_identity
 from bagwise.comparison._one_run import Outcome
 
 __all__ = ["Store", "StoreError"]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 CLAIM_SECONDS = 60.0
 _METRIC_COLUMNS = tuple(METRICS)
 _TIME_COLUMNS = ("fit_time", "tune_time", "predict_time")
 COLUMNS = (
     "key",
+    "identity",
+    "code",
     "status",
     "method",
     "dataset",
@@ -103,7 +107,7 @@ class Store:
     def _prepare(self) -> None:
         db = self._db
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        self._refuse_foreign(version)
+        self._refuse_foreign()
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
         if version not in (0, SCHEMA_VERSION):
@@ -129,15 +133,12 @@ class Store:
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         db.execute("COMMIT")
 
-    def _refuse_foreign(self, version: int) -> None:
+    def _refuse_foreign(self) -> None:
         """Refuse a file of another program before anything is written to it."""
         found = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {str(name) for (name,) in found}
-        ours = tables <= {"runs", "claims"}
-        if ours and (version == 0 or "runs" in tables):
+        if tables <= {"runs", "claims"}:
             return
-        if ours or version not in (0, SCHEMA_VERSION):
-            return  # what its format says is told by the caller
         shown = ", ".join(sorted(tables)[:5])
         raise StoreError(
             f"{self.path} is an SQLite file of another program (it has the tables"
@@ -231,6 +232,24 @@ class Store:
         with np.load(io.BytesIO(row[0]), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
 
+    def others(self, identities: Iterable[str], keys: Iterable[str]) -> set[str]:
+        """Return those identities of which the store has runs of other code only.
+
+        Parameters
+        ----------
+        identities, keys : iterable of str
+            Of the same runs, in the same order.
+        """
+        query = "SELECT key, identity FROM runs WHERE status = 'ok'"
+        found = self._guard(lambda: self._db.execute(query).fetchall())
+        present = {key for key, _ in found}
+        known = {identity for _, identity in found}
+        return {
+            identity
+            for identity, key in zip(identities, keys, strict=True)
+            if key not in present and identity in known
+        }
+
     def __len__(self) -> int:
         """Return the number of rows."""
         query = "SELECT COUNT(*) FROM runs"
@@ -321,6 +340,8 @@ def _row(key: str, run: Run, outcome: Outcome) -> tuple[Any, ...]:
     times = outcome.times
     values: dict[str, Any] = {
         "key": key,
+        "identity": run_identity(run),
+        "code": fingerprint(run.estimator),
         "status": outcome.status,
         "method": run.method,
         "dataset": run.data.name,

@@ -62,6 +62,8 @@ def _figures(item: Measured) -> dict[str, Any]:
         "high": _number(item.high),
         "difference": _number(item.difference),
         "best_cut": _number(item.best_cut),
+        "optimistic": _number(item.optimistic),
+        "cause": item.cause,
         "behind": str(item.behind).lower(),
         "verdict": item.verdict,
         "reason": item.reason,
@@ -101,6 +103,9 @@ def _provenance(item: Measured) -> dict[str, Any]:
         "failed": item.n_failed,
         "cpu_seconds": f"{item.cpu_seconds:.1f}",
         "cpu_seconds_per_repeat": _number(item.cpu_per_repeat),
+        "grid_ends": "; ".join(item.grid_ends),
+        "stale": item.n_stale,
+        "code": item.code,
         "seed": item.seed if done else "",
         "data_hash": item.data_hash,
         "finished": day,
@@ -161,7 +166,8 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
     if rule:
         lines += [RULE, ""]
     lines += _grid(rows)
-    lines += ["", *_behind(rows), *_reasons(rows), *_cuts(rows)]
+    lines += ["", *_behind(rows), *_reasons(rows), *_cuts(rows), *_narrow(rows)]
+    lines += _stale(rows)
     if first["table_note"]:
         lines += ["", str(first["table_note"])]
     most = max(rows, key=lambda row: int(row["repeats"]))
@@ -176,9 +182,12 @@ def _protocol_line(rows: Sequence[Row]) -> str:
     paper = sorted({int(row["paper_repeats"]) for row in ran})
     times = _span(done) if done else "0"
     extra = "; ".join(dict.fromkeys(_figure_name(row) for row in rows))
+    looked = any(row.get("optimistic") for row in rows)
+    third = "best on the reported folds / " if looked else ""
     return (
         f"Protocol: {'; '.join(kinds)}. Repeats: {times} (paper: {_span(paper)})."
-        f" Figures: {extra}. Each cell: measured ± standard error / published, verdict."
+        f" Figures: {extra}. Each cell: measured ± standard error / {third}published,"
+        " verdict."
     )
 
 
@@ -217,9 +226,13 @@ def _entry(row: Row) -> str:
         if row["std_error"] != "":
             measured += f" ± {float(row['std_error']):.{digits}f}"
     published = "-" if row["published"] == "" else f"{float(row['published']):g}"
+    if row.get("optimistic"):
+        published = f"{float(row['optimistic']):.{digits}f} / {published}"
     verdict = MARKS[str(row["verdict"])]
     if row["behind"] == "true" and row["verdict"] in ("reached", "not reached"):
         verdict += f" ({float(row['difference']):+.{digits}f})"
+    if row.get("cause"):
+        verdict += f": {row['cause']}"
     return f"{measured} / {published}<br>{verdict}"
 
 
@@ -251,6 +264,8 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
         if verdict == "not reached":
             gap = float(row["difference"])
             text = str(row["note"]) or "no reason is known"
+            if row.get("cause"):
+                text = str(row["cause"])
             grouped.setdefault(f"not reached: {text}", []).append(
                 f"{where} ({gap:+.3g})"
             )
@@ -281,6 +296,31 @@ def _cuts(rows: Sequence[Row]) -> list[str]:
         " gap": behind,
     }
     return [f"{text} — {_some(names, 20)}." for text, names in parts.items() if names]
+
+
+def _narrow(rows: Sequence[Row]) -> list[str]:
+    """Say where values were chosen at the end of a grid."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        for note in filter(None, str(row.get("grid_ends") or "").split("; ")):
+            where, _, _ = note.partition(" in ")
+            count = note.partition(" in ")[2].partition(" folds")[0]
+            place = f"{row['row']} on {row['column']} ({count})"
+            grouped.setdefault(where, []).append(place)
+    return [
+        f"- Chosen at the end, the grid may be too narrow: {where} — {_some(names)}."
+        for where, names in grouped.items()
+    ]
+
+
+def _stale(rows: Sequence[Row]) -> list[str]:
+    """Name the cells that the store has of other code only."""
+    names = [
+        f"{row['row']} on {row['column']}" for row in rows if int(row.get("stale") or 0)
+    ]
+    if not names:
+        return []
+    return [f"- Stale, measured by other code and not shown: {_some(names, 20)}."]
 
 
 def _some(names: Sequence[str], limit: int = 6) -> str:

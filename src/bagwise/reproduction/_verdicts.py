@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise.base import best_threshold
+from bagwise.comparison._grid_ends import widen_note
+from bagwise.comparison._optimism import best_on_reported_folds
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._statistics import corrected_interval, corrected_variance
 from bagwise.reproduction._tables import UNITS, Cell
@@ -44,7 +46,10 @@ class Measured:
     `verdict` is "reached", "not reached", "not comparable" or "not run"; `reason` says
     why in the last two cases. `best_cut` is the figure that the same scores would give
     if every fold were cut where its test bags are told apart best: no method can do
-    so beforehand, but a gap that it leaves is not one of the threshold.
+    so beforehand, but a gap that it leaves is not one of the threshold. `optimistic`
+    is the figure of the same grid with the values chosen on the reported folds,
+    `grid_ends` says which parameters stood at an end of their grid, `n_stale` how many
+    runs the store has of other code only, and `code` is the fingerprint of this one's.
     """
 
     cell: Cell
@@ -64,12 +69,29 @@ class Measured:
     finished: float = NAN
     versions: dict[str, str] = field(default_factory=dict)
     best_cut: float = NAN
+    optimistic: float = NAN
+    grid_ends: tuple[str, ...] = ()
+    n_stale: int = 0
+    code: str = ""
 
     @property
     def behind(self) -> bool:
         """Whether the measured mean is worse than the published figure."""
         gap = self.difference if self.cell.lower else -self.difference
         return gap > 0
+
+    @property
+    def cause(self) -> str:
+        """Why a figure was not reached, in one word; empty where it is not known."""
+        if self.verdict != "not reached":
+            return ""
+        found = judge(
+            self.cell.published,
+            self.optimistic,
+            self.std_error,
+            lower_is_better=self.cell.lower,
+        )
+        return "optimism" if found == "reached" else ""
 
     @property
     def difference(self) -> float:
@@ -113,6 +135,8 @@ def measure(
     test_share: float,
     *,
     missing: str = "",
+    looked: Sequence[NDArray[Any]] = (),
+    n_stale: int = 0,
 ) -> Measured:
     """Sum up the runs of a cell.
 
@@ -130,6 +154,10 @@ def measure(
         Test bags over training bags.
     missing : str
         Why there are no data, if there are none.
+    looked : sequence of ndarray
+        Scores of all candidates on the test bags, for each fold.
+    n_stale : int
+        How many runs the store has of other code only.
 
     Notes
     -----
@@ -157,6 +185,10 @@ def measure(
     if len(figures) > 1:
         std_error = math.sqrt(corrected_variance(figures, test_share))
     verdict, reason = _verdict(cell, mean, std_error, len(figures), rows, keys, missing)
+    if n_stale and verdict == "not run":
+        reason = f"{n_stale} runs in the store are stale: other code made them"
+    ends = [row.get("grid_ends") or {} for row in done]
+    optimistic = best_on_reported_folds(list(looked))
     last = max(done, key=lambda row: row["finished"], default=None)
     return Measured(
         cell,
@@ -176,6 +208,10 @@ def measure(
         NAN if last is None else float(last["finished"]),
         {} if last is None else dict(last["versions"]),
         float(np.mean(cuts)) if cuts else NAN,
+        NAN if math.isnan(optimistic) else _in_unit(cell, optimistic),
+        tuple(widen_note(ends)) if cell.tuning is not None else (),
+        n_stale,
+        "" if last is None else str(last.get("code", "")),
     )
 
 

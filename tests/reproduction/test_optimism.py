@@ -1,0 +1,99 @@
+"""Honest, optimistic, published; runs of other code; grids that end too early."""
+
+import numpy as np
+import pytest
+from test_reproduce import small
+
+from bagwise.comparison import _keys, as_problem
+from bagwise.comparison._optimism import best_on_reported_folds
+from bagwise.comparison.protocols import KFold
+from bagwise.compose import OnInstances, SimpleMI
+from bagwise.reproduction import Reproduction, reproduce
+from bagwise.reproduction._schemes import MAX_REPEATS
+
+POOLINGS = ["mean", "max", "min"]
+TUNED = {
+    "label": "SimpleMI",
+    "method": "SimpleMI",
+    "grid": {"pooling": POOLINGS},
+    "values": [99.0],
+}
+
+
+def test_the_optimistic_figure_by_brute_force(tmp_path):
+    table = small([TUNED])
+    options = {"store": tmp_path / "s.sqlite", "out": tmp_path, "progress": False}
+    (honest,) = reproduce(table, **options).cells
+    assert np.isnan(honest.optimistic)
+    result = reproduce(table, **options, optimistic=True)
+    (cell,) = result.cells
+    assert cell.mean == honest.mean
+    problem = as_problem(cell.cell.dataset)
+    X, y = problem.X, problem.y
+    scores = np.zeros((2, len(POOLINGS)))
+    for fold in range(2):
+        train, test = KFold(2, MAX_REPEATS).split(y, 0, fold, 0)
+        scaler = OnInstances().fit(X[train])
+        for k, pooling in enumerate(POOLINGS):
+            model = SimpleMI(pooling=pooling).fit(scaler.transform(X[train]), y[train])
+            scores[fold, k] = model.score(scaler.transform(X[test]), y[test])
+    assert cell.optimistic == pytest.approx(100 * scores.mean(axis=0).max())
+    page = (tmp_path / "small.md").read_text(encoding="utf-8")
+    assert f" / {cell.optimistic:.1f} / 99" in page
+    assert "best on the reported folds" in page
+
+
+def test_optimism_is_the_reason_in_one_word():
+    table = small([TUNED])
+    (cell,) = table.cells
+    from test_reproduce import measured
+
+    found = measured(cell, [0.90, 0.91])
+    assert found.verdict == "not reached"
+    assert found.cause == ""
+    reached = type(found)(**{**vars(found), "optimistic": 99.5})
+    assert reached.cause == "optimism"
+    behind = type(found)(**{**vars(found), "optimistic": 93.0})
+    assert behind.cause == ""
+    page = Reproduction(table, [reached], 1).to_markdown()
+    assert "**not reached** (-8.5): optimism" in page
+    assert "Not reached: optimism" in page
+
+
+def test_no_candidates_no_figure():
+    assert np.isnan(best_on_reported_folds([]))
+    assert np.isnan(best_on_reported_folds([np.array([np.nan])]))
+    scores = [np.array([1.0, np.nan, 0.0]), np.array([0.0, 1.0, 0.8])]
+    assert best_on_reported_folds(scores) == 0.5
+
+
+def test_runs_of_other_code_are_stale_and_run_again(tmp_path, monkeypatch):
+    row = {**TUNED, "grid": "none"}
+    options = {"store": tmp_path / "s.sqlite", "out": tmp_path, "progress": False}
+    with monkeypatch.context() as patch:
+        patch.setattr(_keys, "fingerprint", lambda spec: "older")
+        (old,) = reproduce(small([row]), **options).cells
+        assert old.n_stale == 0
+    (stale,) = reproduce(small([row]), **options, run=False).cells
+    assert (stale.verdict, stale.n_stale) == ("not run", 2)
+    assert "stale" in stale.reason
+    page = (tmp_path / "small.md").read_text(encoding="utf-8")
+    assert "Stale, measured by other code and not shown: SimpleMI on" in page
+    (fresh,) = reproduce(small([row]), **options).cells
+    assert (fresh.n_stale, fresh.mean) == (0, old.mean)
+    assert len(fresh.code) == 16
+
+
+def test_tables_say_where_a_grid_ends_too_early(tmp_path):
+    row = {
+        "label": "MILR",
+        "method": "MILR",
+        "grid": {"C": [1e-6, 1e-5]},
+        "values": [99.0],
+    }
+    options = {"store": tmp_path / "s.sqlite", "out": tmp_path, "progress": False}
+    (cell,) = reproduce(small([row]), **options).cells
+    assert cell.grid_ends
+    assert all(note.startswith("C at the ") for note in cell.grid_ends)
+    page = (tmp_path / "small.md").read_text(encoding="utf-8")
+    assert "the grid may be too narrow: C at the" in page
