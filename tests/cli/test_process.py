@@ -45,3 +45,18 @@ def test_interrupted_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert "the same command continues" in err
     assert "Traceback" not in err
+
+
+def test_workers_end_without_a_word(tmp_path):
+    path = tmp_path / "few.csv"
+    rows = [f"b{i},{i % 2},{i % 2}.{i}" for i in range(12) for _ in range(2)]
+    path.write_text("bag,y,u\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    words = ["compare", str(path), "--bag", "bag", "--label", "y", "--folds", "2"]
+    words += ["--methods", "SimpleMI", "--grid", "none", "--jobs", "2", "--json"]
+    done = subprocess.run(
+        [*COMMAND, *words, "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -232,3 +232,22 @@ def test_a_folder_of_slides(run, tmp_path):
     assert status == 1
     assert "'slide_000'" in err
     assert "--on-missing drop" in err.replace("\n", " ")
+
+
+def test_a_broken_row_is_told_with_its_file_and_line(run, slides):
+    lines = slides.read_text(encoding="utf-8").splitlines()
+    slides.write_text("\n".join([*lines[:7], "s2,p0,H&E", *lines[7:]]) + "\n")
+    status, _, err = run("compare", slides, *ROLES, "--positive", "ill", *QUICK)
+    assert status == 1
+    assert f"{slides}, line 8" in err
+
+
+def test_a_broken_value_is_told_with_its_file_and_line(run, slides):
+    text = slides.read_text(encoding="utf-8").splitlines()
+    text[5] = text[5].rpartition(",")[0] + ",1.2.3"
+    slides.write_text("\n".join(text) + "\n", encoding="utf-8")
+    status, _, err = run("compare", slides, *ROLES, "--positive", "ill", *QUICK)
+    assert status == 1
+    assert str(slides) in err
+    assert "line 6" in err
+    assert "'1.2.3'" in err
