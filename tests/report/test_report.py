@@ -233,3 +233,16 @@ def test_features_over_all_bags_and_inside_instances():
     page = "".join(Page(render_report(context)).text)
     assert "Which features matter" in page
     json.dumps(context, allow_nan=False)
+
+
+def test_parameters_at_the_end_of_their_grid_are_marked():
+    comparison = make_comparison()
+    for row in comparison.rows:
+        row["grid_ends"] = {"C": "upper"} if row["method"] == "best one" else {}
+    told = {
+        item["method"]: item["ends"] for item in report_context(comparison)["params"]
+    }
+    assert len(told["best one"]) == 1
+    assert "C" in told["best one"][0]
+    assert told[EVIL] == []
+    assert render_report(report_context(comparison)).count("end of the grid") == 1

@@ -110,6 +110,7 @@ def compare(
         images=images,
         calibrate=calibrate,
         impute=source.impute,
+        task=source.task,
         permute_features=permute_features,
         command=" ".join(["bagwise", *sys.argv[1:]]),
     )

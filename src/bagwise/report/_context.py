@@ -302,7 +302,10 @@ def _params(comparison: Comparison) -> list[dict[str, Any]]:
             }
             for run in runs[:100]
         ]
-        found.append({"method": row.method, "names": names, "folds": lines})
+        ends = comparison.grid_ends(row.method)
+        found.append(
+            {"method": row.method, "names": names, "folds": lines, "ends": ends}
+        )
     return found
 
 
