@@ -30,7 +30,7 @@ _STALE_ROUNDS = 5
 # Weight of the squared mixture, in units of the tolerance; it moves the gap by less.
 _SQUARE = 0.1
 # The smallest damping of a Newton step, in units of the mean curvature.
-_DAMPING = 1e-6
+_DAMPING = 1e-5
 
 
 class Mixture(NamedTuple):
@@ -135,7 +135,7 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
             better = better and (fallen < -noise or left < gap)
             if better or damping > 1e6 * typical:
                 break
-            damping = max(10.0 * damping, _DAMPING * typical)
+            damping = max(100.0 * damping, _DAMPING * typical)
         if not better:
             break  # no further progress is possible
         damping = 0.1 * damping if damping > _DAMPING * typical else 0.0

@@ -70,10 +70,12 @@ class Units:
 
     def spread(self, choices, weight):
         """Matrix (positive bags x candidates) of the weight on each instance."""
-        k, p = choices.shape
-        values = np.tile(np.asarray(weight, dtype=np.float64), p)
-        parts = (values, choices.T.ravel(), np.arange(0, k * p + 1, k))
-        return sparse.csr_matrix(parts, shape=(p, self.n_candidates))
+        # Choices agree on many bags: an entry for each instance, not for each choice.
+        values = np.repeat(np.asarray(weight, dtype=np.float64), self.n_positive)
+        held = np.bincount(choices.ravel(), values, self.n_candidates)
+        used = np.flatnonzero(held)
+        parts = (held[used], used, np.searchsorted(used, self.offsets))
+        return sparse.csr_matrix(parts, shape=(self.n_positive, self.n_candidates))
 
 
 class KernelUnits(Units):
@@ -142,11 +144,8 @@ class KernelUnits(Units):
     def products(self, choices, delta):
         """Margins of every choice alone, shape (n_rows, n_choices)."""
         plus, minus = self.split(delta)
-        k, p = choices.shape
-        chosen = sparse.csr_matrix(
-            (np.tile(plus, k), choices.ravel(), np.arange(0, k * p + 1, p)),
-            shape=(k, self.n_candidates),
-        )
+        chosen = np.zeros((len(choices), self.n_candidates))
+        np.put_along_axis(chosen, choices, plus[None], axis=1)
         bottom = (self.knn @ minus) - chosen @ self.kpn
         return np.vstack([self._tops(choices, plus, self.kpn @ minus).T, bottom.T])
 
