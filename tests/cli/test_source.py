@@ -251,3 +251,10 @@ def test_a_broken_value_is_told_with_its_file_and_line(run, slides):
     assert str(slides) in err
     assert "line 6" in err
     assert "'1.2.3'" in err
+
+
+def test_the_command_says_what_it_took_the_table_for(run, slides, tmp_path):
+    words = [*ROLES, "--positive", "ill", *QUICK, "--out", tmp_path / "out"]
+    status, _, err = run("compare", slides, *words, "--time-budget", 600)
+    assert status == 0
+    assert "classes: ill 18 (positive), well 18; 12 groups, never split" in err

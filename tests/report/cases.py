@@ -175,6 +175,14 @@ def _words(n, first="active", second="inactive"):
     return np.where(np.arange(n) % 2 == 0, first, second)
 
 
+def _without_fold(comparison, method, fold):
+    """Forget a run, as if time had run out before it."""
+    comparison.rows[:] = [
+        row for row in comparison.rows if (row["method"], row["fold"]) != (method, fold)
+    ]
+    return comparison
+
+
 CASES = {
     "plain": lambda: build(_words(60), {"a": of(2), "b": of(2, strength=0.5)}),
     "perfect": lambda: build(_words(40), {"a": perfect, "b": perfect, "c": perfect}),
@@ -268,6 +276,9 @@ CASES = {
         np.random.default_rng(2).normal(size=20_000),
         {"a": near(0.5), "b": near(1.0)},
         task="regression",
+    ),
+    "cut short": lambda: _without_fold(
+        build(_words(40), {"a": of(2), "b": of(2)}), "b", 3
     ),
     "one bag size": lambda: build(_words(40), {"a": of(2)}, sizes=1, width=1),
 }

@@ -311,3 +311,11 @@ def test_the_summary_says_what_the_ranking_says():
     assert 0 < len(partly.failures) < 4
     assert "b lacks folds and is not compared." in partly.summary()
     assert "worse" not in partly.summary()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_runs_that_are_missing_are_told(name):
+    left = case(name).n_left
+    assert left == (1 if name == "cut short" else 0)
+    assert ("still to be done" in case(name).summary()) == bool(left)
+    assert ("not finished" in render_report(context(name))) == bool(left)

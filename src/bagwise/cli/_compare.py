@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -65,6 +66,9 @@ def compare(
         str | None, typer.Option(help="Address of a dask scheduler.")
     ] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds a run may take.")] = 900.0,
+    time_budget: Annotated[
+        float | None, typer.Option(help="Seconds for all runs together.")
+    ] = None,
     memory_limit: Annotated[
         str | None, typer.Option(help="Memory a run may take, such as 4GB.")
     ] = None,
@@ -102,6 +106,7 @@ def compare(
         n_jobs=jobs,
         scheduler=scheduler,
         time_limit=time_limit if time_limit > 0 else None,
+        time_budget=time_budget,
         memory_limit=memory_limit,
         out=folder,
         retry_failed=retry_failed,
@@ -133,6 +138,7 @@ def _announce(problem: Any, names: list[str] | None) -> None:
 
     console = Console(stderr=True, highlight=False)
     console.print(f"{problem.name}: {problem.X!r}", markup=False)
+    console.print(_what_is_predicted(problem), markup=False)
     if names is not None:
         return
     for choice in comparison.choose_methods(problem):
@@ -142,6 +148,25 @@ def _announce(problem: Any, names: list[str] | None) -> None:
         elif choice.method.default:
             line = f"  - {choice.method.name}: {choice.reason}"
             console.print(line, style="dim", markup=False)
+
+
+def _what_is_predicted(problem: Any) -> str:
+    """Say what the labels hold, which one is positive, and what is kept together."""
+    if problem.task == "regression":
+        text = f"values from {problem.y.min():.4g} to {problem.y.max():.4g}"
+    elif problem.task == "multilabel":
+        text = f"{problem.y.shape[1]} labels a bag"
+    else:
+        labels, counts = np.unique(problem.y, return_counts=True)
+        named = [f"{label} {n}" for label, n in zip(labels, counts, strict=True)]
+        if problem.positive is not None:
+            named[problem.positive] += " (positive)"
+        more = f" and {len(named) - 8} more" if len(named) > 8 else ""
+        text = f"classes: {', '.join(named[:8])}{more}"
+    if problem.groups is not None:
+        n_groups = len(np.unique(problem.groups.astype(str)))
+        text += f"; {n_groups} groups, never split"
+    return text
 
 
 def _safe(name: str) -> str:

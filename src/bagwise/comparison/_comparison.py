@@ -85,6 +85,12 @@ class Comparison:
         """The rows of failed runs, with their tracebacks."""
         return [row for row in self.rows if row["status"] != "ok"]
 
+    @property
+    def n_left(self) -> int:
+        """How many runs were not begun, within a time budget."""
+        folds = self.protocol.folds(len(self.problem.y), self.problem.groups)
+        return len(folds) * len(self.methods) - len(self.rows)
+
     @cached_property
     def ranking(self) -> list[RankRow]:
         """Methods from best to worst, with intervals and tests against the best."""
@@ -196,6 +202,8 @@ class Comparison:
         if self.failures:
             n = len(self.failures)
             text += f" {n} runs failed." if n > 1 else " One run failed."
+        if self.n_left:
+            text += f" {self.n_left} runs are still to be done."
         return text
 
     def __repr__(self) -> str:

@@ -64,6 +64,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "metric": metric.title,
         "metric_text": _in_text(metric.title),
         "metric_reason": comparison.metric_reason,
+        "left": comparison.n_left,
         "dot": "the figure over all test bags"
         if view.pooled
         else "the mean over folds",
