@@ -8,6 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bagwise
 from bagwise import BagClassifier, Bags
+from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import _plan as module
 from bagwise.ensemble._plan import Plan, Size, default_members, make_plan
@@ -18,6 +19,7 @@ from bagwise.ensemble._views import (
     statistics,
 )
 from bagwise.kernels import emd_distances
+from bagwise.svm import BagSVC
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +45,12 @@ def test_learns_and_explains(fitted, tmp_path):
 
 
 def test_workers_change_nothing(fitted):
-    X, y, model = fitted
-    two = BagClassifier(random_state=0, n_jobs=2).fit(X[:40], y[:40])
+    X, y, _ = fitted
+    members = [("wrapper", WrapperMI()), ("kernel", BagSVC())]
+    one = BagClassifier(members, random_state=0).fit(X[:40], y[:40])
+    two = BagClassifier(members, random_state=0, n_jobs=2).fit(X[:40], y[:40])
     np.testing.assert_allclose(
-        two.decision_function(X), model.decision_function(X), atol=1e-12
+        two.decision_function(X), one.decision_function(X), atol=1e-12
     )
 
 

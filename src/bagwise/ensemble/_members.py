@@ -158,18 +158,25 @@ def _fit(member, rows, targets, weight, seed):
         ]
 
 
-def _score_fold(member, views, task, fold, weight, seed):
-    train, test = fold
-    rows = take(views.train, member.view, views.columns, train, train)
-    targets = [target[train] for target in task.targets(member)]
-    models = _fit(member, rows, targets, weight[train], seed)
-    rows = take(views.train, member.score_view, views.columns, test, train)
-    return task.scores(models, rows)
+def _score_fold(member, task, rows, targets, weight, seed, held_out):
+    return task.scores(_fit(member, rows, targets, weight, seed), held_out)
 
 
-def _fit_all(member, views, task, weight, seed):
+def _jobs(member, views, task, folds, weight, seed):
+    """Yield the fits of a member, each with the rows it needs and no others."""
+    targets = task.targets(member)
+    for train, test in folds:
+        yield delayed(_score_fold)(
+            member,
+            task,
+            take(views.train, member.view, views.columns, train, train),
+            [target[train] for target in targets],
+            weight[train],
+            seed,
+            take(views.train, member.score_view, views.columns, test, train),
+        )
     rows = take(views.train, member.view, {}, None, None)
-    return _fit(member, rows, task.targets(member), weight, seed)
+    yield delayed(_fit)(member, rows, targets, weight, seed)
 
 
 class Clock:
@@ -232,11 +239,7 @@ def fit_members(members, views, task, folds, weight, seed, *, n_jobs, clock, tra
             if models and not clock.allows(slowest):
                 continue
             started = clock.elapsed()
-            jobs = [
-                delayed(_score_fold)(member, views, task, fold, weight, seed)
-                for fold in folds
-            ]
-            jobs.append(delayed(_fit_all)(member, views, task, weight, seed))
+            jobs = _jobs(member, views, task, folds, weight, seed)
             *parts, models[member.name] = parallel(jobs)
             found = np.empty((len(weight), task.n_columns))
             for (_, test), part in zip(folds, parts, strict=True):
