@@ -324,3 +324,23 @@ def test_wrong_groups_names_and_coordinates_are_refused():
         Bags(rows, offsets, coords=[[1.0], [2.0], [np.nan]])
     with pytest.raises(ValueError, match="part 1 has no groups"):
         Bags.concatenate([Bags(rows, offsets, groups=[1, 2]), Bags(rows, offsets)])
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_half_precision_is_stored_and_never_computed_with(tmp_path, on_disk):
+    from bagwise.compose import SimpleMI
+    from bagwise.linear_model import MILogisticRegression
+
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3)).astype(np.float16)
+    rows[::6] += 3
+    y = np.arange(20) % 2
+    if on_disk:
+        rows.tofile(tmp_path / "rows")
+        rows = np.memmap(tmp_path / "rows", dtype=np.float16, mode="r", shape=(60, 3))
+    half, single = (Bags(r, np.arange(0, 61, 3)) for r in (rows, np.float32(rows)))
+    assert half.dtype == np.float16
+    assert half[[3, 1]].dtype == np.float16
+    for model in (SimpleMI(), MILogisticRegression()):
+        scores = (model.fit(X, y).decision_function(X) for X in (half, single))
+        np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-3)

@@ -129,9 +129,12 @@ def test_names_that_modules_merely_imported():
     """No module of bagwise lends its imports to a file, whatever they are."""
     tried = 0
     for module in pkgutil.walk_packages(bagwise.__path__, "bagwise."):
-        if "neural" in module.name or module.name.endswith("__main__"):
+        if module.name.endswith("__main__"):
             continue
-        loaded = importlib.import_module(module.name)
+        try:
+            loaded = importlib.import_module(module.name)
+        except ImportError:  # a library that is not installed here
+            continue
         for name, value in vars(loaded).items():
             if getattr(value, "__module__", None) != module.name:
                 assert _registry.find_class(f"{module.name}:{name}") is None

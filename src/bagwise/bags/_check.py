@@ -36,8 +36,8 @@ def check_bags(
     ensure_finite : bool, default=True
         Whether NaN and infinity are refused.
     in_pieces : bool, default=False
-        Whether the caller reads bags piece by piece. Half precision and selections on
-        disk are brought into memory for all others.
+        Whether the caller reads bags on disk piece by piece. Half precision and
+        selections on disk are brought into memory for all others.
     """
     bags = as_bags(X)
     if bags.n_bags < min_bags:
@@ -57,7 +57,7 @@ def check_bags(
             "dimension first: OnInstances(TruncatedSVD(100))."
         )
     stored = bags.dtype == np.float16 or isinstance(bags._stacked, StoredRows)
-    if stored and not in_pieces:
+    if stored and not (in_pieces and bags.on_disk):
         bags = bags.in_memory()
     if ensure_finite:
         _refuse_not_finite(bags)

@@ -257,7 +257,7 @@ def _how_to_provide(info: DatasetInfo) -> str:
         by_hand = f" or {archive_name(info.sources[0])} (from {info.homepage})"
     return (
         f"Put {info.filename}{by_hand} into a folder and set the environment variable "
-        "BAGWISE_DATA to it; bagwise.datasets.write_npz makes such files."
+        "BAGWISE_DATA to it; bagwise.io.write_npz makes such files."
     )
 
 
