@@ -49,8 +49,18 @@ class Comparison:
         What decides the ranking.
     protocol : Protocol
         How bags were split.
+    tuning : dict or None
+        The inner cross-validation; None without tuning.
+    seed : int
+        What fixed splits and methods.
     choices : list of Choice
         Why each method takes part or not.
+    metric_reason, grid : str
+        Why the metric was taken, and the name of the grids.
+    arrays : dict of dict of ndarray
+        By the key of a run: its test bags, scores, labels, instance scores.
+    paths : dict of str to Path
+        What was written.
     provenance : dict
         Versions, data hash, command, seed and so on.
     calibrate : bool
@@ -76,7 +86,18 @@ class Comparison:
     impute: str | None = None
 
     def runs(self, method: str) -> list[dict[str, Any]]:
-        """Return the finished rows of a method, in the order of folds."""
+        """Return the finished rows of a method, in the order of folds.
+
+        Parameters
+        ----------
+        method : str
+            Name of a method.
+
+        Returns
+        -------
+        list of dict
+            One row a fold.
+        """
         found = [r for r in self.rows if r["method"] == method and r["status"] == "ok"]
         return sorted(found, key=lambda row: (row["repeat"], row["fold"]))
 
@@ -119,7 +140,18 @@ class Comparison:
         return frame.set_index("rank")
 
     def fit_best(self, method: str | None = None) -> Fitted:
-        """Tune and fit a method (the best by default) on all bags."""
+        """Tune and fit a method on all bags.
+
+        Parameters
+        ----------
+        method : str, optional
+            Name of a method; the one that ranks first by default.
+
+        Returns
+        -------
+        Fitted
+            The pipeline and the chosen parameters.
+        """
         name = self.best if method is None else method
         entry = next(m for m in self.methods if m.name == name)
         with single_thread():
@@ -153,7 +185,18 @@ class Comparison:
         return widen_note([row.get("grid_ends") or {} for row in self.runs(method)])
 
     def write_csv(self, path: str | os.PathLike[str]) -> Path:
-        """Write one row a run."""
+        """Write one row a run.
+
+        Parameters
+        ----------
+        path : path
+            The CSV file.
+
+        Returns
+        -------
+        Path
+            The same path.
+        """
         path = Path(path)
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)

@@ -112,6 +112,16 @@ class Problem:
         """Turn stored predictions (towards the second class) to the positive class.
 
         The same function turns them back.
+
+        Parameters
+        ----------
+        arrays : dict of ndarray
+            `label`, `score` and, where there are some, `probability`.
+
+        Returns
+        -------
+        dict of ndarray
+            The same arrays, turned where the positive class is the first one.
         """
         found = dict(arrays)
         if self.positive == 0:

@@ -70,6 +70,11 @@ def corrected_interval(
     level : float, default=0.95
         Coverage.
 
+    Returns
+    -------
+    Interval
+        `mean`, `low` and `high`; the ends are NaN with fewer than two folds.
+
     Examples
     --------
     >>> found = corrected_interval([0.8, 0.9, 0.85, 0.95, 0.9], 0.25)
@@ -97,6 +102,11 @@ def corrected_t_test(
     test_share : float
         Test bags over training bags.
 
+    Returns
+    -------
+    float
+        The p value, NaN where there is no test.
+
     Notes
     -----
     With no variance of the differences the p value is 1 when they are all zero, and 0
@@ -114,7 +124,17 @@ def corrected_t_test(
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return Holm's adjusted p values; NaN entries are left out of the count.
+    """Return Holm's adjusted p values.
+
+    Parameters
+    ----------
+    p_values : dict of str to float
+        By name; NaN entries are left out of the count.
+
+    Returns
+    -------
+    dict of str to float
+        Adjusted, in the same order.
 
     Examples
     --------

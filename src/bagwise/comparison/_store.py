@@ -179,7 +179,16 @@ class Store:
         """Write the result of a run and drop its claim.
 
         A finished run is never overwritten; a failed one is, by a later attempt.
-        Return whether the row was written.
+
+        Parameters
+        ----------
+        key, run, outcome : str, Run, Outcome
+            The run, and what came of it.
+
+        Returns
+        -------
+        bool
+            Whether the row was written.
         """
         row = _row(key, run, outcome)
         names = ", ".join((*COLUMNS, "arrays"))
@@ -205,7 +214,18 @@ class Store:
         return dict(self._guard(lambda: self._db.execute(query).fetchall()))
 
     def rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """Return the rows (without arrays) of `keys`, or all, in that order."""
+        """Return the rows of runs, without arrays.
+
+        Parameters
+        ----------
+        keys : iterable of str, optional
+            Those of these keys, in that order; all by default.
+
+        Returns
+        -------
+        list of dict
+            One row a run.
+        """
         names = ", ".join(COLUMNS)
         query = f"SELECT {names} FROM runs"
         if keys is None:
@@ -224,7 +244,18 @@ class Store:
         return [_unpack(by_key[key]) for key in keys if key in by_key]
 
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
-        """Return the arrays of one run, empty when there are none."""
+        """Return the arrays of one run.
+
+        Parameters
+        ----------
+        key : str
+            The run.
+
+        Returns
+        -------
+        dict of ndarray
+            Empty when there are none.
+        """
         query = "SELECT arrays FROM runs WHERE key = ?"
         row = self._guard(lambda: self._db.execute(query, (key,)).fetchone())
         if row is None or row[0] is None:
@@ -239,6 +270,11 @@ class Store:
         ----------
         identities, keys : iterable of str
             Of the same runs, in the same order.
+
+        Returns
+        -------
+        set of str
+            The identities of stale runs.
         """
         query = "SELECT key, identity FROM runs WHERE status = 'ok'"
         found = self._guard(lambda: self._db.execute(query).fetchall())
@@ -259,6 +295,13 @@ class Store:
 
     def claim(self, key: str, *, retry_failed: bool = False) -> str:
         """Try to mark a run as being worked on by this runner.
+
+        Parameters
+        ----------
+        key : str
+            The run.
+        retry_failed : bool, default=False
+            Whether a failed run may be claimed again.
 
         Returns
         -------
@@ -296,7 +339,13 @@ class Store:
         self._guard(lambda: self._db.execute(sql, (time.time(), self.owner)))
 
     def release(self, keys: Sequence[str] | None = None) -> None:
-        """Give up claims of this runner (all of them by default)."""
+        """Give up claims of this runner.
+
+        Parameters
+        ----------
+        keys : sequence of str, optional
+            Which ones; all of them by default.
+        """
         sql = "DELETE FROM claims WHERE owner = ?"
         if keys is None:
             self._guard(lambda: self._db.execute(sql, (self.owner,)))

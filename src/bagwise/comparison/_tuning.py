@@ -30,8 +30,8 @@ from bagwise.base import bag_folds, most_folds
 from bagwise.comparison._description import build_estimator, build_value, to_plain
 from bagwise.comparison._evaluate import auroc, average_precision, predictions
 from bagwise.comparison._grid_ends import Candidate, beyond, ends_of, expand
-from bagwise.comparison._per_label import OneModelPerLabel
 from bagwise.compose import OnInstances
+from bagwise.compose._per_label import OneModelPerLabel
 from bagwise.kernels import resolve_gamma
 
 __all__ = ["IMPUTE", "Fitted", "Preparation", "fit_method", "uncalibrated"]

@@ -56,7 +56,18 @@ class Reproduction:
     paths: dict[str, Path] = field(default_factory=dict)
 
     def command(self, repeats: int | None = None) -> str:
-        """Return the command that measures the table so many times."""
+        """Return the command that measures the table again.
+
+        Parameters
+        ----------
+        repeats : int, optional
+            How often; as often as it was asked for by default.
+
+        Returns
+        -------
+        str
+            What to type.
+        """
         times = self.repeats if repeats is None else max(1, repeats)
         return f"bagwise reproduce {self.table.name} --repeats {times}"
 
@@ -75,7 +86,18 @@ class Reproduction:
         return table_page(self.rows())
 
     def write(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
-        """Write ``<table>.csv`` and ``<table>.md`` into a folder."""
+        """Write ``<table>.csv`` and ``<table>.md`` into a folder.
+
+        Parameters
+        ----------
+        folder : path
+            Made when absent.
+
+        Returns
+        -------
+        dict of str to Path
+            The two files, as "csv" and "markdown".
+        """
         self.paths = write_table(self.rows(), Path(folder))
         return self.paths
 

@@ -162,7 +162,18 @@ def list_tables() -> list[str]:
 
 
 def load_table(name: str) -> Table:
-    """Read a table by its name."""
+    """Read a table by its name.
+
+    Parameters
+    ----------
+    name : str
+        One that `list_tables` gives.
+
+    Returns
+    -------
+    Table
+        Cell by cell.
+    """
     known = list_tables()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)

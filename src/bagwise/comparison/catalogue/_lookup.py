@@ -57,6 +57,11 @@ def find_method(name: Any) -> Method:
         A name of the catalogue (spaces, hyphens and, where
         no two names differ by them alone, capitals do not matter), an entry of
         one's own, or an unfitted estimator, which is compared as it is, untuned.
+
+    Returns
+    -------
+    Method
+        The entry.
     """
     if isinstance(name, Method):
         return name

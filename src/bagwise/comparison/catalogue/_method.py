@@ -96,7 +96,18 @@ class Method:
         return {"class": "sklearn.pipeline.Pipeline", "params": {"steps": steps}}
 
     def grid_of(self, size: str) -> Any:
-        """Return the grid named "default", "large", "auto" or "none"."""
+        """Return a grid by its name.
+
+        Parameters
+        ----------
+        size : {"default", "large", "auto", "none"}
+            Few candidates, those of the literature, few that are widened, or none.
+
+        Returns
+        -------
+        dict or list of dict
+            Values by parameter.
+        """
         if size in ("default", "auto"):
             return self.grid
         if size == "large":

@@ -42,7 +42,20 @@ class Protocol:
         return False
 
     def folds(self, n_bags: int, groups: Groups = None) -> list[tuple[int, int]]:
-        """Return the ``(repeat, fold)`` pairs of the protocol."""
+        """Return the ``(repeat, fold)`` pairs of the protocol.
+
+        Parameters
+        ----------
+        n_bags : int
+            Number of bags.
+        groups : ndarray of shape (n_bags,), optional
+            Bags that stay together.
+
+        Returns
+        -------
+        list of (int, int)
+            One pair for each training and test set.
+        """
         raise NotImplementedError
 
     def split(
@@ -101,7 +114,18 @@ class Protocol:
         raise NotImplementedError
 
     def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags over that of training bags."""
+        """Return the number of test bags over that of training bags.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_bags,)
+            Labels or values.
+
+        Returns
+        -------
+        float
+            What the correction for overlapping training sets asks for.
+        """
         raise NotImplementedError
 
     def once(self) -> Protocol:
@@ -172,6 +196,16 @@ class Protocol:
 
 def protocol_from_dict(values: Mapping[str, Any]) -> Protocol:
     """Return the protocol that `Protocol.to_dict` has described.
+
+    Parameters
+    ----------
+    values : dict
+        ``{"kind": ..., ...}``.
+
+    Returns
+    -------
+    Protocol
+        An equal one.
 
     Examples
     --------
