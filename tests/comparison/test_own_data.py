@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from toy_methods import make_problem, toy
 
-from bagwise import Bags
+from bagwise import Bags, load
 from bagwise.comparison import (
     KFold,
     LeaveOneBagOut,
@@ -182,11 +182,13 @@ def test_gaps_are_filled_inside_training_folds():
 # Several labels -----------------------------------------------------------------------
 
 
-def test_several_labels_are_means_over_labels():
+def test_several_labels_are_means_over_labels(tmp_path):
     problem = make_problem(48, shift=3.0)
     rng = np.random.default_rng(0)
     Y = np.column_stack([problem.y, rng.permutation(problem.y)])
-    both = compare(problem.X, Y, methods=["SimpleMI"], grid="none", **QUIET)
+    both = compare(
+        problem.X, Y, methods=["SimpleMI"], grid="none", out=tmp_path, **QUIET
+    )
     assert both.problem.task == "multilabel"
     assert both.metric == "auroc"
     assert not both.failures
@@ -196,8 +198,9 @@ def test_several_labels_are_means_over_labels():
         areas = [metrics.roc_auc_score(truth[:, k], score[:, k]) for k in range(2)]
         assert row["auroc"] == pytest.approx(np.mean(areas))
         assert row["accuracy"] == pytest.approx((arrays["label"] == truth).mean())
-    model = both.fit_best().model
+    model = load(both.paths["model"])
     assert model.predict(problem.X).shape == Y.shape
+    assert ((model.decision_function(problem.X) > 0) == model.predict(problem.X)).all()
 
 
 def test_tables_that_are_no_labels_are_refused():

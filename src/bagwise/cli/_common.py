@@ -73,6 +73,11 @@ def print_ranking(result: Any) -> None:
         )
     console.print(table)
     console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
+    for row in result.ranking:
+        for note in result.grid_ends(row.method):
+            console.print(f"{row.method}: {note}", markup=False, highlight=False)
+    if "time budget" in result.provenance:
+        console.print(result.provenance["time budget"], markup=False, highlight=False)
 
 
 def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:

@@ -93,15 +93,21 @@ group_accuracy, group_auroc, r2, rmse, mae, spearman : float
 def explain_test(comparison: Results) -> str:
     """Say what the intervals and p values are."""
     if comparison.protocol.pooled:
+        units, several = "bag", "bags"
+        exact = " (for accuracy in its exact form, McNemar's test)"
+        if comparison.problem.groups is not None:
+            units, several, exact = "group of bags", "groups of bags", ""
         return (
-            "Intervals: 95% percentile bootstrap over test bags. Tests against the"
-            " best: paired permutation of the two methods' results on each bag (for"
-            " accuracy in its exact form, McNemar's test), p values adjusted by Holm's"
-            " procedure (1979)."
+            f"Intervals: 95% percentile bootstrap over test {several}. Tests against"
+            f" the best: paired permutation of the two methods' results on each {units}"
+            f"{exact}, p values adjusted by Holm's procedure (1979)."
         )
+    squares = ""
+    if comparison.metric in ("r2", "rmse"):
+        squares = " Both are of squared errors."
     return (
         "Intervals: 95%, t distribution with the variance of the mean corrected for"
-        " overlapping training sets, cut to the range of the metric."
+        f" overlapping training sets, cut to the range of the metric.{squares}"
         " Tests against the best: corrected resampled t-test on the same folds (Nadeau"
         " and Bengio, Machine Learning 52, 2003), p values adjusted by Holm's"
         " procedure (1979). The best method was chosen on these same folds, so its"
