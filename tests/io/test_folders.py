@@ -280,3 +280,54 @@ def test_a_missing_library_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ImportError, match=r"needs h5py: pip install .bagwise\[h5\]"):
         read_bags(folder)
+
+
+def test_files_that_point_elsewhere_are_refused(tmp_path):
+    """An h5 file may name other files to read from; ours must hold its rows itself."""
+    secret = tmp_path / "secret.bin"
+    np.ones((2, 3)).tofile(secret)
+    folder = tmp_path / "features"
+    folder.mkdir()
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["features"] = np.ones((2, 3))
+    with h5py.File(folder / "stored.h5", "w") as file:
+        file.create_dataset("features", (2, 3), "f8", external=[(str(secret), 0, 48)])
+    with h5py.File(folder / "linked.h5", "w") as file:
+        file["features"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "features")
+    with h5py.File(folder / "soft.h5", "w") as file:
+        file["features"] = h5py.SoftLink("/elsewhere")
+    with h5py.File(folder / "virtual.h5", "w") as file:
+        layout = h5py.VirtualLayout((2, 3), "f8")
+        layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "features", (2, 3))
+        file.create_virtual_dataset("features", layout)
+    with h5py.File(folder / "group.h5", "w") as file:
+        file.create_group("features")
+    with pytest.raises(TableError) as caught:
+        read_bags(folder)
+    message = str(caught.value)
+    assert "cannot be read (5)" in message
+    assert "'stored' ('features' is stored in another file)" in message
+    assert "'virtual' ('features' is stored in another file)" in message
+    assert "'linked' ('features' is a link to somewhere else)" in message
+    assert "'soft' ('features' is a link" in message
+    assert "'group' ('features' is no dataset)" in message
+
+
+def test_features_inside_a_group(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["deep/er"] = SLIDES["s0"]
+    X, _ = read_bags(tmp_path, dataset="deep/er")
+    np.testing.assert_array_equal(X[0], SLIDES["s0"])
+
+
+def test_an_archive_that_lies_about_its_size(tmp_path):
+    import io
+    import zipfile
+
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones((5, 3)))
+    raw = buffer.getvalue().replace(b"(5, 3)", b"(9, 3)")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("features.npy", raw)
+    with pytest.raises(TableError, match="not the size that it says"):
+        read_bags(tmp_path)

@@ -6,6 +6,7 @@ files and tensors hold one. A leading axis of one, which some tools leave, is ig
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from collections.abc import Iterator
@@ -85,7 +86,7 @@ def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
             feature_key = None
         elif dataset is not None:
             feature_key = dataset
-            if dataset not in keys:
+            if dataset.strip("/").split("/")[0] not in keys:
                 raise ValueError(f"it has {_listed(keys)}, not {dataset!r}")
         else:
             feature_key = next((k for k in FEATURES if k in keys), None)
@@ -123,7 +124,7 @@ def _opened(path: Path) -> Iterator[Any]:
     if kind in (".h5", ".hdf5"):
         h5py = _require("h5py", path)
         with h5py.File(path, "r") as file:
-            yield file
+            yield _OwnDatasets(file, h5py)
     elif kind == ".npy":
         yield {None: np.load(path, mmap_mode="r", allow_pickle=False)}
     elif kind == ".npz":
@@ -135,6 +136,33 @@ def _opened(path: Path) -> Iterator[Any]:
         yield {None: store} if hasattr(store, "shape") else _Group(store)
     else:
         yield _tensors(path)
+
+
+class _OwnDatasets:
+    """Datasets of an h5 file that lie in the file itself.
+
+    Links to other files and datasets stored elsewhere would read what nobody named.
+    """
+
+    def __init__(self, file: Any, h5py: Any) -> None:
+        self.file = file
+        self.h5py = h5py
+
+    def keys(self) -> list[str]:
+        return list(self.file.keys())
+
+    def __getitem__(self, key: Any) -> Any:
+        steps = str(key).strip("/").split("/")
+        for i in range(len(steps)):
+            link = self.file.get("/".join(steps[: i + 1]), getlink=True)
+            if not isinstance(link, self.h5py.HardLink):
+                raise ValueError(f"{key!r} is a link to somewhere else")
+        found = self.file[key]
+        if not isinstance(found, self.h5py.Dataset):
+            raise ValueError(f"{key!r} is no dataset")
+        if found.external or found.is_virtual:
+            raise ValueError(f"{key!r} is stored in another file")
+        return found
 
 
 class _Group(dict[Any, Any]):
@@ -171,6 +199,10 @@ class _Member:
                 else np.lib.format.read_array_header_2_0
             )
             shape, _, dtype = read(stream)
+            start = stream.tell()
+        size = self.archive.getinfo(self.name).file_size
+        if start + math.prod(shape) * dtype.itemsize != size or dtype.hasobject:
+            raise ValueError(f"{self.name} has not the size that it says")
         return shape, dtype
 
     def read(self) -> npt.NDArray[Any]:
