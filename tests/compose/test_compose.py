@@ -80,6 +80,9 @@ def test_pooling_against_loops(toy, pooling):
         "minmax": lambda b: np.hstack([b.min(0), b.max(0)]),
         "midpoint": lambda b: (b.min(0) + b.max(0)) / 2,
         "mean+std": lambda b: np.hstack([b.mean(0), b.std(0)]),
+        "statistics": lambda b: np.hstack(
+            [b.mean(0), b.std(0), b.min(0), b.max(0), np.log(len(b))]
+        ),
     }[pooling]
     expected = np.array([reference(b) for b in X])
     np.testing.assert_allclose(pool(X, pooling), expected, atol=1e-12)

@@ -131,6 +131,7 @@ class BagRegressor(BaseBagRegressor):
         own = isinstance(self.members, str)
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
+        tags.input_tags.order_invariant = False  # folds are cut by position
         return tags
 
     def _fit_bags(self, X, y, weight):

@@ -69,8 +69,8 @@ def distribution_kernel(
     >>> from bagwise.kernels import distribution_kernel
     >>> X = [[[0.0], [1.0]], [[3.0]]]
     >>> distribution_kernel(X, gamma=1.0, outer_gamma=1.0).round(3)
-    array([[1.   , 0.186],
-           [0.186, 1.   ]])
+    array([[1.   , 0.189],
+           [0.189, 1.   ]])
     """
     params = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
     if Y is None:

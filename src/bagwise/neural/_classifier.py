@@ -188,6 +188,7 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
+        tags.input_tags.order_invariant = False  # steps and folds go by position
         return tags
 
     def _check_target(self, y):

@@ -147,6 +147,11 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
         self.precision = precision
         self.verbose = verbose
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.order_invariant = False  # steps and folds go by position
+        return tags
+
     def _job(self, y, weight):
         """Return what is to be learned: the target, standardised."""
         share = weight / weight.sum()

@@ -72,7 +72,7 @@ class SMIL(SparseMIL):
         Weights of the classes.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
-    tol : float, default=1e-4
+    tol : float, default=1e-5
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
         The Nystroem basis.
@@ -132,7 +132,7 @@ class SMIL(SparseMIL):
         n_components=None,
         class_weight=None,
         pos_label=None,
-        tol=1e-4,
+        tol=1e-5,
         random_state=None,
     ):
         self.C = C
