@@ -1,0 +1,262 @@
+"""How long bagwise takes next to its peers, on the same folds: ratios of CPU seconds.
+
+Every peer that can be imported is run (misvm, mil, MILpy), and WEKA where the variable
+WEKA_JAR names a jar with its multi-instance package and java is on the path. A peer
+that fails says so in its row. Without any peer the table still has yardsticks of its
+own: the same method by a generic quadratic program (clarabel), scikit-learn's machine
+on a kernel matrix made pair by pair, and one `rbf_kernel` of the training instances.
+
+    python benchmarks/peers.py [--sets musk1,elephant] [--folds 10] [--quick]
+
+A ratio above one means that bagwise is faster.
+"""
+
+import argparse
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from bench_svm import Yardstick, standardised
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+
+from bagwise.datasets import fetch
+from bagwise.linear_model import MILogisticRegression
+from bagwise.neighbors import CitationKNN
+from bagwise.svm import MIODM, MISVM, PCSVM, SBMIL, BagSVC, MiSVM
+
+C = 10.0
+
+
+def ours(gamma):
+    """Return the models of bagwise by the name of their method."""
+    return {
+        "MI-SVM": MISVM(C, gamma=gamma, init="input_mean"),
+        "mi-SVM": MiSVM(C, gamma=gamma),
+        "sbMIL": SBMIL(C, gamma=gamma, eta=0.3),
+        "NSK": BagSVC("set", C, gamma=gamma),
+        "Citation-kNN": CitationKNN(),
+        "MILR": MILogisticRegression(),
+        "PC-SVM": PCSVM(C, gamma=gamma),
+        "MI-ODM": MIODM(gamma=gamma, random_state=0),
+    }
+
+
+# Peers: functions of (training bags, labels, test bags) that return nothing.
+
+
+def by_misvm(method, gamma):
+    """Return misvm's version of a method, or None."""
+    import misvm
+
+    kinds = {"MI-SVM": "MISVM", "mi-SVM": "miSVM", "sbMIL": "sbMIL", "NSK": "NSK"}
+    if method not in kinds:
+        return None
+    options = {"kernel": "rbf", "gamma": gamma, "C": C, "verbose": False}
+    if method == "sbMIL":
+        options["eta"] = 0.3
+
+    def run(bags, y, test):
+        model = getattr(misvm, kinds[method])(**options)
+        model.fit(bags, np.where(y, 1.0, -1.0))
+        model.predict(test)
+
+    return run
+
+
+def by_mil(method, gamma):
+    """Return mil's version of a method, or None."""
+    if method != "MI-SVM":
+        return None
+    from mil.models import MISVM as Peer
+
+    def run(bags, y, test):
+        model = Peer()
+        model.fit(bags, list(y))
+        model.predict(test)
+
+    return run
+
+
+def by_milpy(method, gamma):
+    """Return MILpy's version of a method, or None."""
+    if method != "Citation-kNN":
+        return None
+    from MILpy.Algorithms.CKNN import CKNN
+
+    def run(bags, y, test):
+        model = CKNN()
+        model.fit(bags, np.asarray(y, dtype=float), references=2, citers=4)
+        model.predict(test)
+
+    return run
+
+
+WEKA = {
+    "MI-SVM": ["weka.classifiers.mi.MISVM", "-C", f"{C}"],
+    "Citation-kNN": ["weka.classifiers.mi.CitationKNN"],
+    "MILR": ["weka.classifiers.mi.MILR"],
+}
+
+
+def by_weka(method, gamma):
+    """Return WEKA's version of a method, or None; files are not part of its time."""
+    jar = os.environ.get("WEKA_JAR")
+    if method not in WEKA:
+        return None
+    if not jar or not shutil.which("java"):
+        raise ModuleNotFoundError("WEKA_JAR and java")
+
+    def run(bags, y, test):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder) / "train.arff", Path(folder) / "test.arff"]
+            write_arff(files[0], bags, y)
+            write_arff(files[1], test, np.zeros(len(test), dtype=int))
+            command = ["java", "-cp", jar, *WEKA[method]]
+            command += ["-t", str(files[0]), "-T", str(files[1]), "-v"]
+            subprocess.run(command, check=True, capture_output=True)
+
+    return run
+
+
+def write_arff(path, bags, y):
+    """Write bags as a relational attribute."""
+    lines = ["@relation bags", "@attribute id string", "@attribute bag relational"]
+    lines += [f"@attribute f{k} numeric" for k in range(bags[0].shape[1])]
+    lines += ["@end bag", "@attribute class {0,1}", "@data"]
+    for i, (bag, label) in enumerate(zip(bags, y, strict=True)):
+        rows = "\\n".join(",".join(f"{value:.9g}" for value in row) for row in bag)
+        lines.append(f'b{i},"{rows}",{int(label)}')
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+# Yardsticks that need no peer.
+
+
+def by_generic_program(method, gamma):
+    """Return the method as a quadratic program in standard form, or None."""
+    names = {"MI-SVM": "misvm", "mi-SVM": "mi_svm", "sbMIL": "sbmil"}
+    if method not in names:
+        return None
+
+    def run(bags, y, test):
+        f = getattr(Yardstick(gamma), names[method])(bags, y)
+        for bag in test:
+            f(bag).max()
+
+    return run
+
+
+def by_scikit_learn(method, gamma):
+    """Return the set kernel pair by pair and scikit-learn's machine, or None."""
+    if method != "NSK":
+        return None
+
+    def matrix(rows, columns):
+        return np.array(
+            [[rbf_kernel(a, b, gamma=gamma).mean() for b in columns] for a in rows]
+        )
+
+    def run(bags, y, test):
+        model = SVC(C=C, kernel="precomputed").fit(matrix(bags, bags), y)
+        model.predict(matrix(test, bags))
+
+    return run
+
+
+def by_one_kernel_matrix(method, gamma):
+    """Return the kernel matrix that every exact kernel machine needs, or None."""
+    if method not in ("MI-SVM", "mi-SVM", "sbMIL", "NSK", "PC-SVM", "MI-ODM"):
+        return None
+
+    def run(bags, y, test):
+        rbf_kernel(np.vstack(bags), gamma=gamma)
+
+    return run
+
+
+OTHERS = {
+    "misvm": by_misvm,
+    "mil": by_mil,
+    "MILpy": by_milpy,
+    "WEKA": by_weka,
+    "generic QP": by_generic_program,
+    "scikit-learn": by_scikit_learn,
+    "one rbf_kernel": by_one_kernel_matrix,
+}
+
+
+def cpu_seconds():
+    """CPU time of this process and of the programs it has run."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + spent.ru_utime + spent.ru_stime
+
+
+def timed(function, *args):
+    """CPU seconds of a call."""
+    start = cpu_seconds()
+    function(*args)
+    return cpu_seconds() - start
+
+
+def seconds_of(run, folds):
+    """Summed seconds over the folds."""
+    return sum(
+        timed(run, [X[i] for i in train], y[train], [X[i] for i in test])
+        for X, y, train, test in folds
+    )
+
+
+def fit_and_predict(model, X, y, train, test):
+    """Run bagwise on one fold."""
+    model.fit(X[train], y[train]).predict(X[test])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", default="musk1,elephant")
+    parser.add_argument("--folds", type=int, default=10)
+    parser.add_argument("--methods", default=None, help="separated by commas")
+    parser.add_argument("--quick", action="store_true", help="two folds of musk1")
+    options = parser.parse_args()
+    sets = ["musk1"] if options.quick else options.sets.split(",")
+    print(f"{platform.processor() or platform.machine()}, {platform.platform()}")
+    print(f"{'data':10}{'method':14}{'bagwise s':>10}  ratio of each other")
+    missing = set()
+    for name in sets:
+        X, y = fetch(name, return_X_y=True)
+        y = np.asarray(y).astype(int)
+        gamma = 1.0 / X.n_features
+        splits = StratifiedKFold(options.folds, shuffle=True, random_state=0)
+        splits = list(splits.split(y, y))[: 2 if options.quick else None]
+        folds = [(standardised(X, train), y, train, test) for train, test in splits]
+        for method, model in ours(gamma).items():
+            if options.methods and method not in options.methods.split(","):
+                continue
+            fit_and_predict(model, *folds[0])  # compiled code is loaded once
+            mine = sum(timed(fit_and_predict, model, *fold) for fold in folds)
+            cells = []
+            for other, make in OTHERS.items():
+                try:
+                    run = make(method, gamma)
+                    if run is None:
+                        continue
+                    cells.append(f"{other} {seconds_of(run, folds) / mine:.1f}")
+                except ModuleNotFoundError as error:
+                    missing.add(f"{other} ({error.name or error})")
+                except Exception as error:  # a peer's failure is a result
+                    cells.append(f"{other} failed: {type(error).__name__}")
+            print(f"{name:10}{method:14}{mine:10.3f}  {', '.join(cells)}", flush=True)
+    if missing:
+        print(f"not here: {', '.join(sorted(missing))}")
+
+
+if __name__ == "__main__":
+    main()
