@@ -44,6 +44,7 @@ KERNEL_CONSTRAINTS: dict = {
     "degree": [Interval(Real, 0, None, closed="neither")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "threshold": [StrOptions({"zero", "train", "cv"})],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "tol": [Interval(Real, 0, None, closed="neither")],
     "random_state": ["random_state"],

@@ -56,6 +56,9 @@ class MISVM(KernelBagSVM):
     n_components : int, default=None
         Size of a Nystroem basis. None takes the exact kernel, whose matrix is
         quadratic in the number of instances.
+    threshold : {"zero", "train", "cv"}, default="zero"
+        Where scores are cut: at zero as in the paper, where the accuracy on the
+        training bags is best, or where that of out-of-fold scores is.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -134,6 +137,7 @@ class MISVM(KernelBagSVM):
         degree=3,
         coef0=1.0,
         n_components=None,
+        threshold="zero",
         class_weight=None,
         pos_label=None,
         max_iter=100,
@@ -149,6 +153,7 @@ class MISVM(KernelBagSVM):
         self.degree = degree
         self.coef0 = coef0
         self.n_components = n_components
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.max_iter = max_iter

@@ -45,6 +45,9 @@ class RegSVM(KernelBagSVM):
         Of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
+    threshold : {"train", "cv", "zero"}, default="train"
+        Where scores are cut: at zero as in the paper, where the accuracy on the
+        training bags is best, or where that of out-of-fold scores is. Zero is biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -116,6 +119,7 @@ class RegSVM(KernelBagSVM):
         degree=3,
         coef0=1.0,
         n_components=None,
+        threshold="train",
         class_weight=None,
         pos_label=None,
         max_iter=100,
@@ -130,6 +134,7 @@ class RegSVM(KernelBagSVM):
         self.degree = degree
         self.coef0 = coef0
         self.n_components = n_components
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.max_iter = max_iter

@@ -42,6 +42,10 @@ class SBMIL(SparseMIL):
         Of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
+    threshold : {"cv", "train", "zero"}, default="cv"
+        Where scores are cut: at zero as in the paper, where the accuracy on the
+        training bags is best, or where that of out-of-fold scores is. Zero is biased;
+        "cv" costs five more fits.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -107,6 +111,7 @@ class SBMIL(SparseMIL):
         degree=3,
         coef0=1.0,
         n_components=None,
+        threshold="cv",
         class_weight=None,
         pos_label=None,
         tol=1e-4,
@@ -120,6 +125,7 @@ class SBMIL(SparseMIL):
         self.degree = degree
         self.coef0 = coef0
         self.n_components = n_components
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.tol = tol

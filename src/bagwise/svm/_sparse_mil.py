@@ -68,6 +68,9 @@ class SMIL(SparseMIL):
         Of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
+    threshold : {"train", "cv", "zero"}, default="train"
+        Where scores are cut: at zero as in the paper, where the accuracy on the
+        training bags is best, or where that of out-of-fold scores is. Zero is biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -100,8 +103,7 @@ class SMIL(SparseMIL):
 
     Nothing asks an instance of a positive bag to score above zero: if all of them are
     at :math:`2 / n_i - 1`, the loss is zero. Where many are positive, zero is thus too
-    high a cut though bags are ranked well, and
-    `sklearn.model_selection.TunedThresholdClassifierCV` finds a better one.
+    high a cut though bags are ranked well, hence the default of `threshold`.
 
     References
     ----------
@@ -130,6 +132,7 @@ class SMIL(SparseMIL):
         degree=3,
         coef0=1.0,
         n_components=None,
+        threshold="train",
         class_weight=None,
         pos_label=None,
         tol=1e-5,
@@ -142,6 +145,7 @@ class SMIL(SparseMIL):
         self.degree = degree
         self.coef0 = coef0
         self.n_components = n_components
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.tol = tol
@@ -180,6 +184,10 @@ class STMIL(SparseMIL):
         Of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
+    threshold : {"cv", "train", "zero"}, default="cv"
+        Where scores are cut: at zero as in the paper, where the accuracy on the
+        training bags is best, or where that of out-of-fold scores is. Zero is biased;
+        "cv" costs five more fits.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -247,6 +255,7 @@ class STMIL(SparseMIL):
         degree=3,
         coef0=1.0,
         n_components=None,
+        threshold="cv",
         class_weight=None,
         pos_label=None,
         max_iter=100,
@@ -260,6 +269,7 @@ class STMIL(SparseMIL):
         self.degree = degree
         self.coef0 = coef0
         self.n_components = n_components
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.max_iter = max_iter

@@ -8,6 +8,7 @@ does not concern an estimator is skipped with a reason, never passed over in sil
 from unittest import SkipTest
 
 from bagwise.testing import _check_data as data
+from bagwise.testing import _check_defaults as defaults
 from bagwise.testing import _check_fit as fits
 from bagwise.testing import _check_input as inputs
 from bagwise.testing import _check_labels as labels
@@ -31,6 +32,7 @@ BATTERY = (
     labels.check_names_of_labels,
     labels.check_doubtful_labels,
     labels.check_exchanged_labels,
+    defaults.check_defaults_decide,
     inputs.check_bad_bags,
     inputs.check_bad_labels,
     inputs.check_bad_prediction,

@@ -24,6 +24,14 @@ CHEAP = {
     },
     "BagRegressor": {"members": [("mean", SimpleMIRegressor())], "cv": 2},
     "BagStackingClassifier": {"cv": 2},
+    # Cut at zero, for fewer fits; `check_defaults_decide` takes the default.
+    **dict.fromkeys(
+        (
+            *("KISVM", "MICA", "MIODM", "MiSVM", "MissSVM", "PCSVM", "RegSVM"),
+            *("SBMIL", "SMIL", "STMIL"),
+        ),
+        {"threshold": "zero"},
+    ),
     "DiverseDensity": {"n_starts": 1},
     "EMDD": {"n_starts": 1},
     "GMIL": {"n_sampled": 500, "max_boxes": 500},

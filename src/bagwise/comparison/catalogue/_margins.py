@@ -22,7 +22,6 @@ MARGINS: list[Method] = [
         "MI-ODM",
         "bagwise.svm.MIODM",
         grid={},
-        params={"threshold": "cv"},  # six fits in one, so that nothing is tuned
         large_grid={
             "lambda1": [10.0, 100.0, 1000.0],
             "lambda2": [10.0, 100.0],

@@ -29,8 +29,11 @@ class KISVM(KeyInstanceMachine):
         (Bag-KI-SVM).
     kernel, gamma, degree, coef0, bias, n_components
         As in `MIODM`.
-    solver, prox_variant, threshold, polish
+    solver, prox_variant, polish
         As in `MIODM`.
+    threshold : {"train", "cv", "zero"}, default="train"
+        As in `MIODM`; the best cut of the training scores is close to that of
+        out-of-fold scores here, and costs nothing.
     class_weight, tol, max_iter, random_state
         As in `MIODM`.
     pos_label : label, default=None
@@ -89,7 +92,7 @@ class KISVM(KeyInstanceMachine):
         n_components=None,
         solver="newton",
         prox_variant="accelerated",
-        threshold="zero",
+        threshold="train",
         polish=False,
         class_weight=None,
         pos_label=None,

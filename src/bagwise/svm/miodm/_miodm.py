@@ -61,7 +61,7 @@ class MIODM(KeyInstanceMachine):
     prox_variant : {"accelerated", "adaptive", "stochastic"}, default="accelerated"
         Kind of mirror prox: the one of [1]_, a plain one with tested steps (the
         fastest of the three), or the one of [1]_ with sampled gradients.
-    threshold : {"zero", "train", "cv"}, default="zero"
+    threshold : {"cv", "train", "zero"}, default="cv"
         Where bag scores are cut: at zero as in [1]_, at the best cut of the training
         scores, or at the best cut of out-of-fold scores (five more fits). Zero is
         biased, see Notes.
@@ -205,7 +205,7 @@ class MIODM(KeyInstanceMachine):
         n_components=None,
         solver="newton",
         prox_variant="accelerated",
-        threshold="zero",
+        threshold="cv",
         polish=False,
         class_weight=None,
         pos_label=None,
