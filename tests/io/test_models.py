@@ -192,6 +192,7 @@ def test_bags_and_ragged_survive(path):
     assert again.sparse_.feature_names.tolist() == list("abcde")
     np.testing.assert_array_equal(again.scores_[3], model.scores_[3])
     assert again.twice_ is again.scores_
+    assert not again.dense_.data.flags.writeable
     assert again.dense_[[2, 1]].n_bags == 2
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
+from bagwise.bags._segmented import Segmented, read_only
 from bagwise.io.model_files import _registry, _sklearn
 from bagwise.io.model_files._archive import DamagedFile, Reader
 from bagwise.io.model_files._schema import check_object
@@ -237,6 +238,11 @@ class Decoder:
                 values[name] = self.decode(part, depth)
         # (neither the constructor nor any hook of the class runs)
         found: Any = object.__new__(cls)
+        if issubclass(cls, Segmented):  # bags cannot change
+            values = {
+                name: read_only(part) if isinstance(part, np.ndarray) else part
+                for name, part in values.items()
+            }
         found.__dict__.update(values)
         _sklearn.finish(found)
         check_object(found)
