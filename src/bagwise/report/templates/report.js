@@ -152,7 +152,7 @@
     const k = C.class === null ? D.positive : C.class, own = D.classes[k], other = two ? D.classes[1 - k] : "other classes";
     const top = niceMax(Math.max(1, ...h.own, ...h.rest)), e = h.edges, end = e[e.length - 1];
     const f = frame(box, { x: [e[0], end], y: [0, top], ratio: 0.6, label: "Scores of bags",
-      xticks: [{ v: -end / 1.35, t: cut(other, 18) }, { v: 0, t: "0" }, { v: end / 1.35, t: cut(own, 18) }],
+      xticks: [{ v: -end / 1.35, t: "\u2190 " + cut(other, 18) }, { v: 0, t: "0" }, { v: end / 1.35, t: cut(own, 18) + " \u2192" }],
       yticks: [0, top / 2, top].filter(Number.isInteger).map((v) => ({ v, t: String(v) })), xlabel: "decision value (scaled within each fold)" });
     [["rest", "hneg"], ["own", "hpos"]].forEach(([key, cls], s) => h[key].forEach((n, i) => {
       if (!n) return;
