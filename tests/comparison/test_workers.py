@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import warnings
 
 from joblib import Parallel, delayed
 
 from bagwise.comparison import compare
+from bagwise.comparison._pool import open_pool
 from bagwise.datasets import make_bags
 
 
@@ -44,3 +46,14 @@ def test_a_worker_stays_while_its_runner_is_there():
     )
     words = [sys.executable, "-c", text, str(os.getpid())]
     assert subprocess.run(words, timeout=300, check=False).returncode == 0
+
+
+def test_a_worker_that_is_replaced_is_not_worth_a_word():
+    said = "A worker stopped while some jobs were given to the executor. This can be"
+    limits = {"time_limit": 60.0, "memory_limit": None}
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with open_pool(1, None, limits):
+            warnings.warn(said, UserWarning, stacklevel=1)
+            warnings.warn("another matter", UserWarning, stacklevel=1)
+    assert [str(warning.message) for warning in heard] == ["another matter"]

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -242,8 +243,12 @@ def open_pool(
     marks = Path(tempfile.mkdtemp(prefix="bagwise-"))
     pool = _ProcessPool(n_workers, limits, marks)
     try:
-        yield pool
-        pool.close()
+        with warnings.catch_warnings():
+            # A worker that has grown is replaced between two runs, which loses nothing.
+            text = "A worker stopped while some jobs were given to the executor"
+            warnings.filterwarnings("ignore", message=text, category=UserWarning)
+            yield pool
+            pool.close()
     except BaseException:  # do not leave workers busy with what nobody waits for
         pool.close(kill=True)
         raise
