@@ -243,6 +243,12 @@ def test_arff_errors(tmp_path, old, new, message):
         read_bags(path)
 
 
+def test_arff_label_that_is_none(tmp_path):
+    text = ARFF.replace("{0,1}", "{nan,1}").replace("'5, 6',0", "'5, 6',nan")
+    with pytest.raises(ValueError, match=r"bad\.arff, line 12: the label 'nan'"):
+        read_bags(_write(tmp_path, "bad.arff", text))
+
+
 def test_arff_without_data_or_relation(tmp_path):
     head = ARFF.split("@data")[0]
     with pytest.raises(ValueError, match="there is no @data"):
@@ -361,6 +367,7 @@ GOOD = {"X": np.eye(3), "bag": np.array([0, 0, 1]), "y": np.array([1, 0])}
         ({"bag": np.array([0, 1, 0])}, "without gaps"),
         ({"y": np.array([1, 0, 1])}, "one entry for each of the 2 bags"),
         ({"y": np.array([1, np.nan])}, "'y' holds NaN"),
+        ({"y": np.array(["a", "nan"])}, "'y' is 'nan' for bag 1"),
         ({"ids": np.array(["a"])}, "ids must have one entry"),
         ({"X": np.empty((0, 2)), "bag": np.empty(0, dtype=int)}, "no instance"),
         ({"y": np.array([None, 1])}, "not a readable npz"),

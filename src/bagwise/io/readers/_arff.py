@@ -27,6 +27,7 @@ import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.io.readers._common import (
+    NO_LABELS,
     fail,
     label_values,
     numbered_lines,
@@ -75,6 +76,8 @@ def read_arff(path: Path, bag: str | None, label: str | None) -> Any:
                 fail(path, "the bag has no name", line)
         if label_column is not None:
             labels.append(row[label_column])
+            if labels[-1] in NO_LABELS:
+                fail(path, f"the label {labels[-1]!r} is a word for none", line)
     if not bags:
         fail(path, "there is a header but no row of data")
     doubled = {i for i in ids if ids.count(i) > 1} if len(set(ids)) < len(ids) else ()

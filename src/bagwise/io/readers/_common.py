@@ -24,6 +24,8 @@ MISSING_WORDS = frozenset(
     ("", "?", "nan", "NaN", "-nan", "-NaN", "NA", "na", "N/A", "n/a", "<NA>")
     + ("#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "none")
 )
+# "none" and "?" may well be the name of a class.
+NO_LABELS = MISSING_WORDS - {"?", "none"}
 _TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 

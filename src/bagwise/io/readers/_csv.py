@@ -25,6 +25,7 @@ from bagwise.io._roles import Roles
 from bagwise.io._table import Column, Table
 from bagwise.io.readers._common import (
     MISSING_WORDS,
+    NO_LABELS,
     boolean_values,
     fail,
     label_values,
@@ -39,8 +40,6 @@ _SNIFFED = 200
 _HEAD = 2**20
 # Written for an empty cell, so that it reads as NaN and can be told from a real one.
 _EMPTY = "nAN"
-# "none" and "?" may well be the name of a class.
-_NO_LABELS = MISSING_WORDS - {"?", "none"}
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*")
 
 
@@ -324,7 +323,7 @@ def _names(values: npt.NDArray[Any], part: str) -> Column:
         return Column("number", values)
     tokens = ["" if t == _EMPTY else t.strip() for t in values.tolist()]
     if part == "label":
-        found = label_values(["" if t in _NO_LABELS else t for t in tokens])
+        found = label_values(["" if t in NO_LABELS else t for t in tokens])
     else:
         found = plain_values(tokens)
     return Column("number" if found.dtype.kind != "O" else "text", found, "text")

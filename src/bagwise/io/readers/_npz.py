@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from bagwise.bags import Bags, Ragged
 from bagwise.io._errors import TableError
 from bagwise.io._roles import Roles
-from bagwise.io.readers._common import fail
+from bagwise.io.readers._common import NO_LABELS, fail
 
 # Zeros shrink a thousandfold; real features hardly ever to less than a hundredth.
 _LARGE, _MOST_PACKED = 2**30, 200
@@ -146,6 +146,9 @@ def read_npz(path: Path, roles: Roles) -> Any:
         fail(path, f"{label!r} must be numbers or text, got {y.dtype}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         fail(path, f"{label!r} holds NaN or infinity")
+    if y.dtype.kind == "U" and np.isin(y, list(NO_LABELS)).any():
+        i = int(np.flatnonzero(np.isin(y, list(NO_LABELS)))[0])
+        fail(path, f"{label!r} is {str(y[i])!r} for bag {X.ids[i]}, which is no label")
     return X, y
 
 
