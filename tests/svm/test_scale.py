@@ -17,6 +17,7 @@ from bagwise.svm import (
     SBMIL,
     SMIL,
     STMIL,
+    BagSVC,
     MissSVM,
     MiSVM,
     RegSVM,
@@ -97,3 +98,20 @@ def test_sparse_rows_far_away_warn_that_they_are_not_solved(data):
     moved = X.with_data(sp.csr_array(1e3 * X.data + 1e6))
     with pytest.warns(ConvergenceWarning, match="Standardise the features"):
         MiSVM(C=1e3, kernel="linear").fit(moved, y)
+
+
+@pytest.mark.parametrize("machine", [*FAMILY, BagSVC])
+@pytest.mark.parametrize("scale", [1e160, 1e-160])
+def test_squares_out_of_range_are_refused(data, machine, scale):
+    X, y = data
+    with pytest.raises(ValueError, match="out of the range of floating-point"):
+        machine().fit(X.with_data(scale * X.data), y)
+
+
+def test_the_column_that_is_out_of_range_is_named(data):
+    X, y = data
+    values = X.data.copy()
+    values[3, 1] = -1e200
+    for rows in (values, sp.csr_array(values)):
+        with pytest.raises(ValueError, match=r"1\.0e\+200 \(in column 1\)"):
+            MISVM().fit(X.with_data(rows), y)
