@@ -150,7 +150,7 @@ def test_no_check_can_end_without_a_word():
                     skips[ast.unparse(node.func)] += 1
     assert skips["need_classifier"] == 6
     assert skips["_need_order_invariant"] == 2
-    assert skips["skip"] == 5, "order, duplicates, n_jobs, one-sided, long defaults"
+    assert skips["skip"] == 6, "order, duplicates, n_jobs, one-sided, long, weights"
 
 
 def test_every_exported_estimator_is_found():

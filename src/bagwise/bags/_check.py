@@ -11,6 +11,9 @@ from bagwise.bags._bags import Bags
 from bagwise.bags._convert import as_bags
 from bagwise.bags._stored import StoredRows, forget_pages
 
+# Squares of numbers beyond these over- or underflow, and so does every distance.
+_LARGEST, _SMALLEST = 1e100, 1e-100
+
 # Rows looked at together: a memory map larger than memory is read in pieces.
 _CHUNK_BYTES = 64 * 2**20
 
@@ -61,7 +64,37 @@ def check_bags(
         bags = bags.in_memory()
     if ensure_finite:
         _refuse_not_finite(bags)
+    if bags.dtype == np.float64:
+        _refuse_magnitudes(bags)
     return bags
+
+
+def _refuse_magnitudes(bags: Bags) -> None:
+    """Refuse numbers whose squares are no numbers any more."""
+    largest = 0.0
+    whole = bags.data.data if bags.is_sparse else bags._stacked
+    rows = 1 if bags.is_sparse else bags.n_features
+    step = max(1, _CHUNK_BYTES // (rows * 8))
+    for start in range(0, len(whole), step):
+        chunk = np.asarray(whole[start : start + step]).ravel()
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            square = float(chunk @ chunk)  # one quick pass settles nearly all data
+        if _SMALLEST**2 * chunk.size < square < _LARGEST**2:
+            largest = max(largest, 1.0)
+            continue
+        found = float(np.nanmax(np.abs(chunk), initial=0.0))
+        if _LARGEST < found < np.inf:
+            raise ValueError(
+                f"X holds a number of magnitude {found:.1e}, whose square is beyond "
+                "the range of floats. Scale the columns first, for instance with "
+                "OnInstances(StandardScaler())."
+            )
+        largest = max(largest, found)
+    if 0.0 < largest < _SMALLEST:
+        raise ValueError(
+            f"all numbers of X are tiny (at most {largest:.1e}), and their squares "
+            "vanish. Scale the columns first: another unit is enough."
+        )
 
 
 def _refuse_not_finite(bags: Bags) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ def as_matrix(data: Any) -> Any:
     if isinstance(data, StoredRows):
         return data
     if sp.issparse(data):
+        refuse_other_values(data, "data")
         if data.dtype.kind not in "fiub":
             raise TypeError(f"data must be real numbers, got dtype {data.dtype}.")
         matrix = sp.csr_array(data) if isinstance(data, sp.sparray) else data.tocsr()
@@ -30,6 +32,7 @@ def as_matrix(data: Any) -> Any:
             matrix.sum_duplicates()
         return frozen(matrix)
     array = np.asanyarray(data)
+    refuse_other_values(array, "data")
     if array.ndim != 2:
         raise ValueError(
             "data must be one matrix of shape (n_instances, n_features), got "
@@ -42,6 +45,46 @@ def as_matrix(data: Any) -> Any:
     if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
         array = np.ascontiguousarray(array)
     return frozen(array)
+
+
+def refuse_other_values(array: Any, what: str) -> None:
+    """Refuse what numpy would silently turn into other numbers.
+
+    A masked value comes back as what stands under the mask, a complex number loses its
+    imaginary part, a missing date becomes -9.2e18.
+    """
+    if np.ma.isMaskedArray(array) and np.ma.getmaskarray(array).any():
+        place = np.argwhere(np.ma.getmaskarray(array))[0].tolist()
+        raise ValueError(
+            f"{what} is a masked array whose masked values (the first at {place}) "
+            "would be used as numbers. Fill them, for instance with "
+            "X.filled(np.nan), and impute them."
+        )
+    kind = array.dtype.kind
+    if kind == "O":
+        kind = _odd_kind(array)
+    if kind == "c":
+        raise ValueError(
+            f"{what} holds complex numbers. Complex data not supported: use real and "
+            "imaginary parts as columns."
+        )
+    if kind in "mM":
+        raise TypeError(
+            f"{what} holds dates or times, which are no numbers. Turn them into "
+            "numbers of your choice (days since the first, hour of the day), or leave "
+            "the column out."
+        )
+
+
+def _odd_kind(array: npt.NDArray[Any]) -> str:
+    for value in array.ravel().tolist():
+        if isinstance(value, (complex, np.complexfloating)):
+            return "c"
+        if isinstance(value, (datetime.date, datetime.timedelta)):
+            return "M"
+        if isinstance(value, (np.datetime64, np.timedelta64)):
+            return "M"
+    return "O"
 
 
 def _to_numbers(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

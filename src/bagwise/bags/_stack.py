@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bagwise.bags._matrix import refuse_other_values
 from bagwise.bags._segmented import Offsets
 
 
@@ -39,9 +40,11 @@ def _bag_matrix(bag: Any, i: int) -> Any:
     if sp.issparse(bag):
         return bag
     try:
-        matrix = np.asarray(bag)
+        matrix = np.asanyarray(bag)
     except ValueError as error:
         raise ValueError(f"bag {i} is not a matrix: {error}") from None
+    refuse_other_values(matrix, f"bag {i}")
+    matrix = np.asarray(matrix)
     if matrix.ndim != 2:
         raise ValueError(
             f"bag {i} has {matrix.ndim} dimension(s); a bag is a 2-D array of shape "

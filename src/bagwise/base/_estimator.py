@@ -133,12 +133,31 @@ def scores_instances(estimator):
     )
 
 
+# Weights beyond this stand for no number of bags, and solvers lose all others.
+_LARGEST_WEIGHT = 1e9
+
+
 def check_bag_weight(sample_weight, n_bags):
-    """Return one non-negative weight per bag; ones when None is given."""
+    """Return one non-negative weight per bag; ones when None is given.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_bags,) or None
+        The weights.
+    n_bags : int
+        Number of bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Finite weights, none of them negative or above 1e9.
+    """
     weight = _check_sample_weight(sample_weight, np.empty((n_bags, 1)))
-    if (weight < 0).any():
-        bag = int(np.flatnonzero(weight < 0)[0])
-        raise ValueError(
-            f"sample_weight must not be negative, got {weight[bag]} for bag {bag}."
-        )
+    for wrong, what in (
+        (weight < 0, "must not be negative"),
+        (weight > _LARGEST_WEIGHT, f"must not exceed {_LARGEST_WEIGHT:.0e}"),
+    ):
+        if wrong.any():
+            bag = int(np.flatnonzero(wrong)[0])
+            raise ValueError(f"sample_weight {what}, got {weight[bag]} for bag {bag}.")
     return weight

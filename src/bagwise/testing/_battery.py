@@ -35,6 +35,8 @@ BATTERY = (
     defaults.check_defaults_decide,
     inputs.check_bad_bags,
     inputs.check_bad_labels,
+    inputs.check_bad_weights,
+    inputs.check_other_values,
     inputs.check_bad_prediction,
 )
 

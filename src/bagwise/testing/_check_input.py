@@ -4,8 +4,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
-from bagwise.testing._tools import fit, need_classifier, output, raises, toy
+from bagwise.testing._tools import fit, need_classifier, output, raises, skip, toy
 
 
 def check_bad_bags(estimator):
@@ -54,3 +55,38 @@ def check_bad_prediction(estimator):
         np.column_stack([X.data, X.data[:, 0]]), feature_names=[*"abcd", "label"]
     )
     raises(lambda: output(model, wide), ValueError, "not seen in fit: label")
+
+
+def check_other_values(estimator):
+    """What numpy would turn into other numbers is refused before any work."""
+    X, y = toy()
+    wrong = (ValueError, TypeError)
+    fit_on = lambda bags: clone(estimator).fit(bags, y)  # noqa: E731
+    bags = X.to_list()
+    mask = np.zeros(bags[2].shape, dtype=bool)
+    mask[0, 1] = True
+    masked = [*bags[:2], np.ma.array(bags[2], mask=mask), *bags[3:]]
+    raises(lambda: fit_on(masked), wrong, "bag 2", "masked", "[0, 1]")
+    raises(lambda: fit_on([b + 1j for b in bags]), wrong, "complex")
+    dates = np.full(bags[0].shape, np.datetime64("NaT"))
+    raises(lambda: fit_on([dates, *bags[1:]]), wrong, "bag 0", "dates")
+    if not get_tags(estimator).input_tags.allow_nan:
+        for factor in (1e160, 1e-160):
+            raises(lambda f=factor: fit_on(X.with_data(X.data * f)), wrong, "scale")
+
+
+def check_bad_weights(estimator):
+    """Negative and absurd weights are refused, with the bag named."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        skip("takes no sample_weight")
+    X, y = toy()
+    for value, word in ((-1.0, "negative"), (1e300, "exceed"), (1e12, "exceed")):
+        weight = np.ones(len(X))
+        weight[3] = value
+        model = clone(estimator)
+        raises(
+            lambda m=model, w=weight: m.fit(X, y, sample_weight=w),
+            ValueError,
+            word,
+            "bag 3",
+        )
