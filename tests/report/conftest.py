@@ -6,6 +6,8 @@ import pytest
 
 from bagwise.report import write_report
 
+# Milliseconds: a busy machine is slow, which is no fault of the page.
+PATIENCE = 300_000
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -18,6 +20,7 @@ def chromium():
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM,
             args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+            timeout=PATIENCE,
         )
         yield browser
         browser.close()
@@ -32,6 +35,7 @@ def open_file(chromium):
         context = chromium.new_context(
             **{"viewport": {"width": 1200, "height": 900}, **options}
         )
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: trouble.append(message.text))
