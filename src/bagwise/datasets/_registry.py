@@ -201,6 +201,18 @@ _SETS = (
         reference=_WANG,
     ),
     DatasetInfo(
+        name="lj-16.30.2",
+        n_bags=60,
+        n_instances=245,
+        n_features=30,
+        n_classes=0,
+        sha256="bc078c4c819ddbb32cc938c03bb3976b17cf49fa79926c242aa1547e76bef85b",
+        test_sha256="02169737a1a6e0534543a6d1ba79c2dfd56102581d57a29064d4ae531fa6880c",
+        title="The same with 30 features, 16 of them relevant; a test part.",
+        reference=_DOOLY,
+        file="LJ-16.30.2_regression",
+    ),
+    DatasetInfo(
         name="lj-80.166.1",
         n_bags=92,
         n_instances=359,
