@@ -14,7 +14,7 @@ from bagwise.comparison import (
     find_method,
     list_methods,
 )
-from bagwise.comparison._description import build_estimator
+from bagwise.comparison._description import build_estimator, describe_estimator
 from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.catalogue._lookup import METHODS, resolve
 from bagwise.compose import OnInstances, SimpleMI
@@ -123,11 +123,24 @@ CLASSIFIERS = [method for method in AVAILABLE if method.task == "classification"
 REGRESSORS = [method for method in AVAILABLE if method.task == "regression"]
 
 
+def quick(method):
+    """Return the description with few trees and few folds, where it has some."""
+    known = build_estimator(method.spec()).get_params(deep=True)
+    few = {"n_estimators": 5, "cv": 2}
+    changed = {
+        name: few[name.rpartition("__")[2]]
+        for name in known
+        if name.rpartition("__")[2] in few
+    }
+    model = build_estimator(method.spec()).set_params(**changed)
+    return describe_estimator(model)
+
+
 @pytest.mark.parametrize("method", REGRESSORS, ids=lambda method: method.name)
 def test_what_the_catalogue_says_of_a_regressor_is_true(method):
     X, y = tiny_bags(3)
     y = y + 0.1 * np.arange(len(y))
-    model = fit_method(method.spec(), X, y, scale="none").model
+    model = fit_method(quick(method), X, y, scale="none").model
     assert not method.multiclass
     assert not method.probability
     assert not hasattr(model, "classes_")
@@ -135,11 +148,11 @@ def test_what_the_catalogue_says_of_a_regressor_is_true(method):
     assert method.instances == (instance_scores(model, X) is not None)
     X = X.with_data(sp.csr_matrix(X.data))
     if method.sparse:
-        model = fit_method(method.spec(), X, y, scale="none").model
+        model = fit_method(quick(method), X, y, scale="none").model
         assert np.isfinite(model.predict(X)).all()
     else:
         with pytest.raises((TypeError, ValueError), match="[Ss]parse|dense"):
-            fit_method(method.spec(), X, y, scale="none")
+            fit_method(quick(method), X, y, scale="none")
 
 
 @pytest.mark.parametrize("method", CLASSIFIERS, ids=lambda method: method.name)
@@ -148,17 +161,17 @@ def test_what_the_catalogue_says_of_a_method_is_true(method):
     X, y = tiny_bags(3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = fit_method(method.spec(), X, y, scale="none").model
+        model = fit_method(quick(method), X, y, scale="none").model
         assert method.multiclass
         assert method.probability == hasattr(model, "predict_proba")
         assert method.instances == (instance_scores(model, X) is not None)
         X, y = tiny_bags(2, sparse=True)
         if method.sparse:
-            model = fit_method(method.spec(), X, y, scale="none").model
+            model = fit_method(quick(method), X, y, scale="none").model
             assert set(model.predict(X)) <= {0, 1}
         else:
             with pytest.raises((TypeError, ValueError), match="[Ss]parse|dense"):
-                fit_method(method.spec(), X, y, scale="none")
+                fit_method(quick(method), X, y, scale="none")
 
 
 def test_assumptions_are_measured_or_read_from_the_tag():
