@@ -37,7 +37,7 @@ BASELINES: list[Method] = [
         "WrapperMI (logistic)",
         "bagwise.compose.WrapperMI",
         params={"estimator": LOGISTIC, "threshold": "cv"},
-        grid={"estimator__C": [0.01, 0.1, 1.0]},
+        grid={"estimator__C": [0.001, 0.01, 0.1, 1.0, 10.0]},
         large_grid={
             "estimator__C": [0.001, 0.01, 0.1, 1.0, 10.0],
             "aggregation": ["arithmetic", "geometric", "max"],

@@ -16,7 +16,7 @@ EMBEDDINGS: list[Method] = [
         "miFV",
         "bagwise.embedding.MiFV",
         then=LINEAR_SVC,
-        grid={"embed__n_components": [1, 2, 4], "classify__C": [0.1, 1.0]},
+        grid={"embed__n_components": [1, 2, 4, 8], "classify__C": [0.1, 1.0, 10.0]},
         large_grid={
             "embed__n_components": [1, 2, 3, 4, 5],
             "embed__energy": [0.8, 0.9, 1.0],

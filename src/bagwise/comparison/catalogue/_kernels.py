@@ -19,7 +19,7 @@ KERNELS: list[Method] = [
     bag_kernel_method(
         "MI-Kernel",
         "set",
-        grid={"C": C_GRID, "gamma": WIDTHS},
+        grid={"C": C_GRID, "gamma": times(0.0625, 0.25, 1.0, 4.0)},
         large_grid={"C": C_LARGE, "gamma": WIDTHS_LARGE},
         paper="Gaertner, Flach, Kowalczyk and Smola, Multi-instance kernels, ICML 2002",
         note="An SVM on the mean similarity of instances; hard to beat.",

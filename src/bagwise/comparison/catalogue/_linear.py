@@ -10,9 +10,9 @@ LINEAR: list[Method] = [
     Method(
         "MILR",
         "bagwise.linear_model.MILogisticRegression",
-        grid={"C": [1.0, 10.0, 100.0]},
+        grid={"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
         large_grid={
-            "C": [0.1, 1.0, 10.0, 100.0],
+            "C": [0.1, 1.0, 10.0, 100.0, 1000.0],
             "alpha": [2.5, 3.5, 10.0],
             "pooling": ["softmax", "noisy_or", "mean"],
         },
@@ -25,7 +25,7 @@ LINEAR: list[Method] = [
         "MIDR + MILR",
         "bagwise.decomposition.MIDR",
         then={"class": "bagwise.linear_model.MILogisticRegression", "params": {}},
-        grid={"embed__n_components": [0.3], "classify__C": [1.0, 10.0, 100.0]},
+        grid={"embed__n_components": [0.3], "classify__C": [1.0, 10.0, 100.0, 1000.0]},
         large_grid={
             "embed__n_components": [0.2, 0.3, 0.4, 0.5, 0.6],
             "embed__C1": [0.0, 0.001, 0.01],
