@@ -47,7 +47,7 @@ def test_benchmark_data_have_their_pins(name, benchmark):
         assert len(data.classes) == info.n_classes == len(np.unique(data.y))
         assert data.y.dtype == np.int64
     else:
-        assert data.X_test.n_bags == len(data.y_test) == 92
+        assert data.X_test.n_bags == len(data.y_test) == info.n_bags
 
 
 def test_newsgroups_have_two_labellings(benchmark):

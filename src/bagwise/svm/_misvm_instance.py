@@ -85,7 +85,7 @@ class MiSVM(KernelBagSVM):
     >>> import numpy as np
     >>> from bagwise.svm import MiSVM
     >>> X = [[[0.0], [3.0]], [[3.2]], [[0.1], [-0.4]], [[0.3]]]
-    >>> model = MiSVM(C=10, kernel="linear")
+    >>> model = MiSVM(C=10, kernel="linear", threshold="zero")
     >>> model.fit([np.array(b) for b in X], [1, 1, 0, 0]).instance_labels_
     array([-1.,  1.,  1., -1., -1., -1.])
     """
