@@ -27,9 +27,6 @@ __all__ = [
 
 INSTANCE_KERNELS = ("rbf", "linear", "poly", "laplacian")
 
-# Squares of larger and of smaller values, summed, overflow and vanish.
-_LARGEST, _SMALLEST = 1e150, 1e-150
-
 
 def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
     """Squared Euclidean distances between the rows of `A` and of `B`.
@@ -130,7 +127,6 @@ def resolve_gamma(gamma: float | str, data: Any, weight: Any = None) -> float:
         Weights of the rows in the variance of "scale", so that a weight of two is the
         same as a repeated row.
     """
-    check_magnitude(data)
     if not isinstance(gamma, str):
         return float(gamma)
     n_features = data.shape[1]
@@ -156,31 +152,6 @@ def resolve_gamma(gamma: float | str, data: Any, weight: Any = None) -> float:
         return 1.0 / middle if middle > 0 else 1.0
     raise ValueError(
         f"gamma must be a number or 'scale', 'auto', 'median', got {gamma!r}."
-    )
-
-
-def check_magnitude(data: Any) -> None:
-    """Refuse features whose squares leave the range of floating-point numbers.
-
-    Distances and inner products would be infinite, or zero for all.
-    """
-    values = data.data if sp.issparse(data) else data
-    if not values.size:
-        return
-    largest = float(max(values.max(), -values.min()))
-    if _SMALLEST < largest < _LARGEST or largest == 0.0:
-        return
-    where = ""
-    if largest >= _LARGEST:
-        if sp.issparse(data):
-            column = int(sp.coo_array(data).coords[1][np.abs(values).argmax()])
-        else:
-            column = int(np.abs(values).max(axis=0).argmax())
-        where = f" (in column {column})"
-    raise ValueError(
-        f"the largest absolute value of the features is {largest:.1e}{where}: its "
-        "square is out of the range of floating-point numbers. Rescale the features, "
-        "for example with bagwise.compose.OnInstances(StandardScaler())."
     )
 
 
