@@ -109,6 +109,17 @@ class BagClassifierMixin(ClassifierMixin):
             return X, codes, weight
         return X[used], codes[used], weight[used]
 
+    def _fresh_training(self, X, y, sample_weight=None):
+        """Check the training bags, then forget what an earlier fit has left behind."""
+        before = dict(vars(self))
+        training = self._training(X, y, sample_weight)
+        kept = {*self.get_params(deep=False), "n_features_in_", "feature_names_in_"}
+        for name, value in before.items():
+            fitted = name.endswith("_") and name not in kept
+            if fitted and vars(self).get(name) is value:
+                delattr(self, name)
+        return training
+
     def _used(self, codes, weight):
         """Return the bags with weight: one without is a bag that is not there."""
         used = np.flatnonzero(weight > 0)
@@ -285,7 +296,7 @@ class MulticlassBagClassifier(BagClassifierMixin, BaseBagEstimator):
         -------
         self
         """
-        self._fit_codes(*self._training(X, y, sample_weight))
+        self._fit_codes(*self._fresh_training(X, y, sample_weight))
         return self
 
     def _fit_codes(self, X, codes, weight):
@@ -323,7 +334,7 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
         return self._fit_classes(X, y, None)
 
     def _fit_classes(self, X, y, sample_weight):
-        X, codes, weight = self._training(X, y, sample_weight)
+        X, codes, weight = self._fresh_training(X, y, sample_weight)
         self._prepare(X)
         if len(self.classes_) == 2:
             return self._fit_two(X, np.where(codes == 1, 1.0, -1.0), weight)

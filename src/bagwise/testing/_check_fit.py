@@ -2,12 +2,13 @@
 
 import pickle
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
 
-from bagwise.testing._tools import assert_same, fit, output, skip, toy
+from bagwise.testing._tools import assert_same, fit, need_classifier, output, skip, toy
 
 
 def check_same_seed(estimator):
@@ -51,3 +52,38 @@ def check_fit_changes_nothing(estimator):
     assert before == {k: repr(v) for k, v in model.get_params().items()}
     np.testing.assert_array_equal(X.data, data)
     np.testing.assert_array_equal(y, labels)
+
+
+def check_refit_forgets(estimator):
+    """A second fit leaves nothing of the first, also with other numbers of classes."""
+    need_classifier(estimator)
+    (X3, y3), (X2, y2) = toy(3), toy(2)
+    for first, second in (((X3, y3), (X2, y2)), ((X2, y2), (X3, y3))):
+        again = fit(estimator, *first)
+        if "random_state" in again.get_params(deep=False):
+            again.set_params(random_state=0)
+        again.fit(*second)
+        fresh = fit(estimator, *second)
+        kept = {name for name in vars(again) if name.endswith("_")}
+        assert kept == {name for name in vars(fresh) if name.endswith("_")}
+        np.testing.assert_array_equal(output(again, X2), output(fresh, X2))
+
+
+def check_kind_of_seed(estimator):
+    """An integer of numpy is the same seed as one of Python."""
+    if "random_state" not in estimator.get_params(deep=False):
+        skip("draws nothing")
+    X, y = toy()
+    plain = clone(estimator).set_params(random_state=7).fit(X, y)
+    other = clone(estimator).set_params(random_state=np.int64(7)).fit(X, y)
+    np.testing.assert_array_equal(output(plain, X), output(other, X))
+
+
+def check_fit_in_threads(estimator):
+    """Fits that run at the same time do not disturb one another."""
+    X, y = toy()
+    expected = output(fit(estimator, X, y), X)
+    with ThreadPoolExecutor(2) as pool:
+        models = list(pool.map(lambda _: fit(estimator, X, y), range(2)))
+    for model in models:
+        np.testing.assert_array_equal(expected, output(model, X))
