@@ -67,6 +67,13 @@ MORE = [
 ]
 
 
+# What a reader must know about lines of `figures.csv`; goes when they are made anew.
+NOTES = [
+    "Both rows of BagClassifier are from a version whose default time budget could",
+    "leave members out on a busy machine, and the machine was busy.",
+]
+
+
 def entries(wanted):
     """Yield the name and the unfitted pipeline of every method."""
     found = [
@@ -181,6 +188,7 @@ def write_page(rows, path):
         lines.append("| " + " | ".join([*cells, str(row["draws"])]) + " |")
     counts = f"{draws[0]}" if len(draws) == 1 else f"{draws[0]} to {draws[-1]}"
     lines += ["", f"Mean areas over {counts} draws of the data, see the last column."]
+    lines += NOTES
     lines += [
         "At .4 and below (bold) the method has learned the opposite of what is true."
     ]
