@@ -49,11 +49,18 @@ class TorchBackend(NumpyBackend):
         tensor = torch.as_tensor(np.array(array))  # a copy: arrays may be read-only
         return tensor.to(self.device).to(dtype or self.dtype)
 
-    def _centred(self, A: Any, B: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def _centred(
+        self, A: Any, B: Any = None, dtype: torch.dtype | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Put rows on the device, less the mean of `A`, which keeps the digits."""
-        centre = A.mean(axis=0, dtype=np.float64)
-        first = self._put(A - centre)
-        return first, first if B is None else self._put(B - centre)
+        first = torch.as_tensor(np.array(A)).to(self.device)
+        centre = first.mean(dim=0, dtype=torch.float64).to(first.dtype)
+        kind = dtype or self.dtype
+        if B is None:
+            first = (first - centre).to(kind)
+            return first, first
+        second = torch.as_tensor(np.array(B)).to(self.device)
+        return (first - centre).to(kind), (second - centre).to(kind)
 
     def pair_sums(self, rows: Stack, cols: Stack | None, params: Params) -> Array:
         """Sum an instance kernel over the pairs of instances of two bags."""
@@ -201,7 +208,10 @@ class TorchBackend(NumpyBackend):
             return super().kernel_matrix(data, params, hint)
         n = data.shape[0]
         dtype = self._fitting(float(n) * n, f"The kernel matrix of {n} instances", hint)
-        A = self._put(data - data.mean(axis=0) if _moves(params) else data, dtype)
+        if _moves(params):
+            A, _ = self._centred(data, dtype=dtype)
+        else:
+            A = self._put(data, dtype)
         kernel = _KERNELS[params["kernel"]](A, A, params)
         out = torch.empty(n, n, dtype=dtype, device=self.device)
         for part in spans(n, self.tile):
@@ -229,8 +239,10 @@ class TorchBackend(NumpyBackend):
             return super().kernel_product(A, B, coef, params)
         # Coefficients of both signs cancel: single precision would lose digits.
         wide = torch.float64
-        centre = B.mean(axis=0, dtype=np.float64) if _moves(params) else 0.0
-        rows, marks = self._put(A - centre, wide), self._put(B - centre, wide)
+        rows, marks = self._put(A, wide), self._put(B, wide)
+        if _moves(params):
+            centre = marks.mean(dim=0)
+            rows, marks = rows - centre, marks - centre
         kernel = _KERNELS[params["kernel"]](rows, marks, params)
         right = self._put(coef, wide)
         step = max(256, self.tile * self.tile // max(1, len(marks)))

@@ -1,9 +1,10 @@
 """Set-kernel sums by one fused GPU kernel: no tile of kernel values is ever written.
 
-A program takes one bag of the rows and a run of bags of the columns, evaluates their
-blocks on the matrix units and adds them up. Rows are split into the sum of two half
-precision numbers, and of the four products the smallest is left out: 22 of the 24 bits
-of single precision at a third of the rate of half precision.
+Every bag is padded to whole blocks of rows. A program keeps a tile of several blocks,
+walks along blocks of the columns, evaluates the kernel on the matrix units and writes
+one sum for each pair of blocks. Rows are split into the sum of two half-precision
+numbers, and of their four products the smallest is left out: 22 of the 24 bits of
+single precision at a third of the rate of half precision.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import torch
 import triton
 import triton.language as tl
 
-# Bags of the columns in one program; the widest rows; fewest pairs worth a launch.
-_CHUNK = 64
+# Rows of a tile; blocks of the columns in one program.
+_TILE = 128
+_RUN = 64
+# The widest rows, and the fewest pairs that are worth a launch.
 _WIDEST = 256
 _FEWEST_PAIRS = 1e8
+# The exponent of a padded row: nothing is left of it.
+_NOTHING = 1e30
 
 
 def suits(rows: Any, cols: Any, width: int) -> bool:
@@ -49,42 +54,79 @@ def pair_sums(
     gamma : float
         The width.
     """
-    n_rows, n_cols = len(left.offsets) - 1, len(right.offsets) - 1
-    width = max(16, 1 << (A.shape[1] - 1).bit_length())
-    first = _split(A, gamma, width)
-    second = first if symmetric else _split(B, gamma, width)
-    mean = max(left.offsets[-1] / n_rows, right.offsets[-1] / n_cols)
-    block = min(64, max(16, 1 << (int(np.ceil(mean)) - 1).bit_length()))
-    device = A.device
-    out = torch.zeros(n_rows, n_cols, dtype=torch.float32, device=device)
-    grid = (n_rows, triton.cdiv(n_cols, _CHUNK))
-    _kernel[grid](
-        *first,
-        *second,
-        torch.as_tensor(left.offsets).to(device),
-        torch.as_tensor(right.offsets).to(device),
-        left.weight.float(),
-        right.weight.float(),
-        out,
-        n_cols,
-        WIDTH=width,
-        BLOCK=block,
-        CHUNK=_CHUNK,
-        SYMMETRIC=symmetric,
-        num_warps=4 if block > 16 else 1,
+    sizes = np.diff(left.offsets), np.diff(right.offsets)
+    typical = max(float(np.quantile(s, 0.9)) for s in sizes)
+    block = min(64, max(16, 1 << (int(np.ceil(typical)) - 1).bit_length()))
+    rows = _Blocks(left, A, gamma, block)
+    cols = rows if symmetric else _Blocks(right, B, gamma, block)
+    out = torch.empty(
+        rows.n_padded, cols.n_padded, dtype=torch.float32, device=A.device
     )
-    return out
+    grid = (rows.n_padded * block // _TILE, triton.cdiv(cols.n_padded, _RUN))
+    _kernel[grid](
+        rows.high,
+        rows.low,
+        rows.norm,
+        cols.high,
+        cols.low,
+        cols.norm,
+        out,
+        cols.n_padded,
+        WIDTH=rows.width,
+        BLOCK=block,
+        TILE=_TILE,
+        RUN=_RUN,
+        SYMMETRIC=symmetric,
+        num_warps=8,
+        num_stages=3,
+    )
+    out = out[: rows.n_blocks, : cols.n_blocks]
+    if symmetric:
+        upper = torch.triu(out)
+        out = upper + torch.triu(upper, 1).T
+    return cols.to_bags(rows.to_bags(out).T).T
 
 
-def _split(
-    rows: torch.Tensor, gamma: float, width: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Scaled rows as two half-precision parts, and half their squared norms."""
-    scaled = torch.nn.functional.pad(rows, (0, width - rows.shape[1]))
-    scaled = scaled * (2.0 * gamma) ** 0.5
-    high = scaled.half()
-    low = (scaled - high.float()).half()
-    return high, low, 0.5 * (scaled * scaled).sum(dim=1)
+class _Blocks:
+    """Rows as two half-precision parts, bags padded to whole blocks.
+
+    Scaled by the square root of 2 gamma / log 2, so that the exponent of two is the
+    inner product less the two halves of the squared norms. Weights go into the norms.
+    """
+
+    def __init__(self, tiles: Any, rows: torch.Tensor, gamma: float, block: int):
+        device = rows.device
+        sizes = np.diff(tiles.offsets)
+        per_bag = -(-sizes // block)
+        starts = np.concatenate([[0], np.cumsum(per_bag)]) * block
+        place = np.repeat(starts[:-1] - tiles.offsets[:-1], sizes)
+        place = torch.as_tensor(place + np.arange(len(place))).to(device)
+        self.n_blocks = int(per_bag.sum())
+        whole = _TILE // block
+        self.n_padded = -(-self.n_blocks // whole) * whole
+        self.one_each = self.n_blocks == len(sizes)
+        self.per_bag = torch.as_tensor(per_bag).to(device)
+        self.width = max(16, 1 << (rows.shape[1] - 1).bit_length())
+        scaled = rows * (2.0 * gamma / np.log(2.0)) ** 0.5
+        high = scaled.half()
+        low = (scaled - high.float()).half()
+        norm = 0.5 * (scaled * scaled).sum(dim=1)
+        norm -= torch.log2(tiles.weight.to(norm.dtype))
+        shape = (self.n_padded * block, self.width)
+        self.high = torch.zeros(shape, dtype=torch.float16, device=device)
+        self.low = torch.zeros_like(self.high)
+        self.high[place, : rows.shape[1]] = high
+        self.low[place, : rows.shape[1]] = low
+        self.norm = torch.full((shape[0],), _NOTHING, device=device)
+        self.norm[place] = norm
+
+    def to_bags(self, sums: torch.Tensor) -> torch.Tensor:
+        """Add up the blocks of each bag along the first axis."""
+        if self.one_each:
+            return sums
+        return torch.segment_reduce(
+            sums.contiguous(), "sum", lengths=self.per_bag, axis=0, unsafe=True
+        )
 
 
 @triton.jit
@@ -95,53 +137,38 @@ def _kernel(
     b_high,
     b_low,
     b_norm,
-    a_offsets,
-    b_offsets,
-    a_weight,
-    b_weight,
     out,
     n_cols,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
-    CHUNK: tl.constexpr,
+    TILE: tl.constexpr,
+    RUN: tl.constexpr,
     SYMMETRIC: tl.constexpr,
 ):
-    i = tl.program_id(0)
-    first = tl.program_id(1) * CHUNK
-    last = tl.minimum(first + CHUNK, n_cols)
+    PER: tl.constexpr = TILE // BLOCK
+    tile = tl.program_id(0)
+    first = tl.program_id(1) * RUN
+    last = tl.minimum(first + RUN, n_cols)
     if SYMMETRIC:
-        first = tl.maximum(first, i)
-    a_start = tl.load(a_offsets + i)
-    a_stop = tl.load(a_offsets + i + 1)
-    lane = tl.arange(0, BLOCK)
+        first = tl.maximum(first, tile * PER)
     column = tl.arange(0, WIDTH)
-    for a0 in range(a_start, a_stop, BLOCK):
-        a = a0 + lane
-        a_in = a < a_stop
-        place = a[:, None] * WIDTH + column[None, :]
-        ah = tl.load(a_high + place, mask=a_in[:, None], other=0.0)
-        al = tl.load(a_low + place, mask=a_in[:, None], other=0.0)
-        an = tl.load(a_norm + a, mask=a_in, other=0.0)
-        aw = tl.load(a_weight + a, mask=a_in, other=0.0)
-        for j in range(first, last):
-            b_start = tl.load(b_offsets + j)
-            b_stop = tl.load(b_offsets + j + 1)
-            total = tl.zeros([BLOCK], dtype=tl.float32)
-            for b0 in range(b_start, b_stop, BLOCK):
-                b = b0 + lane
-                b_in = b < b_stop
-                place_b = b[:, None] * WIDTH + column[None, :]
-                bh = tl.load(b_high + place_b, mask=b_in[:, None], other=0.0)
-                bl = tl.load(b_low + place_b, mask=b_in[:, None], other=0.0)
-                bn = tl.load(b_norm + b, mask=b_in, other=0.0)
-                bw = tl.load(b_weight + b, mask=b_in, other=0.0)
-                dot = tl.dot(al, tl.trans(bh))
-                dot = tl.dot(ah, tl.trans(bl), dot)
-                dot = tl.dot(ah, tl.trans(bh), dot)
-                power = tl.exp(tl.minimum(dot - an[:, None] - bn[None, :], 0.0))
-                total += tl.sum(power * bw[None, :], axis=1)
-            value = tl.sum(total * aw, axis=0)
-            tl.atomic_add(out + i.to(tl.int64) * n_cols + j, value)
-            if SYMMETRIC:
-                if i != j:
-                    tl.atomic_add(out + j.to(tl.int64) * n_cols + i, value)
+    lane = tl.arange(0, BLOCK)
+    a = tile * TILE + tl.arange(0, TILE)
+    place = a[:, None] * WIDTH + column[None, :]
+    ah = tl.load(a_high + place)
+    al = tl.load(a_low + place)
+    an = tl.load(a_norm + a)
+    target = (tile * PER + tl.arange(0, PER)).to(tl.int64) * n_cols
+    for c in range(first, last):
+        b = c * BLOCK + lane
+        place_b = b[:, None] * WIDTH + column[None, :]
+        bh = tl.load(b_high + place_b)
+        bl = tl.load(b_low + place_b)
+        bn = tl.load(b_norm + b)
+        dot = tl.dot(al, tl.trans(bh))
+        dot = tl.dot(ah, tl.trans(bl), dot)
+        dot = tl.dot(ah, tl.trans(bh), dot)
+        power = tl.exp2(dot - an[:, None] - bn[None, :])
+        of_rows = tl.sum(power, axis=1)
+        of_blocks = tl.sum(tl.reshape(of_rows, (PER, BLOCK)), axis=1)
+        tl.store(out + target + c, of_blocks)

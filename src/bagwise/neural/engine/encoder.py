@@ -1,7 +1,7 @@
 """A user's module as the first stage: one skeleton, weights for each model."""
 
 import torch
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 
 PREFIX = "encoder."
 
@@ -24,9 +24,10 @@ class Encoder:
         self.factory = factory
         self.instance_shape = tuple(instance_shape)
         self.dtype = dtype
-        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        wide = self.wide = torch.float64 if dtype == torch.float64 else torch.float32
         self.module = self._build().to(device, wide)
         self.device = device
+        self.batched = device.type == "cuda"
         self.width = self._width(wide)
 
     def _build(self):
@@ -65,10 +66,11 @@ class Encoder:
             PREFIX + name: torch.stack([one[name] for one in models])
             for name in models[0]
         }
-        kept = {
-            PREFIX + name: torch.stack([one[name] for one in buffers]).to(device)
-            for name in buffers[0]
-        }
+        kept = {}
+        for name in buffers[0]:
+            values = torch.stack([one[name] for one in buffers]).to(device)
+            floating = values.is_floating_point()
+            kept[PREFIX + name] = values.to(self.wide) if floating else values
         return weights, kept
 
     def __call__(self, weights, buffers, x, *, training, affine=None):
@@ -78,22 +80,44 @@ class Encoder:
         """
         self.module.train(training)
         mine = {
-            name.removeprefix(PREFIX): values.unbind(0)
+            name.removeprefix(PREFIX): values
             for name, values in {**weights, **buffers}.items()
             if name.startswith(PREFIX)
         }
-        n_models = len(weights["intercept"])
-        images = x.reshape(len(x), *self.instance_shape)
+        images = x.reshape(len(x), *self.instance_shape).to(self.wide)
+        inputs = None
+        if affine is not None:
+            scale, shift = (a.reshape(-1, 1, *self.instance_shape) for a in affine)
+            inputs = images * scale + shift
         half = self.dtype in (torch.bfloat16, torch.float16)
-        if half:
-            images = images.float()
-        out = []
         with torch.autocast(self.device.type, self.dtype, enabled=half):
-            for m in range(n_models):
-                state = {name: values[m] for name, values in mine.items()}
-                mine_x = images
-                if affine is not None:
-                    scale, shift = (a[m].reshape(self.instance_shape) for a in affine)
-                    mine_x = images * scale + shift
-                out.append(functional_call(self.module, state, (mine_x,)))
-        return torch.stack(out).to(x.dtype)
+            if self.batched and not buffers:
+                out = self._together(mine, images, inputs)
+            else:
+                out = self._in_turn(mine, images, inputs)
+        return out.to(x.dtype)
+
+    def _together(self, state, images, inputs):
+        """Evaluate all models as one: few launches, and no buffers that change."""
+        values = {name: given.to(images.dtype) for name, given in state.items()}
+
+        def one(state, rows):
+            return functional_call(self.module, state, (rows,))
+
+        rows = images if inputs is None else inputs
+        how = (0, None if inputs is None else 0)
+        return vmap(one, in_dims=how, randomness="different")(values, rows)
+
+    def _in_turn(self, state, images, inputs):
+        parts = {
+            name: (given.to(images.dtype) if given.is_floating_point() else given)
+            for name, given in state.items()
+        }
+        parts = {name: given.unbind(0) for name, given in parts.items()}
+        n_models = len(next(iter(parts.values())))
+        out = []
+        for m in range(n_models):
+            own = {name: given[m] for name, given in parts.items()}
+            rows = images if inputs is None else inputs[m]
+            out.append(functional_call(self.module, own, (rows,)))
+        return torch.stack(out)

@@ -8,8 +8,8 @@ atomics, so that a seed gives the same weights twice.
 
 import torch
 
-# A few large bags are reduced by a product with their indicator matrix: the library's
-# segment kernel walks along a bag in one thread. Entries of that matrix, at most.
+# A few large bags are reduced with their indicator matrix: the library's segment kernel
+# walks along a bag in one thread. Entries of that matrix, and of a block, at most.
 _DENSE_ENTRIES = 2**26
 _DENSE_BAGS = 256
 
@@ -54,11 +54,19 @@ class Segments:
     def plain_sum(self, values):
         """Sum over the rows of each bag, without gradient."""
         flat = values.reshape(self.n_rows, -1)
-        if self.indicator is not None:
+        if self._spreads(flat):
+            total = torch.where(self.indicator[:, None, :], flat.T, 0.0).sum(dim=2)
+        elif self.indicator is not None:
             total = self.indicator.to(flat.dtype) @ flat
         else:
             total = self._reduce(flat, "sum")
         return total.reshape(self.n_bags, *values.shape[1:])
+
+    def _spreads(self, flat):
+        """Whether a block of (bags, columns, rows) is affordable."""
+        if self.indicator is None:
+            return False
+        return flat.shape[1] * self.n_bags * self.n_rows <= _DENSE_ENTRIES
 
     def _reduce(self, flat, op):
         # Without its checks, which would make the device wait.
@@ -67,11 +75,9 @@ class Segments:
     def plain_max(self, values):
         """Largest value of each bag, without gradient."""
         flat = values.reshape(self.n_rows, -1)
-        small = flat.shape[1] * self.n_bags * self.n_rows <= _DENSE_ENTRIES
-        if self.indicator is not None and small:
+        if self._spreads(flat):
             lowest = torch.finfo(flat.dtype).min
-            spread = torch.where(self.indicator[:, :, None], flat[None], lowest)
-            top = spread.amax(dim=1)
+            top = torch.where(self.indicator[:, None, :], flat.T, lowest).amax(dim=2)
         else:
             top = self._reduce(flat, "max")
         return top.reshape(self.n_bags, *values.shape[1:])

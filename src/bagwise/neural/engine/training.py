@@ -17,6 +17,8 @@ from bagwise.neural.engine.segments import Segments
 _STEPS = 16
 _FEWEST_BAGS = 4
 _WARM_UP = 0.05
+# Different sets of validation bags that are evaluated one by one on a GPU.
+_MOST_GROUPS = 8
 
 
 @dataclass
@@ -154,6 +156,10 @@ class _Run:
         if not (weight > 0).any():
             return []
         patterns, code = np.unique(weight > 0, axis=0, return_inverse=True)
+        if self.device.type == "cuda" and len(patterns) > _MOST_GROUPS:
+            # Launches cost more than products with bags that a model ignores.
+            patterns = (weight > 0).any(axis=0, keepdims=True)
+            code = np.zeros(len(weight), dtype=np.int64)
         groups = []
         for p, seen in enumerate(patterns):
             bags = np.flatnonzero(seen)
@@ -247,7 +253,8 @@ class _Run:
     def _step(self, x, bags, segments):
         flat = self.parameters.flat
         scores = self._scores(
-            self.parameters.named(flat),
+            # One cast for all weights; intercepts are added in full precision.
+            self.parameters.named(flat.to(self.rows.dtype)),
             self.buffers,
             x,
             segments,
