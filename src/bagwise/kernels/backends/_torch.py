@@ -7,6 +7,7 @@ They are large, since a GPU is limited by the number of launches.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -46,20 +47,19 @@ class TorchBackend(NumpyBackend):
         self.tile = _TILE_GPU if gpu else _TILE_CPU
 
     def _put(self, array: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
-        tensor = torch.as_tensor(np.array(array))  # a copy: arrays may be read-only
-        return tensor.to(self.device).to(dtype or self.dtype)
+        return _tensor(array).to(self.device).to(dtype or self.dtype)
 
     def _centred(
         self, A: Any, B: Any = None, dtype: torch.dtype | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Put rows on the device, less the mean of `A`, which keeps the digits."""
-        first = torch.as_tensor(np.array(A)).to(self.device)
+        first = _tensor(A).to(self.device)
         centre = first.mean(dim=0, dtype=torch.float64).to(first.dtype)
         kind = dtype or self.dtype
         if B is None:
             first = (first - centre).to(kind)
             return first, first
-        second = torch.as_tensor(np.array(B)).to(self.device)
+        second = _tensor(B).to(self.device)
         return (first - centre).to(kind), (second - centre).to(kind)
 
     def pair_sums(self, rows: Stack, cols: Stack | None, params: Params) -> Array:
@@ -262,6 +262,13 @@ class TorchBackend(NumpyBackend):
         return values.cpu().numpy(), vectors.cpu().numpy()
 
 
+def _tensor(array: Any) -> torch.Tensor:
+    """Return a view of an array that is only read, whether it is writable or not."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable.*")
+        return torch.from_numpy(np.ascontiguousarray(array))
+
+
 def _plain(X: Bags) -> Stack:
     return Stack(X.data, X.offsets, np.ones(X.n_instances))
 
@@ -338,8 +345,8 @@ class _Rbf:
         self, first: slice, second: slice, out: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Return the block of some rows."""
-        block = torch.mm(self.A[first], self.B[second].T, out=out)
-        return block.clamp_(max=0.0).exp_()
+        # Rounding may lift an exponent above zero by 1e-7, which is not worth a pass.
+        return torch.mm(self.A[first], self.B[second].T, out=out).exp_()
 
 
 class _Laplacian:

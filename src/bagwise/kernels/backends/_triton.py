@@ -63,28 +63,57 @@ def pair_sums(
         rows.n_padded, cols.n_padded, dtype=torch.float32, device=A.device
     )
     grid = (rows.n_padded * block // _TILE, triton.cdiv(cols.n_padded, _RUN))
-    _kernel[grid](
-        rows.high,
-        rows.low,
-        rows.norm,
-        cols.high,
-        cols.low,
-        cols.norm,
-        out,
-        cols.n_padded,
-        WIDTH=rows.width,
-        BLOCK=block,
-        TILE=_TILE,
-        RUN=_RUN,
-        SYMMETRIC=symmetric,
-        num_warps=8,
-        num_stages=3,
-    )
+
+    def launch(grid: tuple[int, int], warps: int, stages: int) -> None:
+        _kernel[grid](
+            rows.high,
+            rows.low,
+            rows.norm,
+            cols.high,
+            cols.low,
+            cols.norm,
+            out,
+            cols.n_padded,
+            WIDTH=rows.width,
+            BLOCK=block,
+            TILE=_TILE,
+            RUN=_RUN,
+            SYMMETRIC=symmetric,
+            num_warps=warps,
+            num_stages=stages,
+        )
+
+    launch(grid, *_shape(launch, grid, (rows.width, block)))
     out = out[: rows.n_blocks, : cols.n_blocks]
     if symmetric:
         upper = torch.triu(out)
         out = upper + torch.triu(upper, 1).T
     return cols.to_bags(rows.to_bags(out).T).T
+
+
+# Warps and stages of the pipeline to choose from; the fastest by width and block.
+_SHAPES = ((4, 2), (4, 3), (8, 2), (8, 3), (8, 4))
+_fastest: dict[tuple[int, int], tuple[int, int]] = {}
+
+
+def _shape(launch: Any, grid: tuple[int, int], key: tuple[int, int]) -> tuple[int, int]:
+    """Try the shapes on a small part of the grid, once for each kind of problem."""
+    if key not in _fastest:
+        small = (min(grid[0], 264), 1)
+        times = {}
+        for shape in _SHAPES:
+            try:
+                launch(small, *shape)
+            except triton.runtime.errors.OutOfResources:
+                continue
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            launch(small, *shape)
+            end.record()
+            torch.cuda.synchronize()
+            times[shape] = begin.elapsed_time(end)
+        _fastest[key] = min(times, key=lambda shape: times[shape])
+    return _fastest[key]
 
 
 class _Blocks:

@@ -115,6 +115,19 @@ def batched(h, weight, bias):
     return torch.baddbmm(bias[:, None, :].to(h.dtype), h, weight.to(h.dtype))
 
 
+def thin(h, weight):
+    """Apply a layer with few outputs, and return at least single precision.
+
+    With one output the gradient of its weights is a product of a row with a column of
+    all rows, for which GPU libraries have no good kernel; a plain sum is one.
+    """
+    weight = weight.to(h.dtype)
+    if weight.shape[2] == 1 and h.is_cuda:
+        products = h * weight[:, None, :, 0]
+        return products.sum(dim=2, keepdim=True, dtype=full(h[:0]).dtype)
+    return full(torch.bmm(h, weight))
+
+
 def first_layer(x, weight, bias, affine):
     """One product for all models; `affine` rescales the inputs of each model."""
     if affine is not None:
@@ -157,15 +170,13 @@ def attention_scores(shape, weights, h):
         inner = torch.tanh(value) * torch.sigmoid(gate)
     else:
         inner = torch.tanh(inner)
-    score = torch.bmm(inner, weights["attention.score"].to(h.dtype))
-    return full(score[:, :, 0].T)
+    return thin(inner, weights["attention.score"])[:, :, 0].T
 
 
 def head_values(weights, h, noise=NO_NOISE):
     """Return f(h) of shape (n_rows, n_models, n_outputs)."""
     inner = torch.relu(batched(h, weights["head.weight"], weights["head.bias"]))
-    out = torch.bmm(noise.apply(inner), weights["head.out"].to(h.dtype))
-    return full(out.transpose(0, 1))
+    return thin(noise.apply(inner), weights["head.out"]).transpose(0, 1)
 
 
 def full(values):

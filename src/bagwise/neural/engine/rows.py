@@ -74,7 +74,7 @@ class Rows:
     def take(self, index):
         """Return the rows with these numbers."""
         if self.resident:
-            return self.rows[index]
+            return self.rows.index_select(0, index)
         return self._standardized(self._collect(index.cpu()))
 
     def _collect(self, index):
@@ -89,7 +89,7 @@ class Rows:
         """Give the rows of one step after the other; `cuts` are where steps begin."""
         if self.resident:
             for i in range(len(cuts) - 1):
-                yield self.rows[index[cuts[i] : cuts[i + 1]]]
+                yield self.rows.index_select(0, index[cuts[i] : cuts[i + 1]])
             return
         index = index.cpu()
         parts = [index[cuts[i] : cuts[i + 1]] for i in range(len(cuts) - 1)]
