@@ -322,7 +322,8 @@ def write_page(figures, folder):
         "## Bags of images",
         "",
         "Accuracy on 400 test bags of 8 to 12 digit images, positive with one or two "
-        "nines, mean over the draws (test images are in no training bag). Moved digits "
+        "nines, mean over the draws that were run, as many as the last column says "
+        "(test images are in no training bag). Moved digits "
         "stand at a random place of a noisy 10 x 10 image. The best of the classic "
         "methods is chosen by the test bags, which favours it.",
     ]
@@ -334,8 +335,8 @@ def write_page(figures, folder):
             "",
             f"### {kind.capitalize()}",
             "",
-            "| method | " + " | ".join(f"{s} bags" for s in SIZES) + " |",
-            "|---" * (len(SIZES) + 1) + "|",
+            "| method | " + " | ".join(f"{s} bags" for s in SIZES) + " | draws |",
+            "|---" * (len(SIZES) + 2) + "|",
         ]
         table = {
             method: [
@@ -350,9 +351,11 @@ def write_page(figures, folder):
         ]
         for method, cells in table.items():
             text = [f"{c.mean():.3f}" if len(c) else "" for c in cells]
-            lines.append(f"| {method} | " + " | ".join(text) + " |")
+            draws = sorted({len(c) for c in cells})
+            count = str(draws[0]) if len(draws) == 1 else f"{draws[0]} to {draws[-1]}"
+            lines.append(f"| {method} | " + " | ".join(text) + f" | {count} |")
         text = ["" if b is None else f"**{b:.3f}**" for b in best]
-        lines.append("| *best classic* | " + " | ".join(text) + " |")
+        lines.append("| *best classic* | " + " | ".join(text) + " | |")
     (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
