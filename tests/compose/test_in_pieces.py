@@ -13,7 +13,7 @@ from bagwise.embedding import MiFV, SlicedWassersteinEmbedding, _sliced_wasserst
 from bagwise.kernels import set_kernel
 from bagwise.least_squares import SAFE, SAFERegressor
 from bagwise.least_squares.safe import _features
-from bagwise.linear_model import MILogisticRegression
+from bagwise.linear_model import MILinearRegression, MILogisticRegression
 from bagwise.solvers import working_set
 from bagwise.svm import MISVM, BagSVC
 from bagwise.svm import _base as svm_base
@@ -52,6 +52,8 @@ TRANSFORMERS = {
     "SAFE median": SAFE(n_components=20, gamma="median", random_state=0),
     "SAFE huber": SAFE(n_components=20, loss="huber", random_state=0),
     "SAFERegressor": SAFERegressor(kernel="linear"),
+    "linear mean": MILinearRegression(),
+    "linear max": MILinearRegression("max", n_init=2, random_state=0),
     "MI-SVM": MISVM(C=0.5, kernel="linear", tol=1e-6),
     "MILR": MILogisticRegression(random_state=0, n_init=1),
     "MILR gmean": MILogisticRegression(C=0.5, pooling="gmean", loss="log", tol=1e-7),

@@ -19,7 +19,7 @@ from bagwise.compose import OnInstances, SimpleMI
 from bagwise.distributed import fit, predict, read_parts, score
 from bagwise.embedding import MiFV
 from bagwise.least_squares import SAFE, SAFERegressor
-from bagwise.linear_model import MILogisticRegression
+from bagwise.linear_model import MILinearRegression, MILogisticRegression
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -123,6 +123,24 @@ def test_regression(options, draw, cut):
         assert_close(model.predict(X), local.predict(X))
         assert model.gamma_max_ == pytest.approx(local.gamma_max_, rel=1e-8)
         assert score(model, cut(X, values)) == pytest.approx(local.score(X, values))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "softmax", "prime"])
+def test_linear_regression(pooling, draw, cut):
+    X, y = draw()
+    y = y + np.sin(np.arange(len(y)))
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    for fit_intercept in (True, False):
+        options = {
+            "pooling": pooling,
+            "n_init": 2,
+            "fit_intercept": fit_intercept,
+            "random_state": 0,
+        }
+        model = fit(MILinearRegression(**options), cut(X, y, weight))
+        local = MILinearRegression(**options).fit(X, y, sample_weight=weight)
+        assert_close(model.predict(X), local.predict(X))
+        assert_close(model.objective_, local.objective_)
 
 
 def test_pipelines_and_persisted_parts(draw, cut):

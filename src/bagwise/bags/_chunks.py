@@ -63,11 +63,19 @@ class Chunks:
         """Return ``function(piece, *shared)`` of every piece."""
         return [function(piece, *shared) for piece in self]
 
-    def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
-        """Return the sum of ``function(piece, *shared)``, of tuples entry by entry."""
-        total = None
+    def sum(
+        self, function: Callable[..., Any], *shared: Any, per_bag: Any = None
+    ) -> Any:
+        """Return the sum of ``function(piece, *shared)``, of tuples entry by entry.
+
+        With `per_bag`, an array over all bags, it is ``function(piece, values,
+        *shared)`` with the values of the piece's own bags.
+        """
+        total, first = None, 0
         for piece in self:
-            part = function(piece, *shared)
+            own = () if per_bag is None else (per_bag[first : first + len(piece.X)],)
+            first += len(piece.X)
+            part = function(piece, *own, *shared)
             total = part if total is None else add(total, part)
         return total
 

@@ -10,13 +10,13 @@ from sklearn.pipeline import Pipeline
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.distributed._embedding import fit_embedded, fit_mifv
 from bagwise.distributed._instances import fit_on_instances
-from bagwise.distributed._linear import fit_milr
+from bagwise.distributed._linear import fit_mi_linear_regression, fit_milr
 from bagwise.distributed._partitions import Partitions
 from bagwise.distributed._pipeline import fit_pipeline
 from bagwise.distributed._safe import fit_safe, fit_safe_regressor
 from bagwise.embedding import MiFV
 from bagwise.least_squares import SAFE, SAFERegressor
-from bagwise.linear_model import MILogisticRegression
+from bagwise.linear_model import MILinearRegression, MILogisticRegression
 
 # Estimator -> how it is fitted on partitions: (unfitted copy, parts) -> fitted copy,
 # and whether it needs labels.
@@ -24,6 +24,7 @@ _METHODS = {
     SAFE: (fit_safe, True),
     SAFERegressor: (fit_safe_regressor, True),
     MILogisticRegression: (fit_milr, True),
+    MILinearRegression: (fit_mi_linear_regression, True),
     SimpleMI: (fit_embedded, True),
     MiFV: (fit_mifv, False),
     OnInstances: (fit_on_instances, False),
@@ -41,6 +42,7 @@ def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False)
         - `SAFE`, `SAFERegressor` with explicit features (`n_components`, `landmarks` or
           the linear kernel), squared loss and an aggregation that is a sum;
         - `MILogisticRegression`, all poolings: every step of L-BFGS is one pass;
+        - `MILinearRegression`, all poolings: every step is two passes or a few more;
         - `MiFV`: axes from all instances, the mixture from a sample of them;
         - `OnInstances` with `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler` or
           `RBFSampler`;

@@ -33,3 +33,17 @@ def _targets(part, classes, k, factor):
     codes = np.searchsorted(classes, part.y)
     target = (codes == k).astype(np.float64)
     return part._replace(y=target, weight=part.weight * factor[codes])
+
+
+def fit_mi_linear_regression(model, parts):
+    """Fit a copy of MILinearRegression on `Partitions`."""
+    parts.survey()
+    parts.set_features(model)
+    model._fit_sums(parts.map(_values))
+    return model
+
+
+def _values(part):
+    if part.y.ndim != 1 or not np.isfinite(part.y.astype(np.float64)).all():
+        raise ValueError("y must be one finite number for each bag.")
+    return part._replace(y=part.y.astype(np.float64))

@@ -115,27 +115,34 @@ class Partitions:
         """Return ``function(part, *shared)`` of every part, in their order."""
         return list(self._dask.compute(*self._delayed(function, shared)))
 
-    def sum(self, function, *shared):
+    def sum(self, function, *shared, per_bag=None):
         """Return the sum of ``function(part, *shared)`` over the parts.
+
+        With `per_bag`, an array over all bags, it is ``function(part, values,
+        *shared)`` with the values of the part's own bags; needs a survey.
 
         What the function gives must be numbers, arrays, objects with ``+``, or tuples
         of these. Parts are added by pairs: a fixed order whatever worker is first,
         and few results in one place at a time.
         """
         plus = self._dask.delayed(add)
-        items = self._delayed(function, shared)
+        items = self._delayed(function, shared, per_bag=per_bag)
         while len(items) > 1:
             pairs = zip(items[::2], items[1::2], strict=False)
             last = items[-1:] if len(items) % 2 else []
             items = [plus(a, b) for a, b in pairs] + last
         return items[0].compute()
 
-    def _delayed(self, function, shared, tasks=None):
+    def _delayed(self, function, shared, tasks=None, per_bag=None):
         call = self._dask.delayed(_apply)
         # One node for what all parts share, not one for each part.
         steps, shared = self._dask.delayed(self._steps), self._dask.delayed(shared)
+        own = [()] * len(self)
+        if per_bag is not None:
+            ends = np.cumsum([one.n_bags for one in self.surveys])[:-1]
+            own = [(values,) for values in np.split(per_bag, ends)]
         return [
-            call(number, piece, self._reader, steps, function, shared)
+            call(number, piece, self._reader, steps, function, own[number], shared)
             for number, piece in (self._tasks() if tasks is None else tasks)
         ]
 
@@ -193,9 +200,9 @@ class Partitions:
         ]
 
 
-def _apply(number, piece, reader, steps, function, shared):
+def _apply(number, piece, reader, steps, function, own, shared):
     """Read a part, take it through all steps and do one thing with it."""
-    return function(_prepare(number, piece, reader, steps), *shared)
+    return function(_prepare(number, piece, reader, steps), *own, *shared)
 
 
 def _prepare(number, piece, reader, steps):

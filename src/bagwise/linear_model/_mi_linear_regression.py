@@ -4,22 +4,18 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags.segments import (
-    bag_matrix,
-    repeat,
-    segment_argmax,
-    segment_max,
-    segment_mean,
-    segment_min,
-    segment_sum,
-)
+from bagwise.bags._chunks import Chunks, larger_than_a_piece
+from bagwise.bags.segments import segment_argmax
 from bagwise.base import BaseBagRegressor
+from bagwise.linear_model._regression_problem import (
+    Problem,
+    SummedProblem,
+    pool_values,
+)
 
 POOLINGS = ("mean", "max", "min", "softmax", "prime")
 # A step is halved at most so often before the descent ends.
@@ -147,10 +143,20 @@ class MILinearRegression(BaseBagRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.duplicate_invariant = True
+        tags.input_tags.in_pieces = True
         return tags
 
     def _fit_bags(self, X, y, weight):
-        problem = _Problem(X, y, weight, self)
+        if larger_than_a_piece(X):
+            self._fit_sums(Chunks(X, y, weight))
+        else:
+            self._minimise(Problem(X, y, weight, self))
+
+    def _fit_sums(self, pieces):
+        """Fit from sums over pieces of the bags."""
+        self._minimise(SummedProblem(pieces, self))
+
+    def _minimise(self, problem):
         rng = check_random_state(self.random_state)
         convex = self.pooling == "mean"
         best = None
@@ -165,7 +171,7 @@ class MILinearRegression(BaseBagRegressor):
                 f"the objective still fell by more than tol={self.tol}. Scale the "
                 "features, or increase max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self.coef_, self.intercept_ = w, float(b)
         self.objective_path_ = np.array(path)
@@ -199,6 +205,8 @@ class MILinearRegression(BaseBagRegressor):
         return *point, path, False
 
     def _score_instances(self, X):
+        if larger_than_a_piece(X):
+            return np.concatenate(Chunks(X).each(_score_piece, self))
         return np.asarray(X.data @ self.coef_, dtype=np.float64) + self.intercept_
 
     def _predict_bags(self, X):
@@ -233,100 +241,5 @@ class MILinearRegression(BaseBagRegressor):
         )
 
 
-def pool_values(scores, offsets, pooling, alpha):
-    """Pool the values of instances into bags."""
-    if pooling == "mean":
-        return segment_mean(scores, offsets)
-    if pooling == "max":
-        return segment_max(scores, offsets)
-    if pooling == "min":
-        return segment_min(scores, offsets)
-    return segment_sum(_shares(scores, offsets, alpha) * scores, offsets)
-
-
-def _shares(scores, offsets, alpha):
-    top = repeat(segment_max(scores, offsets), offsets)
-    weight = np.exp(alpha * (scores - top))
-    return weight / repeat(segment_sum(weight, offsets), offsets)
-
-
-class _Problem:
-    """The objective, its linearisation and its starts."""
-
-    def __init__(self, X, y, weight, settings):
-        self.X, self.y, self.weight = X, y, weight
-        self.pooling, self.C = settings.pooling, settings.C
-        self.fit_intercept = settings.fit_intercept
-        self.share = weight / weight.sum()
-        centre = self.share @ y
-        self.spread = float(np.sqrt(self.share @ (y - centre) ** 2)) or 1.0
-        self.alpha = settings.alpha / self.spread
-        self.mean_rows = bag_matrix(X.offsets, mean=True)
-
-    def scores(self, w, b):
-        return np.asarray(self.X.data @ w, dtype=np.float64) + b
-
-    def residuals(self, w, b):
-        """Return pooled value minus y, and the values of the instances."""
-        scores = self.scores(w, b)
-        offsets = self.X.offsets
-        if self.pooling == "prime":
-            return scores[self._closest(scores)] - self.y, scores
-        return pool_values(scores, offsets, self.pooling, self.alpha) - self.y, scores
-
-    def _closest(self, scores):
-        miss = np.abs(scores - repeat(self.y, self.X.offsets))
-        return segment_argmax(-miss, self.X.offsets)
-
-    def objective(self, w, b):
-        error, _ = self.residuals(w, b)
-        return float(self.share @ error**2 + 0.5 * (w @ w) / self.C)
-
-    def step(self, w, b):
-        """Solve the ridge problem of the pooled values, linearised at ``(w, b)``."""
-        scores = self.scores(w, b)
-        rows, offsets = self.X.data, self.X.offsets
-        if self.pooling == "mean":
-            return self.ridge(self.mean_rows @ rows, self.y)
-        if self.pooling == "softmax":
-            share = _shares(scores, offsets, self.alpha)
-            pooled = segment_sum(share * scores, offsets)
-            # The derivative of the pooled value in a score; over a bag they sum to 1,
-            # so that the constant enters as it is.
-            slope = share * (1.0 + self.alpha * (scores - repeat(pooled, offsets)))
-            Z = _bag_sums(slope, offsets) @ rows
-            linear = np.asarray(Z @ w).ravel() + b
-            return self.ridge(Z, self.y - pooled + linear)
-        if self.pooling == "prime":
-            chosen = self._closest(scores)
-        else:
-            chosen = segment_argmax(
-                scores if self.pooling == "max" else -scores, offsets
-            )
-        return self.ridge(rows[chosen], self.y)
-
-    def ridge(self, Z, target):
-        """Minimise the mean squared error and the penalty over given rows."""
-        sparse = sp.issparse(Z)
-        solver = {"solver": "sparse_cg", "tol": 1e-10} if sparse else {}
-        model = Ridge(
-            alpha=0.5 * self.weight.sum() / self.C,
-            fit_intercept=self.fit_intercept,
-            **solver,
-        ).fit(Z, target, sample_weight=self.weight)
-        return [np.asarray(model.coef_, dtype=np.float64), float(model.intercept_)]
-
-    def start(self, number, rng):
-        """Return direction and constant of start `number`."""
-        if number == 0:
-            return self.ridge(self.mean_rows @ self.X.data, self.y)
-        drawn = self.X.offsets[:-1] + (rng.random(len(self.y)) * self.X.sizes).astype(
-            int
-        )
-        return self.ridge(self.X.data[drawn], self.y)
-
-
-def _bag_sums(weight, offsets):
-    """Matrix of shape (n_bags, n_instances) whose rows hold weights of instances."""
-    n = len(weight)
-    return sp.csr_array((weight, np.arange(n), offsets), shape=(len(offsets) - 1, n))
+def _score_piece(piece, model):
+    return model._score_instances(piece.X)
