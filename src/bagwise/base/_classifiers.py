@@ -110,15 +110,20 @@ class BagClassifierMixin(ClassifierMixin):
         return X[used], codes[used], weight[used]
 
     def _fresh_training(self, X, y, sample_weight=None):
-        """Check the training bags, then forget what an earlier fit has left behind."""
-        before = dict(vars(self))
-        training = self._training(X, y, sample_weight)
+        """Forget what an earlier fit has left behind, unless the bags are refused."""
         kept = {*self.get_params(deep=False), "n_features_in_", "feature_names_in_"}
-        for name, value in before.items():
-            fitted = name.endswith("_") and name not in kept
-            if fitted and vars(self).get(name) is value:
-                delattr(self, name)
-        return training
+        stale = {
+            name: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and name not in kept
+        }
+        for name in stale:
+            delattr(self, name)
+        try:
+            return self._training(X, y, sample_weight)
+        except Exception:
+            vars(self).update(stale)
+            raise
 
     def _used(self, codes, weight):
         """Return the bags with weight: one without is a bag that is not there."""
