@@ -279,7 +279,8 @@ def write_page(figures, folder):
         "max_epochs=40, learning_rate=5e-4, weight_decay=0.01, dropout=0.5`). **These "
         "figures are optimistic:** the setting is not the default, and it was chosen "
         "among about sixteen after accuracies on test folds of these sets had been "
-        "seen. Standard errors are those of a share of so many bags. Published are the figures of Ilse et al. (2018), "
+        "seen. Standard errors are those of a share of so many bags. Published are the "
+        "figures of Ilse et al. (2018), "
         "and those of an earlier implementation under the same protocol.",
         "",
         "| set | gated | mean pooling | standard error | published | earlier | held |",
