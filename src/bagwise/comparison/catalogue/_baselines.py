@@ -20,7 +20,7 @@ BASELINES: list[Method] = [
         max_bags=2_000,
         scale="none",
         paper="a stack of views and members, see its documentation",
-        note="Ten members that look at bags in different ways; nothing to tune.",
+        note="Members that look at bags in different ways; nothing to tune.",
     ),
     Method(
         "SimpleMI",
