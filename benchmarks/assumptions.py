@@ -68,10 +68,7 @@ MORE = [
 
 
 # What a reader must know about lines of `figures.csv`; goes when they are made anew.
-NOTES = [
-    "Both rows of BagClassifier are from a version whose default time budget could",
-    "leave members out on a busy machine, and the machine was busy.",
-]
+NOTES = []
 
 
 def entries(wanted):
