@@ -1,6 +1,5 @@
 """BagClassifier: one line, no tuning."""
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -173,15 +172,9 @@ class BagClassifier(BagStackingClassifier):
         for m in members:
             fits = (self.cv + 1) * (1 if m.native or n_classes == 2 else n_classes)
             cost[m.name] = estimated_seconds(m.name, size, plan, fits)
-        budget = self._seconds()
-        while budget is not None and sum(cost.values()) > budget and len(cost) > 1:
-            dearest = max(cost, key=cost.get)
-            seconds = cost.pop(dearest)
-            plan.dropped[dearest] = f"about {seconds:.1f} s, over the time budget"
-        plan.members = list(cost)
-        plan.estimated_seconds = sum(cost.values())
+        plan.keep_within(cost, self._seconds())
         self._plan = plan
-        return [m for m in members if m.name in cost]
+        return [m for m in members if m.name in plan.members]
 
     def _make_views(self, X, members):
         if self._plan is None:
@@ -199,19 +192,8 @@ class BagClassifier(BagStackingClassifier):
         plan, self._plan = self._plan, None
         if plan is None:
             return
-        for name in plan.members:
-            if name not in models:
-                plan.dropped[name] = "no time was left for it"
-        plan.members = list(models)
+        plan.settle(list(models), "BagClassifier", self._seconds())
         self.plan_ = plan.to_dict()
-        late = [k for k, why in plan.dropped.items() if "time" in why]
-        if late:
-            warnings.warn(
-                f"BagClassifier leaves out {', '.join(late)} to keep to a time budget "
-                f"of {self._seconds():g} s. time_budget=None sets no limit.",
-                UserWarning,
-                stacklevel=2,
-            )
 
     def _combine(self, scores, positive, weight):
         signed = self.assumption != "standard"

@@ -1,6 +1,5 @@
 """BagRegressor: one line, no tuning, for real values."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -203,14 +202,8 @@ class BagRegressor(BaseBagRegressor):
         members = regression_members(plan)
         fits = self.cv + 1
         cost = {m.name: regression_seconds(m.name, size, plan, fits) for m in members}
-        while seconds is not None and sum(cost.values()) > seconds and len(cost) > 1:
-            dearest = max(cost, key=cost.get)
-            plan.dropped[dearest] = (
-                f"about {cost.pop(dearest):.1f} s, over the time budget"
-            )
-        plan.members = list(cost)
-        plan.estimated_seconds = float(sum(cost.values()))
-        return [m for m in members if m.name in cost], plan
+        plan.keep_within(cost, seconds)
+        return [m for m in members if m.name in plan.members], plan
 
     def _report(self, plan, kept, seconds):
         """Set `plan_`, and warn when time was short."""
@@ -218,19 +211,8 @@ class BagRegressor(BaseBagRegressor):
         if plan is None:
             self.plan_ = {"members": names, "dropped": {}}
             return
-        for name in plan.members:
-            if name not in names:
-                plan.dropped[name] = "no time was left for it"
-        plan.members = names
+        plan.settle(names, "BagRegressor", seconds)
         self.plan_ = plan.to_dict()
-        late = [k for k, why in plan.dropped.items() if "time" in why]
-        if late:
-            warnings.warn(
-                f"BagRegressor leaves out {', '.join(late)} to keep to a time budget "
-                f"of {seconds:g} s. time_budget=None sets no limit.",
-                UserWarning,
-                stacklevel=4,
-            )
 
     def _track(self, members):
         if not self.verbose:

@@ -1,5 +1,6 @@
 """What a default stack does at which size: members, short cuts, cost."""
 
+import warnings
 from dataclasses import asdict, dataclass, field
 
 from sklearn.ensemble import (
@@ -83,6 +84,49 @@ class Plan:
     tree_draws: int | None = None
     basis: int | None = None
     estimated_seconds: float = 0.0
+
+    def keep_within(self, cost, seconds):
+        """Choose the members: the dearest go until the rest fits into `seconds`.
+
+        Parameters
+        ----------
+        cost : dict of str to float
+            Estimated seconds of every member.
+        seconds : float or None
+            The budget; None for none.
+        """
+        cost = dict(cost)
+        while seconds is not None and sum(cost.values()) > seconds and len(cost) > 1:
+            dearest = max(cost, key=cost.get)
+            guess = cost.pop(dearest)
+            self.dropped[dearest] = f"about {guess:.1f} s, over the time budget"
+        self.members = list(cost)
+        self.estimated_seconds = float(sum(cost.values()))
+
+    def settle(self, fitted, who, seconds):
+        """Note which members were fitted, and warn when time was short.
+
+        Parameters
+        ----------
+        fitted : sequence of str
+            Members that were fitted.
+        who : str
+            The stack, for the warning.
+        seconds : float or None
+            Its budget.
+        """
+        for name in self.members:
+            if name not in fitted:
+                self.dropped[name] = "no time was left for it"
+        self.members = list(fitted)
+        late = [name for name, why in self.dropped.items() if "time" in why]
+        if late:
+            warnings.warn(
+                f"{who} leaves out {', '.join(late)} to keep to a time budget of "
+                f"{seconds:g} s. time_budget=None sets no limit.",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def to_dict(self):
         """Return plain values."""
