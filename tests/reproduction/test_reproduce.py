@@ -1,5 +1,6 @@
 """Reproduction of tables: verdicts, runs, resuming, what is written."""
 
+import copy
 import csv
 import math
 import tomllib
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from test_papers import SMALL
 
+import bagwise
 from bagwise.cli import main
 from bagwise.comparison import Problem, as_problem
 from bagwise.datasets import make_generalised_bags
@@ -186,6 +188,11 @@ def test_a_failed_run_is_named():
     assert found.n_failed == 2
 
 
+def read_csv(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["row"]: row for row in csv.DictReader(file)}
+
+
 def count_runs(events):
     return sum(not event.cached for event in events)
 
@@ -222,6 +229,25 @@ def test_measured_next_to_published(tmp_path):
     assert count_runs(events) == 2
     more = reproduce(table, **options, run=False, progress=False)
     assert [c.repeats for c in more.cells] == [2, 1, 2, 0]
+
+
+def test_cells_that_are_not_run_again_keep_their_figures(tmp_path):
+    out = tmp_path / "out"
+    reproduce(small(ROWS), store=tmp_path / "a.sqlite", out=out, progress=False)
+    before = read_csv(out / "small.csv")
+    # A fresh store, one row only; and the settings of another row have changed.
+    changed = copy.deepcopy(ROWS)
+    changed[2]["params"] = {"pooling": "max"}
+    options = {"store": tmp_path / "b.sqlite", "out": out, "progress": False}
+    reproduce(small(changed), methods=["Wrapper MI"], **options)
+    after = read_csv(out / "small.csv")
+    assert after["Wrapper MI"]["kept"] == ""
+    assert after["Wrapper MI"]["measured"] == before["Wrapper MI"]["measured"]
+    assert after["SimpleMI"]["measured"] == before["SimpleMI"]["measured"] != ""
+    assert after["SimpleMI"]["kept"] == f"bagwise {bagwise.__version__}"
+    assert after["Lost"]["measured"] == ""
+    page = (out / "small.md").read_text(encoding="utf-8")
+    assert f"since bagwise {bagwise.__version__} — SimpleMI on Toy" in page
 
 
 def test_page_over_all_tables(tmp_path):

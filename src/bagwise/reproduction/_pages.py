@@ -105,6 +105,7 @@ def _provenance(item: Measured) -> dict[str, Any]:
         "cpu_seconds_per_repeat": _number(item.cpu_per_repeat),
         "grid_ends": "; ".join(item.grid_ends),
         "stale": item.n_stale,
+        "kept": "",
         "code": item.code,
         "seed": item.seed if done else "",
         "data_hash": item.data_hash,
@@ -118,10 +119,17 @@ def _number(value: float) -> str:
 
 
 def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
-    """Write the CSV file and the Markdown page of a table."""
+    """Write the CSV file and the Markdown page of a table.
+
+    A cell that has not been run keeps the figures that the file there has for it: a
+    table may be measured again row by row. Such cells are marked, and the page names
+    them with the version that measured them.
+    """
     name = rows[0]["table"]
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}.csv"
+    if target.exists():
+        rows = _keep_earlier(rows, read_rows(target))
     scratch = target.with_name(target.name + ".part")
     with scratch.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
@@ -131,6 +139,26 @@ def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
     page = folder / f"{name}.md"
     page.write_text(table_page(rows), encoding="utf-8")
     return {"csv": target, "markdown": page}
+
+
+def _keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
+    """Fill cells that have not been run with earlier figures of the same measurement.
+
+    The same: method, parameters, grid, scaling, data and protocol have not changed
+    since, and neither has the printed figure.
+    """
+    same = ("row", "column", "published", "metric", "unit", "method", "estimator")
+    same += ("params", "grid", "scale", "dataset", "protocol", "tuning")
+    known = {tuple(str(row.get(key, "")) for key in same): row for row in earlier}
+    kept = []
+    for row in rows:
+        old = known.get(tuple(str(row[key]) for key in same))
+        if row["measured"] == "" and old is not None and old["measured"] != "":
+            texts = {key: row[key] for key in ("title", "note", "table_note")}
+            row = {key: old.get(key, "") for key in row} | texts
+            row["kept"] = old.get("kept") or f"bagwise {old['bagwise']}"
+        kept.append(row)
+    return kept
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -167,7 +195,7 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
         lines += [RULE, ""]
     lines += _grid(rows)
     lines += ["", *_behind(rows), *_reasons(rows), *_cuts(rows), *_narrow(rows)]
-    lines += _stale(rows)
+    lines += [*_stale(rows), *_kept(rows)]
     if first["table_note"]:
         lines += ["", str(first["table_note"])]
     most = max(rows, key=lambda row: int(row["repeats"]))
@@ -321,6 +349,19 @@ def _stale(rows: Sequence[Row]) -> list[str]:
     if not names:
         return []
     return [f"- Stale, measured by other code and not shown: {_some(names, 20)}."]
+
+
+def _kept(rows: Sequence[Row]) -> list[str]:
+    """Name the cells whose figures an earlier version has measured."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("kept"):
+            where = f"{row['row']} on {row['column']}"
+            grouped.setdefault(str(row["kept"]), []).append(where)
+    return [
+        f"- Not measured again since {version} — {_some(where)}."
+        for version, where in grouped.items()
+    ]
 
 
 def _some(names: Sequence[str], limit: int = 6) -> str:
