@@ -258,3 +258,53 @@ def test_the_command_says_what_it_took_the_table_for(run, slides, tmp_path):
     status, _, err = run("compare", slides, *words, "--time-budget", 600)
     assert status == 0
     assert "classes: ill 18 (positive), well 18; 12 groups, never split" in err
+
+
+def test_weights_and_places_have_columns(run, slides, tmp_path):
+    rows = list(csv.reader(io.StringIO(slides.read_text(encoding="utf-8"))))
+    head, *body = rows
+    lines = [",".join([*head, "w", "px", "py"])]
+    for k, row in enumerate(body):
+        weight = 1 + int(row[0][1:]) % 3
+        lines.append(",".join([*row, str(weight), str(k % 3), "0"]))
+    slides.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    roles = [*ROLES, "--weight", "w", "--coords", "px", "--coords", "py"]
+    out = tmp_path / "out"
+    quick = ["SimpleMI,Citation-kNN" if w == "SimpleMI" else w for w in QUICK]
+    status, text, err = run("compare", slides, *roles, *quick, "--out", out)
+    assert status == 0, err
+    assert "weights from 1 to 3" in err
+    assert "not taken by Citation-kNN" in " ".join(text.split())
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "figures count all test bags alike; not taken by Citation-kNN" in page
+    model = out / "model.bagwise"
+    status, text, err = run("predict", model, slides, *roles)
+    assert status == 0, err
+    assert len(list(csv.reader(io.StringIO(text)))) == 37
+    status, text, err = run("explain", model, slides, *roles, "--out", tmp_path / "why")
+    assert status == 0, err
+    assert (tmp_path / "why" / "heatmap.png").exists()
+    # Test bags may lack weights, the data themselves may not.
+    bare = tmp_path / "bare.csv"
+    others = [",".join([*line.split(",")[:7], *line.split(",")[8:]]) for line in lines]
+    others[1:] = [line.replace(",p", ",q", 1) for line in others[1:]]
+    bare.write_text("\n".join(others) + "\n", encoding="utf-8")
+    words = [*roles, *QUICK, "--out", tmp_path / "two"]
+    status, _, err = run("compare", slides, "--test", bare, *words)
+    assert status == 0, err
+    status, _, err = run("compare", bare, *words)
+    assert status == 1
+    assert "there is no column 'w'" in err
+
+
+def test_provenance_speaks_of_options(run, tmp_path):
+    path = tmp_path / "values.csv"
+    rng = np.random.default_rng(0)
+    rows = [f"b{i},{rng.normal():.3f},{rng.normal():.3f}" for i in range(40)]
+    path.write_text("bag,y,u\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    words = ["--methods", "Mean + ridge", *QUICK[2:], "--out", tmp_path / "out"]
+    status, _, err = run("compare", path, "--bag", "bag", "--label", "y", *words)
+    assert status == 0, err
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "--task changes that" in page
+    assert "task= changes" not in page

@@ -13,6 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bagwise.cli._wording import in_options
+
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
 Seed = Annotated[int, typer.Option(help="Fixes splits and methods.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1: all cores.")]
@@ -75,15 +77,21 @@ def print_ranking(result: Any) -> None:
     console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
     for row in result.ranking:
         for note in result.grid_ends(row.method):
-            console.print(f"{row.method}: {note}", markup=False, highlight=False)
-    if "time budget" in result.provenance:
-        console.print(result.provenance["time budget"], markup=False, highlight=False)
+            text = f"{row.method}: {in_options(note)}"
+            console.print(text, markup=False, highlight=False)
+    for name in ("time budget", "weights"):
+        if name in result.provenance:
+            text = f"{name}: {result.provenance[name]}"
+            console.print(text, markup=False, highlight=False)
 
 
 def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:
     """Write the report of a comparison, say what was found; return the exit status."""
     from bagwise.report import write_report
 
+    for name, value in result.provenance.items():
+        if isinstance(value, str) and name != "command":
+            result.provenance[name] = in_options(value)
     result.paths["report"] = write_report(result, out / "report.html")
     if as_json:
         write_json(result.to_json())
@@ -93,7 +101,7 @@ def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:
     console.print(f"\n{result.summary()}", markup=False)
     for failure in result.failures[:5]:
         where = f"repeat {failure['repeat'] + 1}, fold {failure['fold'] + 1}"
-        text = f"failed: {failure['method']}, {where}: {failure['error']}"
+        text = f"failed: {failure['method']}, {where}: {in_options(failure['error'])}"
         Console(stderr=True).print(text, markup=False, highlight=False)
     for name in ("results", "model", "report"):
         if name in result.paths:

@@ -166,6 +166,9 @@ def _what_is_predicted(problem: Any) -> str:
     if problem.groups is not None:
         n_groups = len(np.unique(problem.groups.astype(str)))
         text += f"; {n_groups} groups, never split"
+    if problem.sample_weight is not None:
+        low, high = problem.sample_weight.min(), problem.sample_weight.max()
+        text += f"; weights from {low:.4g} to {high:.4g}"
     return text
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import signal
 import sys
 import traceback
@@ -29,6 +28,7 @@ from bagwise.cli import (
     _reproduce,
 )
 from bagwise.cli._source import UsageError
+from bagwise.cli._wording import in_options
 
 __all__ = ["app", "main"]
 
@@ -162,36 +162,3 @@ def first_line(error: BaseException) -> str:
     if isinstance(error, KeyError) and error.args:
         return f"unknown name {error.args[0]!r}"
     return in_options(error) or type(error).__name__
-
-
-# What arguments of Python functions are called on the command line.
-_SPELLINGS = (
-    (re.compile(r"LeaveOneBagOut\(\)"), "--leave-one-out"),
-    (re.compile(r"switch tuning off"), "use --grid none"),
-    (
-        re.compile(r"\b(impute|pos_label|task)='([^']*)'"),
-        lambda match: f"--{_option(match[1])} {match[2]}",
-    ),
-    (
-        re.compile(
-            r"\b(bag|label|group|drop|features|instance_id|weight|format|pos_label"
-            r"|memory_limit|time_limit|scheduler|groups|task|impute)=(\.\.\.)?(?=[\s,;.)]|$)"
-        ),
-        lambda match: "--" + _option(match[1]),
-    ),
-)
-
-
-def _option(name: str) -> str:
-    return {"pos_label": "positive", "groups": "group"}.get(
-        name, name.replace("_", "-")
-    )
-
-
-def in_options(message: BaseException | str) -> str:
-    """Write a message in one line that speaks of options, not of Python arguments."""
-    tell = getattr(message, "for_command", None)
-    text = " ".join(str(message if tell is None else tell()).split())
-    for pattern, option in _SPELLINGS:
-        text = pattern.sub(option, text)
-    return text.strip()

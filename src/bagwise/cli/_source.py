@@ -11,7 +11,7 @@ import difflib
 import functools
 import inspect
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import UnionType
@@ -101,6 +101,23 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "weight": (
+        Annotated[
+            str | None,
+            typer.Option("--weight", help="Column of the bag's weight in fitting."),
+        ],
+        None,
+    ),
+    "coords": (
+        Annotated[
+            list[str],
+            typer.Option(
+                "--coords",
+                help="Column that says where an instance lies; once for each axis.",
+            ),
+        ],
+        [],
+    ),
     "labels": (
         Annotated[
             str | None,
@@ -163,15 +180,17 @@ class Source:
         """Whether the data are a file or a folder."""
         return _on_disk(self.data)
 
-    def read(self, data: str | None = None) -> tuple[Any, Any]:
-        """Return bags and labels (None without) of a file."""
+    def read(self, data: str | None = None) -> tuple[Any, Any, Any]:
+        """Return bags, labels and weights (None without) of a file."""
         from bagwise.io import read_bags
 
         columns = dict(self.columns)
         if self.impute is not None:
             columns["missing"] = "keep"
         found = read_bags(self.data if data is None else data, **columns)
-        return (found["X"], found["y"]) if isinstance(found, dict) else found[:2]
+        if isinstance(found, dict):
+            return found["X"], found["y"], None
+        return (*found, None)[:3]
 
     def problem(self, data: str | None = None) -> Any:
         """Return the labelled problem."""
@@ -181,7 +200,8 @@ class Source:
         if not _on_disk(name):
             self._refuse_columns(name)
             return as_problem(name, pos_label=self.positive, task=self.task)
-        X, y = self.read(name)
+        other = name != self.data  # bags to test on, whose weights are not used
+        X, y, weight = self._read_known(name, ("weight",) if other else ())
         if y is None:
             raise UsageError(f"{name}: say which column is the label, with --label")
         return as_problem(
@@ -191,6 +211,7 @@ class Source:
             pos_label=self.positive,
             task=self.task,
             missing=self.impute is not None,
+            sample_weight=weight,
         )
 
     def bags(self) -> Any:
@@ -198,24 +219,29 @@ class Source:
         from bagwise.comparison import as_problem
 
         if self.is_file:
-            return self._without_labels().read()[0]
+            parts = self.settled & {"label", "group", "weight"}
+            return self._read_known(self.data, sorted(parts))[0]
         self._refuse_columns(self.data)
         return as_problem(self.data).X
 
-    def _without_labels(self) -> Source:
-        """Forget a label of bagwise.toml: new bags have none as a rule."""
+    def _read_known(self, data: str, may_lack: Sequence[str]) -> tuple[Any, Any, Any]:
+        """Read a file; of the named columns, those that it lacks are forgotten.
+
+        New bags have no label as a rule, and test bags no weight.
+        """
         from bagwise.io import TableError
 
-        if "label" not in self.settled:
-            return self
         try:
-            self.read()
+            return self.read(data)
         except TableError as error:
             if "there is no column" not in error.problem:
                 raise
-            kept = {k: v for k, v in self.columns.items() if k != "label"}
-            return replace(self, columns=kept)
-        return self
+            told = {part: repr(self.columns.get(part)) for part in may_lack}
+            gone = [part for part, name in told.items() if name in error.problem]
+            if not gone:
+                raise
+            kept = {k: v for k, v in self.columns.items() if k not in gone}
+            return replace(self, columns=kept).read(data)
 
     def _refuse_columns(self, name: str) -> None:
         from bagwise.comparison import as_problem

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
 from bagwise.comparison._problem import CHUNK_ROWS, Problem
+from bagwise.comparison._weights import check_weights
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.datasets._drawn import draw, is_drawn
 from bagwise.io import read_bags
@@ -32,6 +33,7 @@ def as_problem(
     pos_label: Any = None,
     task: str = "auto",
     missing: bool = False,
+    sample_weight: Any = None,
     **columns: Any,
 ) -> Problem:
     """Return a problem from any way of giving data.
@@ -58,6 +60,9 @@ def as_problem(
         taken for regression, all else for classes.
     missing : bool, default=False
         Whether missing values (NaN) may stay, for an imputer to fill.
+    sample_weight : str or array-like of shape (n_bags,), optional
+        How much every bag counts in fitting: a column of a file, or one number per
+        bag.
     **columns
         Further options of :func:`bagwise.read_bags` for a file: `drop`, `features`,
         `instance_id` and so on.
@@ -77,6 +82,7 @@ def as_problem(
             "y": data.y,
             "instance_labels": data.instance_labels,
             "images": data.images,
+            "sample_weight": data.sample_weight,
         }
         pos_label = data.pos_label if pos_label is None else pos_label
         task = data.task if task == "auto" and data.task == "regression" else task
@@ -84,6 +90,8 @@ def as_problem(
         options = {"bag": bag, "label": label, **columns}
         if isinstance(groups, str):
             options["group"], groups = groups, None
+        if isinstance(sample_weight, str):
+            options["weight"], sample_weight = sample_weight, None
         if missing:
             options["missing"] = "keep"
         parts = _from_name(data, name, options)
@@ -103,7 +111,17 @@ def as_problem(
         if len(np.asarray(groups)) != len(X):
             raise ValueError(f"groups has {len(groups)} entries for {len(X)} bags")
         parts["X"] = X.with_groups(groups)
+    if isinstance(sample_weight, str):
+        raise ValueError(
+            f"sample_weight={sample_weight!r} names a column, but the data are no file;"
+            " pass one number per bag"
+        )
     found, kind = _target(parts["y"], task)
+    if sample_weight is not None:
+        parts["sample_weight"] = sample_weight
+    if parts.get("sample_weight") is not None:
+        weight = check_weights(parts["sample_weight"], len(parts["X"]), found, kind)
+        parts["sample_weight"] = weight
     if kind == "classification":
         pos_label = _same_label(pos_label, np.unique(found))
     _check_features(parts["X"], parts["name"], missing=missing)
@@ -124,7 +142,9 @@ def _from_name(
             raise ValueError(
                 f"{path} gave no labels; name the columns with bag= and label="
             )
-        return {"name": name or path.stem, "X": X, "y": np.asarray(y)}
+        weight = found[2] if len(found) > 2 else None
+        parts = {"name": name or path.stem, "X": X, "y": np.asarray(y)}
+        return {**parts, "sample_weight": weight}
     known = str(data) in available()  # some names look like files: sci.med
     if not known and (path.suffix or len(path.parts) > 1):
         raise FileNotFoundError(f"no such file: {path}")
@@ -274,7 +294,10 @@ def join_problems(train: Problem, test: Problem) -> tuple[Problem, int]:
     y = np.concatenate([train.y, test.y])
     labels, images = both("instance_labels"), both("images")
     name = f"{train.name} / {test.name}"
-    joined = Problem(name, X, y, labels, images, train.pos_label, train.task)
+    weight = None
+    if train.sample_weight is not None:  # of the test bags none is used
+        weight = np.concatenate([train.sample_weight, np.ones(len(test.y))])
+    joined = Problem(name, X, y, labels, images, train.pos_label, train.task, weight)
     return joined, len(train.y)
 
 

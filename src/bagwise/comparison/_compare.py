@@ -64,6 +64,7 @@ def compare(
     pos_label: Any = None,
     task: str = "auto",
     impute: str | None = None,
+    sample_weight: Any = None,
     test: Any = None,
     images: Any = None,
     calibrate: bool = False,
@@ -132,6 +133,10 @@ def compare(
     impute : {"median", "mean", "most_frequent"}, optional
         How missing values are filled, inside each training fold; columns that say
         where they were are added.
+    sample_weight : str or array-like of shape (n_bags,), optional
+        How much every bag counts in fitting: a column of a file, or one number per
+        bag. Scalers, tuning scores and all figures count bags alike, whatever their
+        weight; `Comparison.unweighted` names the methods that take no weights.
     test : as `data`, optional
         Test bags in a file of their own; `protocol` is then one train/test split.
     images : array, path or list of paths, optional
@@ -167,12 +172,15 @@ def compare(
         raise ValueError(f"unknown impute {impute!r}; known: {', '.join(IMPUTE)}")
     columns: dict[str, Any] = {"bag": bag, "label": label, "task": task}
     columns |= {"pos_label": pos_label, "missing": impute is not None}
-    problem = as_problem(data, y, name=name, groups=groups, **columns)
+    weights = {"sample_weight": sample_weight}
+    problem = as_problem(data, y, name=name, groups=groups, **weights, **columns)
     if images is not None:
         problem = replace(problem, images=as_images(images, problem.X))
     if test is not None:
         group = groups if isinstance(groups, str) else None
-        held_out = as_problem(test, groups=group, **columns)
+        if not isinstance(sample_weight, str):
+            weights = {}  # numbers are those of the training bags
+        held_out = as_problem(test, groups=group, **weights, **columns)
         problem, n_train = join_problems(problem, held_out)
         protocol = TrainTest(n_train)
     if protocol is None:
@@ -231,7 +239,7 @@ def compare(
         "tuning": f"{inner}-fold inside each training fold" if inner else "none",
         "grid": grid,
         "calibration": "sigmoid, out of fold" if calibrate else "none",
-        **_assumed(problem, task, impute),
+        **_assumed(problem, chosen, task, impute),
         **_left_over(len(keys), len(rows), time_budget),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(started)),
         "seconds": round(time.time() - started, 1),
@@ -330,7 +338,9 @@ def _left_over(n_runs: int, n_done: int, budget: float | None) -> dict[str, str]
     return {"time budget": f"{text} the same call continues"}
 
 
-def _assumed(problem: Problem, task: str, impute: str | None) -> dict[str, Any]:
+def _assumed(
+    problem: Problem, methods: Sequence[Method], task: str, impute: str | None
+) -> dict[str, Any]:
     """Say what was taken for granted about the data, and how to change it."""
     found: dict[str, Any] = {"task": problem.task}
     n_values = len(np.unique(problem.y))
@@ -345,6 +355,11 @@ def _assumed(problem: Problem, task: str, impute: str | None) -> dict[str, Any]:
         found["groups"] = f"{n_groups}, never split"
     if impute is not None:
         found["impute"] = f"{impute}, inside each training fold"
+    if problem.sample_weight is not None:
+        without = [method.name for method in methods if not method.weights]
+        found["weights"] = "used in fitting; figures count all test bags alike"
+        if without:
+            found["weights"] += f"; not taken by {', '.join(without)}"
     return found
 
 

@@ -166,7 +166,15 @@ class Comparison:
                 seed=self.seed,
                 calibrate=self.calibrate,
                 pos_label=self.problem.pos_label,
+                sample_weight=self.problem.sample_weight,
             )
+
+    @property
+    def unweighted(self) -> list[str]:
+        """Names of the methods that cannot take the weights of the bags."""
+        if self.problem.sample_weight is None:
+            return []
+        return [method.name for method in self.methods if not method.weights]
 
     def grid_ends(self, method: str) -> list[str]:
         """Say which parameters were chosen at an end of their grid, and how often.

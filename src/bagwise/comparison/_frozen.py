@@ -66,6 +66,8 @@ def _write(problem: Problem, key: str, folder: Path) -> None:
         arrays["instance_labels"] = np.asarray(problem.instance_labels, dtype=bool)
     if problem.images is not None:
         arrays["images"] = problem.images
+    if problem.sample_weight is not None:
+        arrays["sample_weight"] = problem.sample_weight
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", np.asarray(array), allow_pickle=False)
     names = X.feature_names
@@ -118,7 +120,16 @@ def load_problem(path: str) -> Problem:
     labels, images, y = read("instance_labels"), read("images"), np.array(read("y"))
     positive = meta["positive"]
     chosen = None if positive is None else np.unique(y)[positive]
-    return Problem(meta["name"], X, y, labels, images, chosen, meta["task"])
+    return Problem(
+        meta["name"],
+        X,
+        y,
+        labels,
+        images,
+        chosen,
+        meta["task"],
+        read("sample_weight"),
+    )
 
 
 def _write_rows(X: Bags, path: Path) -> None:

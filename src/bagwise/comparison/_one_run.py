@@ -128,6 +128,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
 
 def _measure_honestly(run: Run, problem: Problem) -> Outcome:
     X, y, task = problem.X, problem.targets, task_of(problem)
+    weight = problem.sample_weight
     train, test = run.protocol.split(y, run.repeat, run.fold, run.seed, problem.groups)
     seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
     _warm_up(run, problem)
@@ -143,6 +144,7 @@ def _measure_honestly(run: Run, problem: Problem) -> Outcome:
             tuning=run.tuning,
             seed=seed % 2**31,
             calibrate=run.calibrate,
+            sample_weight=None if weight is None else np.array(weight[train]),
         )
         held_out = X[test]
         started = time.perf_counter()

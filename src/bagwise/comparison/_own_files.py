@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def fit_file(
     pos_label: Any = None,
     task: str = "auto",
     impute: str | None = None,
+    sample_weight: Any = None,
     **columns: Any,
 ) -> Fitted:
     """Tune and fit one method on all bags of a file, and save the model.
@@ -60,7 +62,7 @@ def fit_file(
         Fixes splits and method.
     bag, label : str, optional
         Columns of the file.
-    groups, pos_label, task, impute
+    groups, pos_label, task, impute, sample_weight
         As in `compare`.
     **columns
         Further options of :func:`bagwise.read_bags`.
@@ -79,9 +81,16 @@ def fit_file(
         pos_label=pos_label,
         task=task,
         missing=impute is not None,
+        sample_weight=sample_weight,
         **columns,
     )
     problem.check_positive()
+    if problem.sample_weight is not None and not entry.weights:
+        warnings.warn(
+            f"{entry.name} takes no weights: all bags count alike",
+            UserWarning,
+            stacklevel=2,
+        )
     tuning: dict[str, Any] | None = None
     if grid != "none" and entry.grid_of(grid):
         KFold(inner_splits).check(problem.targets, groups=problem.groups)
@@ -100,6 +109,7 @@ def fit_file(
             tuning=tuning,
             seed=seed,
             pos_label=problem.pos_label,
+            sample_weight=problem.sample_weight,
         )
     if out is not None:
         Path(out).parent.mkdir(parents=True, exist_ok=True)

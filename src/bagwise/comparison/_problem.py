@@ -43,6 +43,8 @@ class Problem:
         Which of two classes is the positive one; the larger label by default.
     task : {"classification", "multilabel", "regression"}
         Classes, several yes-or-no labels a bag (a column each), or real values.
+    sample_weight : ndarray of shape (n_bags,), optional
+        How much every bag counts in fitting; figures count all test bags alike.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Problem:
     images: NDArray[Any] | None = None
     pos_label: Any = None
     task: str = "classification"
+    sample_weight: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         """Check that all parts belong together."""
@@ -166,6 +169,8 @@ class Problem:
         if self.groups is not None:
             codes = np.unique(self.groups.astype(str), return_inverse=True)[1]
             digest.update(b"groups" + codes.astype(np.int64).tobytes())
+        if self.sample_weight is not None:
+            digest.update(b"weights" + self.sample_weight.tobytes())
         return digest.hexdigest()
 
 

@@ -30,6 +30,7 @@ from bagwise.base import bag_folds, most_folds
 from bagwise.comparison._description import build_estimator, build_value, to_plain
 from bagwise.comparison._evaluate import auroc, average_precision, predictions
 from bagwise.comparison._grid_ends import Candidate, beyond, ends_of, expand
+from bagwise.comparison._weights import weight_arguments
 from bagwise.compose import OnInstances
 from bagwise.compose._per_label import OneModelPerLabel
 from bagwise.kernels import resolve_gamma
@@ -135,6 +136,7 @@ def fit_method(
     seed: int = 0,
     calibrate: bool = False,
     pos_label: Any = None,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> Fitted:
     """Scale, tune by inner cross-validation, and fit on all given bags.
 
@@ -162,6 +164,9 @@ def fit_method(
         to out-of-fold values of the training bags.
     pos_label : label, optional
         The positive one of two classes, for estimators that ask.
+    sample_weight : ndarray of shape (n_bags,), optional
+        Weights of the training bags, for estimators that take them; the preparation of
+        instances and the inner scores count all bags alike.
 
     Returns
     -------
@@ -174,7 +179,8 @@ def fit_method(
     model = build_estimator(estimator, seed)
     if pos_label is not None:
         model = with_pos_label(model, pos_label)
-    how = (grid, tuning, seed, calibrate and is_classifier(model))
+    weights = weight_arguments(model, sample_weight)
+    how = (grid, tuning, seed, calibrate and is_classifier(model), weights)
     if y.ndim == 2 and not is_regressor(model):
         parts = [_fit_one(model, prepared, column, *how) for column in y.T]
         result = _join(parts, steps)
@@ -228,6 +234,7 @@ def _fit_one(
     tuning: Mapping[str, Any] | None,
     seed: int,
     calibrate: bool,
+    weights: dict[str, NDArray[np.float64]],
 ) -> Fitted:
     candidates = expand(grid)
     started = time.perf_counter()
@@ -236,13 +243,14 @@ def _fit_one(
         # Real values that happen to be whole numbers are no classes.
         table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
         splits = bag_folds(X, table, tuning["n_splits"], seed)
-        search = _Search(model, X, y, splits, scorer(tuning["scoring"]), seed)
+        scoring = scorer(tuning["scoring"])
+        search = _Search(model, X, y, splits, scoring, seed, weights)
         best, score = search.best(candidates, extend=bool(tuning.get("extend")))
     tuned = time.perf_counter()
     chosen = resolved(best, X, seed)
-    fitted = clone(model).set_params(**chosen).fit(X, y)
+    fitted = clone(model).set_params(**chosen).fit(X, y, **weights)
     if calibrate:
-        fitted = _calibrated(fitted, X, y, seed)
+        fitted = _calibrated(fitted, X, y, seed, weights)
     return Fitted(
         fitted,
         to_plain(chosen),
@@ -253,11 +261,17 @@ def _fit_one(
     )
 
 
-def _calibrated(model: Any, X: Any, y: NDArray[Any], seed: int) -> Any:
+def _calibrated(
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    seed: int,
+    weights: dict[str, NDArray[np.float64]],
+) -> Any:
     """Fit the sigmoid on out-of-fold values; the model itself is that of all bags."""
     folds = bag_folds(X, y, most_folds(X, y, CALIBRATION_FOLDS), seed)
     wrapped = CalibratedClassifierCV(clone(model), cv=folds, ensemble=False)
-    return wrapped.fit(X, y)
+    return wrapped.fit(X, y, **weights)
 
 
 def uncalibrated(model: Any) -> Any:
@@ -291,11 +305,18 @@ class _Search:
     splits: list[tuple[Any, Any]]
     scoring: Any
     seed: int
+    weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def scores(self, candidates: list[Candidate]) -> NDArray[np.float64]:
         params = [resolved(one, self.X, self.seed) for one in candidates]
         return score_candidates(
-            self.model, params, self.X, self.y, self.splits, self.scoring
+            self.model,
+            params,
+            self.X,
+            self.y,
+            self.splits,
+            self.scoring,
+            self.weights,
         )
 
     def best(
@@ -330,6 +351,7 @@ def score_candidates(
     y: NDArray[Any],
     splits: list[tuple[Any, Any]],
     scoring: Any,
+    weights: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> NDArray[np.float64]:
     """Return the mean score of every candidate over the folds, NaN where it failed.
 
@@ -349,15 +371,17 @@ def score_candidates(
         Folds.
     scoring : str or callable
         As in scikit-learn.
+    weights : dict of ndarray, optional
+        Arguments of `fit` with an entry for each bag; nothing is shared then.
     """
-    if hasattr(model, "_score_candidates"):
+    if not weights and hasattr(model, "_score_candidates"):
         shared = model._score_candidates(candidates, X, y, splits, scoring)
         if shared is not None:
             return np.asarray(shared, dtype=np.float64)
     grid = [{name: [value] for name, value in one.items()} for one in candidates]
     search = GridSearchCV(model, grid, scoring=scoring, cv=splits, refit=False)
     try:
-        search.fit(X, y)
+        search.fit(X, y, **(weights or {}))
     except ValueError as error:
         text = str(error).strip()
         if "fits failed" not in text:

@@ -65,6 +65,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "metric_text": _in_text(metric.title),
         "metric_reason": comparison.metric_reason,
         "left": comparison.n_left,
+        "weights": comparison.provenance.get("weights", ""),
         "dot": "the figure over all test bags"
         if view.pooled
         else "the mean over folds",

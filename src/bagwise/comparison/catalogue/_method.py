@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from bagwise.comparison._description import Spec, build_estimator
+from bagwise.comparison._weights import ignores_weights
 from bagwise.inspection import assumption_line, measured_assumptions
 
 __all__ = ["Method"]
@@ -63,9 +64,9 @@ class Method:
 
     Attributes
     ----------
-    sparse, multiclass, instances, probability : bool
+    sparse, multiclass, instances, probability, weights : bool
         Takes CSR data; takes more than two classes; scores instances; gives
-        probabilities. From the tags and methods of the class.
+        probabilities; takes weights of bags. From the tags and methods of the class.
     task : {"classification", "regression"}
         What it predicts, from the class.
     """
@@ -187,6 +188,11 @@ class Method:
     def probability(self) -> bool:
         """Whether there are probabilities."""
         return hasattr(self._steps[-1], "predict_proba")
+
+    @property
+    def weights(self) -> bool:
+        """Whether weights of bags are taken."""
+        return not ignores_weights(self._built)
 
     @property
     def task(self) -> str:

@@ -1,0 +1,62 @@
+"""Weights of bags: what they must be, and which methods take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+__all__ = ["check_weights", "ignores_weights", "weight_arguments"]
+
+
+def check_weights(
+    sample_weight: Any, n_bags: int, y: NDArray[Any], task: str
+) -> NDArray[np.float64]:
+    """Return weights as numbers, one a bag; refuse what no method could use."""
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must hold numbers") from None
+    if weight.shape != (n_bags,):
+        raise ValueError(f"sample_weight has shape {weight.shape} for {n_bags} bags")
+    bad = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
+    if len(bad):
+        raise ValueError(
+            f"the weight of bag {bad[0]} is {weight[bad[0]]:g}; weights must be finite"
+            " and not negative"
+        )
+    if not weight.any():
+        raise ValueError("all weights are zero")
+    if task == "classification":
+        classes, codes = np.unique(y, return_inverse=True)
+        empty = classes[np.bincount(codes, weight) == 0]
+        if len(empty):
+            raise ValueError(f"all bags of class {empty[0]!s} have a weight of zero")
+    return weight
+
+
+def weight_arguments(
+    model: Any, sample_weight: NDArray[np.float64] | None
+) -> dict[str, NDArray[np.float64]]:
+    """Return how `fit` of a model is given the weights; empty if it takes none.
+
+    A pipeline of an embedding and a classifier takes them in its last step: the
+    embedding sees every bag alike.
+    """
+    if sample_weight is None:
+        return {}
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        inner = weight_arguments(last, sample_weight)
+        return {f"{name}__{key}": value for key, value in inner.items()}
+    if has_fit_parameter(model, "sample_weight"):
+        return {"sample_weight": sample_weight}
+    return {}
+
+
+def ignores_weights(model: Any) -> bool:
+    """Tell whether a model has no way to take weights of bags."""
+    return not weight_arguments(model, np.ones(1))
