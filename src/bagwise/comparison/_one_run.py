@@ -34,7 +34,7 @@ __all__ = ["Outcome", "run_one", "versions"]
 FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
 FEATURE_REPEATS = 3
 MAX_SLOPE = 500  # features up to which linear scores are looked for
-MAX_STORED_INSTANCES = 200_000
+MAX_STORED_INSTANCES = 2_000_000
 _warm: set[str] = set()
 
 
@@ -165,9 +165,7 @@ def _measure_honestly(run: Run, problem: Problem) -> Outcome:
         arrays["label"] = arrays["label"].astype(np.int16)
     # Out-of-fold instance scores of one repeat are what the report shows.
     if instances is not None and run.repeat == 0:
-        columns = instances.size // max(1, len(instances))
-        if X.n_instances * columns <= MAX_STORED_INSTANCES:
-            arrays["instances"] = instances.astype(np.float32)
+        arrays |= _stored_scores(instances, held_out, X.n_instances)
         arrays["faithfulness"] = _faithfulness(fitted.model, held_out, instances)
         if X.n_features <= MAX_SLOPE:
             slope = linear_slope(fitted.model, held_out)
@@ -189,6 +187,26 @@ def _measure_honestly(run: Run, problem: Problem) -> Outcome:
         grid_ends=fitted.grid_ends,
         versions=versions(),
     )
+
+
+def _stored_scores(
+    instances: NDArray[Any], X: Any, n_total: int
+) -> dict[str, NDArray[Any]]:
+    """Return the scores to keep; of large data, those of an even sample of the bags.
+
+    `instance_bags` then says which of the test bags they belong to. All folds together
+    keep no more than `MAX_STORED_INSTANCES` numbers.
+    """
+    share = MAX_STORED_INSTANCES * X.n_instances // n_total
+    if instances.size <= share:
+        return {"instances": instances.astype(np.float32)}
+    n_kept = int(X.n_bags * share / instances.size)
+    kept = np.unique(np.linspace(0, X.n_bags - 1, max(1, n_kept)).astype(int))
+    scores = Ragged(instances, X.offsets)[kept].values
+    return {
+        "instances": np.asarray(scores, dtype=np.float32),
+        "instance_bags": kept.astype(np.int32),
+    }
 
 
 def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
-__all__ = ["plot_heatmap", "to_geojson"]
+__all__ = ["plot_heatmap", "rasterise", "spacing", "to_geojson"]
 
 Array = NDArray[np.float64]
 MOST_CELLS = 4_000_000
@@ -36,8 +37,8 @@ def plot_heatmap(
         The left and upper edge of each instance, x to the right and y downwards, as in
         pictures.
     size : float, default=None
-        Side of an instance in the units of `coords`; by default the smallest distance
-        between two columns or rows of them.
+        Side of an instance in the units of `coords`; by default the usual distance
+        (the median) from an instance to its nearest neighbour, along rows or columns.
     ax : matplotlib axes, optional
         Where to draw.
     cmap : str, default="coolwarm"
@@ -207,14 +208,20 @@ def _checked(scores: Any, coords: Any, size: Any) -> tuple[Array, Array, float]:
     if not (np.isfinite(values).all() and np.isfinite(places).all()):
         raise ValueError("scores and coords must be finite.")
     if size is None:
-        size = _spacing(places)
+        size = spacing(places)
     if not size > 0:
         raise ValueError(f"size must be positive, got {size}.")
     return values, places, float(size)
 
 
-def _spacing(places: Array) -> float:
-    """Return the smallest distance between two columns or two rows of instances."""
-    gaps = [np.diff(np.unique(places[:, axis])) for axis in (0, 1)]
-    together = np.concatenate(gaps)
-    return float(together.min()) if together.size else 1.0
+def spacing(places: Array) -> float:
+    """Return the usual distance from an instance to its nearest neighbour.
+
+    Pieces of tissue have grids of their own: the smallest distance between two columns
+    may be that between two grids, and tells nothing.
+    """
+    distinct = np.unique(places, axis=0)
+    if len(distinct) < 2:
+        return 1.0
+    nearest = KDTree(distinct).query(distinct, k=2, p=np.inf)[0][:, 1]
+    return float(np.median(nearest))

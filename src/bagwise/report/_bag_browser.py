@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from bagwise.inspection._features import moments, top_features
 from bagwise.report._curves import instance_table
 from bagwise.report._features import instance_parts
+from bagwise.report._slide_maps import places, slide_maps
 from bagwise.report._view import View
 
 __all__ = ["browser_context"]
@@ -18,6 +19,7 @@ __all__ = ["browser_context"]
 MAX_BAGS = 150
 MAX_INSTANCES = 2_500
 MAX_PER_BAG = 24
+LOWEST = 8  # of these, the lowest ones of a bag that is shown as a picture
 MAX_METHODS = 8
 MAX_PIXELS = 900_000
 N_FEATURES = 8
@@ -28,7 +30,8 @@ def browser_context(view: View) -> dict[str, Any]:
 
     Scores are out of fold. Large data are cut down: bags that the best method gets
     wrong are kept first, then an even sample; of a large bag, the instances the best
-    scoring method puts on top.
+    scoring method puts on top. Bags whose instances have places become pictures, with
+    the lowest instances beside the highest.
     """
     problem, X = view.problem, view.problem.X
     tables = {}
@@ -37,10 +40,11 @@ def browser_context(view: View) -> dict[str, Any]:
         if table is not None and len(tables) < MAX_METHODS:
             tables[name] = table
     results = {name: _bag_results(view, name) for name in view.finished}
-    bags = _choose_bags(view, results)
     lead = next(iter(tables.values()), None)
+    bags = _choose_bags(view, results, next(iter(tables), None))
     heat = {name: _heat(table) for name, table in tables.items()}
     about = None if problem.images is not None else moments(X)
+    where = places(X)
     shown: list[int] = []
     entries = []
     for i in bags:
@@ -48,7 +52,10 @@ def browser_context(view: View) -> dict[str, Any]:
         rows = np.arange(start, stop)
         if lead is not None:
             rows = rows[np.argsort(-np.nan_to_num(lead[rows]), kind="stable")]
-        rows = rows[:MAX_PER_BAG]
+        low = 0
+        if len(rows) > MAX_PER_BAG:
+            low = LOWEST if lead is not None and where is not None else 0
+            rows = np.r_[rows[: MAX_PER_BAG - low], rows[len(rows) - low :]]
         entries.append(
             {
                 "id": str(X.ids[i]),
@@ -57,6 +64,7 @@ def browser_context(view: View) -> dict[str, Any]:
                 "results": {n: found[i] for n, found in results.items() if i in found},
                 "first": len(shown),
                 "count": len(rows),
+                "low": low,
                 "positions": [int(row - start) for row in rows],
             }
         )
@@ -67,8 +75,13 @@ def browser_context(view: View) -> dict[str, Any]:
         "bags": entries,
         "n_bags": int(X.n_bags),
         "methods": list(tables),
+        "maps": slide_maps(X, bags, heat),
+        "places": None if where is None else _rounded(where[index]),
         "scores": {n: [_short(v) for v in t[index]] for n, t in tables.items()},
-        "heat": {name: [int(v) for v in h[index]] for name, h in heat.items()},
+        "heat": {
+            name: [int(v) for v in np.round(np.nan_to_num(h[index]))]
+            for name, h in heat.items()
+        },
         "names": None
         if X.instance_ids is None
         else [str(name)[:60] for name in X.instance_ids[index]],
@@ -116,10 +129,14 @@ def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
 
 
 def _choose_bags(
-    view: View, results: dict[str, dict[int, dict[str, Any]]]
+    view: View, results: dict[str, dict[int, dict[str, Any]]], lead: str | None
 ) -> list[int]:
     X = view.problem.X
     everyone = list(range(X.n_bags))
+    folds = [] if lead is None else [f for f in view.folds(lead) if f.repeat == 0]
+    if any(len(fold.scored) < len(fold.test) for fold in folds):
+        # Of large data, scores of some bags only were kept.
+        everyone = sorted(int(i) for fold in folds for i in fold.test[fold.scored])
     limit = MAX_BAGS
     if view.finished:
         # Bags nobody tested (a train/test split) come last.
@@ -147,11 +164,15 @@ def _even(values: list[int], n: int) -> list[int]:
 
 def _heat(table: Any) -> Any:
     """Return percentiles 0 to 100 of instance scores, as one scale for all folds."""
-    heat = np.zeros(len(table))
+    heat = np.full(len(table), np.nan)
     known = ~np.isnan(table)
     if known.any():
         heat[known] = 100 * (rankdata(table[known]) - 0.5) / known.sum()
-    return np.round(heat)
+    return heat
+
+
+def _rounded(places: Any) -> list[list[float]]:
+    return [[float(f"{v:.7g}") for v in place] for place in places.tolist()]
 
 
 def _short(value: float) -> float | None:

@@ -213,7 +213,8 @@ def instance_table(view: View, method: str) -> Array | None:
         if fold.instances is None or fold.repeat != 0:
             continue
         found, start = True, 0
-        for place, i in enumerate(fold.test):
+        for place in fold.scored:
+            i = fold.test[place]
             first, last = int(X.offsets[i]), int(X.offsets[i + 1])
             part = fold.instances[start : start + last - first]
             if part.ndim == 2:

@@ -89,7 +89,7 @@ def instance_parts(view: View, index: Any) -> dict[str, dict[str, Any]]:
 def _parts(X: Any, row: int, slope: Any, mean: Any) -> list[Any]:
     if slope is None:
         return []
-    values = X.data[row]
+    values = X.take_rows(np.array([row]))[0]
     parts = slope * (values - mean)
     first = np.argsort(-np.abs(parts), kind="stable")[:N_PARTS]
     return [

@@ -26,7 +26,7 @@ def render_report(context: dict[str, Any]) -> str:
     folder = resources.files("bagwise.report") / "templates"
     read = {
         name: (folder / name).read_text(encoding="utf-8")
-        for name in ("report.html", "report.css", "report.js")
+        for name in ("report.html", "report.css", "maps.js", "report.js")
     }
     environment = Environment(
         loader=BaseLoader(),
@@ -38,7 +38,7 @@ def render_report(context: dict[str, Any]) -> str:
     return environment.from_string(read["report.html"]).render(
         **{key: value for key, value in context.items() if key != "data"},
         style=Markup(read["report.css"]),
-        script=Markup(read["report.js"]),
+        script=Markup(read["maps.js"] + read["report.js"]),
         data=script_json(context["data"]),
     )
 

@@ -31,6 +31,8 @@ class Fold:
         Of two classes one column, high for the positive one.
     instances : ndarray of shape (n_test_instances,) or (.., n_classes), or None
         Scores of the instances of these bags, one bag after the other.
+    scored : ndarray of int
+        Places in `test` of the bags whose instance scores were kept.
     """
 
     repeat: int
@@ -40,6 +42,7 @@ class Fold:
     score: NDArray[Any] | None
     probability: NDArray[Any] | None
     instances: NDArray[Any] | None
+    scored: NDArray[Any]
 
 
 class View:
@@ -99,9 +102,10 @@ class View:
         test = np.asarray(arrays["test"]).astype(np.int64)
         truth, repeat = self.truth[test], int(row["repeat"])
         instances = arrays.get("instances")
+        scored = np.asarray(arrays.get("instance_bags", np.arange(len(test))))
         if self.task == "regression":
             found = np.asarray(arrays["prediction"])
-            return Fold(repeat, test, truth, found, None, None, instances)
+            return Fold(repeat, test, truth, found, None, None, instances, scored)
         label = np.asarray(arrays["label"]).astype(np.int64)
         score, probability = arrays.get("score"), arrays.get("probability")
         if score is not None and len(score) != len(test):  # labels were all it gave
@@ -109,7 +113,7 @@ class View:
         if self.positive == 0:  # stored towards the second class, as scikit-learn does
             score = None if score is None else -score
             probability = None if probability is None else 1.0 - probability
-        return Fold(repeat, test, truth, label, score, probability, instances)
+        return Fold(repeat, test, truth, label, score, probability, instances, scored)
 
     def member(self, fold: Fold, k: int) -> NDArray[Any]:
         """Tell which test bags are of class `k`."""

@@ -391,12 +391,21 @@
     const ks = Array.from({ length: bag.count }, (_, j) => bag.first + j), s = B.scores[method];
     return s ? ks.sort((a, b) => (s[b] === null ? -Infinity : s[b]) - (s[a] === null ? -Infinity : s[a])) : ks;
   }
+  /* Where instances have places, the bag is a picture. */
+  function mapOf(bag, method, pick) {
+    const number = B.bags.indexOf(bag), M = B.maps, cells = M && M.cells[method] ? M.cells[method][number] : null;
+    if (!cells) return null;
+    const high = bag.count - bag.low;
+    const marks = Array.from({ length: bag.count }, (_, j) => ({ k: bag.first + j, high: j < high, x: B.places[bag.first + j][0], y: B.places[bag.first + j][1] }));
+    return makeSlideMap({ frame: M.frames[number], cells, marks, onPick: pick,
+      label: `Map of ${nameOf(bag)}: ${bag.size} instances coloured by their scores by ${method}` });
+  }
   const instanceName = (bag, k) => (B.names ? B.names[k] : "#" + bag.positions[k - bag.first]);
   function showBag() {
     const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
     const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${told(bag.is)}`),
       r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${told(r.k)}`) : el("span", { class: "badge" }, "not in a test fold"),
-      el("span", {}, `${bag.size} instance${bag.size === 1 ? "" : "s"}` + (bag.count < bag.size ? `, the first ${bag.count} shown` : "")));
+      el("span", {}, `${bag.size} instance${bag.size === 1 ? "" : "s"}` + (bag.count === bag.size ? "" : bag.low ? `, the ${bag.count - bag.low} highest and ${bag.low} lowest of ${B.methods[0]} shown` : `, the first ${bag.count} shown`)));
     const cards = el("div", { class: "cards" + (B.images ? "" : " wide"), role: "group", "aria-label": "Instances, highest score first" });
     order.forEach((k, place) => {
       const s = B.scores[method] ? B.scores[method][k] : null;
@@ -410,11 +419,13 @@
       cards.append(card);
     });
     const detail = el("div", { class: "detail" });
-    view.replaceChildren(head, cards, detail);
+    const map = mapOf(bag, method, (k) => { chosen = order.indexOf(k); mark(); cards.children[chosen].scrollIntoView({ block: "nearest" }); });
+    view.replaceChildren(head, ...(map ? [map.node, el("p", { class: "note" }, "Colours are percentiles among the instances of all bags, from low (blue) to high (orange). Circles: the instances below, the lowest dashed. Drag to move; click, then scroll to zoom.")] : []), cards, detail);
     function mark() {
       chosen = Math.min(chosen, order.length - 1);
       [...cards.children].forEach((c, j) => c.setAttribute("aria-pressed", j === chosen));
       showInstance(detail, bag, order[chosen]);
+      if (map) map.choose(order[chosen]);
     }
     cards.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
