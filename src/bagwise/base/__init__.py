@@ -27,6 +27,7 @@ from bagwise.base._estimator import (
 )
 from bagwise.base._folds import bag_folds, most_folds
 from bagwise.base._regressors import BaseBagRegressor
+from bagwise.base._survival import check_survival, require_survival, survival_target
 from bagwise.base._thresholds import best_threshold, choose_threshold
 from bagwise.base._transformers import BagTransformerMixin
 
@@ -43,6 +44,9 @@ __all__ = [
     "bag_folds",
     "best_threshold",
     "check_bag_weight",
+    "check_survival",
     "choose_threshold",
     "most_folds",
+    "require_survival",
+    "survival_target",
 ]

@@ -36,7 +36,7 @@ def compare(
         typer.Option(
             help="auto, accuracy, auroc, average_precision, balanced_accuracy,"
             " log_loss, key_success, group_accuracy, group_auroc; r2, rmse, mae,"
-            " spearman."
+            " spearman; concordance."
         ),
     ] = "auto",
     grid: Annotated[
@@ -154,6 +154,10 @@ def _what_is_predicted(problem: Any) -> str:
     """Say what the labels hold, which one is positive, and what is kept together."""
     if problem.task == "regression":
         text = f"values from {problem.y.min():.4g} to {problem.y.max():.4g}"
+    elif problem.task == "survival":
+        times, seen = problem.y["time"], int(problem.y["event"].sum())
+        text = f"times from {times.min():.4g} to {times.max():.4g}, {seen} events and"
+        text += f" {len(times) - seen} censored; ranked by the concordance index"
     elif problem.task == "multilabel":
         text = f"{problem.y.shape[1]} labels a bag"
     else:

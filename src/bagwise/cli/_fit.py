@@ -14,8 +14,9 @@ from bagwise.cli._source import Source, reads_data
 def fit(
     source: Source,
     method: Annotated[
-        str, typer.Option(help="See `bagwise methods`.")
-    ] = "BagClassifier",
+        str | None,
+        typer.Option(help="See `bagwise methods`; BagClassifier or BagRegressor."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path(
         "model.bagwise"
     ),
@@ -29,10 +30,13 @@ def fit(
 ) -> int:
     """Tune and fit one method on all bags of DATA, and save the model."""
     from bagwise import comparison
+    from bagwise.comparison._own_files import DEFAULTS
 
-    chosen = with_settings([method], set_ or [], skip="set" in source.settled)[0]
+    problem = source.problem()
+    name = DEFAULTS[problem.task] if method is None else method
+    fixed = with_settings([name], set_ or [], skip="set" in source.settled)[0]
     found = comparison.fit_file(
-        source.problem(), chosen, out=out, grid=grid, seed=seed, impute=source.impute
+        problem, fixed, out=out, grid=grid, seed=seed, impute=source.impute
     )
     if json:
         write_json(

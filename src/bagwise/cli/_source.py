@@ -43,6 +43,20 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "time": (
+        Annotated[
+            str | None,
+            typer.Option("--time", help="Column of times until an event."),
+        ],
+        None,
+    ),
+    "event": (
+        Annotated[
+            str | None,
+            typer.Option("--event", help="Column: 1 where the event was seen."),
+        ],
+        None,
+    ),
     "group": (
         Annotated[
             str | None,
@@ -63,7 +77,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "task": (
         Annotated[
             str,
-            typer.Option("--task", help="auto, classification or regression."),
+            typer.Option("--task", help="auto, classification, regression, survival."),
         ],
         "auto",
     ),
@@ -166,6 +180,8 @@ class Source:
         Those that bagwise.toml gave.
     positive, task, impute : str or None
         The positive label, what the labels hold, and how gaps are filled.
+    survival : dict of str to str, or None
+        The columns `time` and `event`, instead of a label.
     """
 
     data: str
@@ -174,6 +190,7 @@ class Source:
     positive: str | None = None
     task: str = "auto"
     impute: str | None = None
+    survival: dict[str, str] | None = None
 
     @property
     def is_file(self) -> bool:
@@ -182,12 +199,15 @@ class Source:
 
     def read(self, data: str | None = None) -> tuple[Any, Any, Any]:
         """Return bags, labels and weights (None without) of a file."""
-        from bagwise.io import read_bags
+        from bagwise.io import read_bags, read_survival
 
         columns = dict(self.columns)
         if self.impute is not None:
             columns["missing"] = "keep"
-        found = read_bags(self.data if data is None else data, **columns)
+        name = self.data if data is None else data
+        if self.survival is not None:
+            return (*read_survival(name, **self.survival, **columns), None)[:3]
+        found = read_bags(name, **columns)
         if isinstance(found, dict):
             return found["X"], found["y"], None
         return (*found, None)[:3]
@@ -299,6 +319,11 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
             if "label" in columns:
                 raise UsageError("--label is for classes and --target for values")
             columns["label"], task = columns.pop("target"), "regression"
+        survival = _survival_columns(columns)
+        if survival is not None:
+            what["survival"], task = survival, "survival"
+        elif task == "survival":
+            raise UsageError("survival needs two columns: --time and --event")
         source = Source(given.pop("data"), columns, settled, task=task, **what)
         return command(source=source, **given)
 
@@ -306,6 +331,22 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
     run.__annotations__ = {p.name: p.annotation for p in [context, *shown]}
     del run.__wrapped__  # type: ignore[attr-defined]
     return run
+
+
+def _survival_columns(columns: dict[str, Any]) -> dict[str, str] | None:
+    """Take the columns of times and events out of the options."""
+    found = {n: columns.pop(n) for n in ("time", "event") if n in columns}
+    if not found:
+        return None
+    if len(found) == 1:
+        missing = "event" if "time" in found else "time"
+        raise UsageError(
+            f"--{next(iter(found))} needs --{missing}: times count only together with"
+            " whether the event was seen"
+        )
+    if "label" in columns:
+        raise UsageError("--time and --event take the place of --label and --target")
+    return found
 
 
 def _with_settings(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
+from bagwise.base import check_survival
 from bagwise.comparison._problem import CHUNK_ROWS, Problem
 from bagwise.comparison._weights import check_weights
 from bagwise.datasets import available, fetch, load_digit_bags
@@ -18,7 +19,7 @@ from bagwise.io import read_bags
 
 __all__ = ["as_problem", "as_unlabelled", "join_problems"]
 
-TASKS = ("auto", "classification", "regression")
+TASKS = ("auto", "classification", "regression", "survival")
 MANY_VALUES = 20
 
 
@@ -55,9 +56,10 @@ def as_problem(
         entry per bag. Bags may carry groups themselves.
     pos_label : label, optional
         The positive one of two classes.
-    task : {"auto", "classification", "regression"}, default="auto"
+    task : {"auto", "classification", "regression", "survival"}, default="auto"
         What `y` holds. By itself, real numbers with more than 20 different values are
-        taken for regression, all else for classes.
+        taken for regression, the fields `event` and `time` for survival, all else for
+        classes.
     missing : bool, default=False
         Whether missing values (NaN) may stay, for an imputer to fill.
     sample_weight : str or array-like of shape (n_bags,), optional
@@ -85,7 +87,8 @@ def as_problem(
             "sample_weight": data.sample_weight,
         }
         pos_label = data.pos_label if pos_label is None else pos_label
-        task = data.task if task == "auto" and data.task == "regression" else task
+        known = data.task in ("regression", "survival")
+        task = data.task if task == "auto" and known else task
     elif isinstance(data, str | os.PathLike):
         options = {"bag": bag, "label": label, **columns}
         if isinstance(groups, str):
@@ -100,7 +103,8 @@ def as_problem(
     elif y is None:
         raise ValueError("labels are missing: pass y with one label per bag")
     else:
-        parts = {"name": name or "data", "X": as_bags(data), "y": np.asarray(y)}
+        y = check_survival(y) if _has_fields(y) else np.asarray(y)
+        parts = {"name": name or "data", "X": as_bags(data), "y": y}
     if groups is not None:
         if isinstance(groups, str):
             raise ValueError(
@@ -170,9 +174,20 @@ def _from_bunch(bunch: Any, name: str) -> dict[str, Any]:
     }
 
 
+def _has_fields(y: Any) -> bool:
+    """Tell times with events from labels: a structured array, or such a frame."""
+    if getattr(getattr(y, "dtype", None), "names", None) is not None:
+        return True
+    return {"event", "time"} == {str(name) for name in getattr(y, "columns", ())}
+
+
 def _target(y: NDArray[Any], task: str) -> tuple[NDArray[Any], str]:
     """Return the checked labels or values, and what they are."""
     y = np.asarray(y)
+    if y.dtype.names is not None or task == "survival":
+        if task not in ("auto", "survival"):
+            raise ValueError(f"y holds events and times, and the task is {task}")
+        return check_survival(y), "survival"
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim > 2:

@@ -78,10 +78,24 @@ def _too_large(method: Method, problem: Problem) -> str:
     return ""
 
 
+def wanted_task(problem: Problem) -> str:
+    """Return the task that a method must be for; several labels are many of one."""
+    return "classification" if problem.task == "multilabel" else problem.task
+
+
+def refuse_other_task(method: Method, problem: Problem) -> None:
+    """Refuse a method for classes where values are to be predicted, and so on."""
+    wanted = wanted_task(problem)
+    if method.task != wanted:
+        raise ValueError(
+            f"{method.name} is for {method.task}, and the task is {wanted}; task= says"
+            " what y holds"
+        )
+
+
 def _judge(method: Method, problem: Problem) -> Choice:
     X = problem.X
-    wanted = "regression" if problem.task == "regression" else "classification"
-    if method.task != wanted:
+    if method.task != wanted_task(problem):
         return Choice(method, False, f"it is for {method.task}")
     if not method.default:
         return Choice(method, False, f"only on request: {method.note}")

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import joblib
 import numpy as np
 
 from bagwise._sizes import parse_size
+from bagwise.base import require_survival
 from bagwise.comparison._as_problem import as_problem, join_problems
-from bagwise.comparison._choose import Choice, choose_methods
+from bagwise.comparison._choose import Choice, choose_methods, refuse_other_task
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._description import DataRef, Run
 from bagwise.comparison._evaluate import METRICS
@@ -127,9 +129,10 @@ def compare(
         stand beside those per bag. Bags that carry groups need no such option.
     pos_label : label, optional
         The positive one of two classes. Needed where the labels are words.
-    task : {"auto", "classification", "regression"}, default="auto"
+    task : {"auto", "classification", "regression", "survival"}, default="auto"
         What `y` holds. By itself, real numbers with more than 20 different values are
-        regression.
+        regression, and a structured array or data frame with the fields `event` and
+        `time` is survival (needs ``bagwise[survival]``).
     impute : {"median", "mean", "most_frequent"}, optional
         How missing values are filled, inside each training fold; columns that say
         where they were are added.
@@ -188,7 +191,10 @@ def compare(
     inner = 0 if grid == "none" else inner_splits
     problem.check_positive()
     names = problem.classes.tolist() if problem.task == "classification" else None
-    protocol.check(problem.targets, inner, names, problem.groups)
+    if problem.task == "survival":
+        require_survival("a comparison of survival models")
+        names = ["without event", "with event"]
+    protocol.check(problem.strata, inner, names, problem.groups)
     metric, metric_reason = _metric(metric, task_of(problem))
     choices = _choices(methods, problem)
     chosen = [choice.method for choice in choices if choice.chosen]
@@ -312,8 +318,14 @@ def write_outputs(result: Comparison, out: Path) -> None:
     if result.ranking and result.ranking[0].n_folds:
         fitted = result.fit_best()
         model = out / "model.bagwise"
-        save(fitted.model, model)
-        result.paths["model"] = model
+        if result.problem.task == "survival":
+            result.provenance["model"] = (
+                "not written: model files do not take what models of scikit-survival"
+                " hold; Comparison.fit_best() gives it, pickle keeps it"
+            )
+        else:
+            save(fitted.model, model)
+            result.paths["model"] = model
         result.provenance["best_params"] = fitted.params
 
 
@@ -348,6 +360,8 @@ def _assumed(
         found["task"] += f" (y has {n_values} real values; task= changes that)"
     elif task == "auto" and problem.y.dtype.kind in "iuf" and n_values > 10:
         found["task"] += f" ({n_values} numbers taken for classes; task= changes that)"
+    if problem.task == "survival":
+        found["scikit-survival"] = metadata.version("scikit-survival")
     if problem.positive is not None:
         found["positive class"] = str(problem.classes[problem.positive])
     if problem.groups is not None:
@@ -368,13 +382,8 @@ def _choices(methods: Sequence[Any] | None, problem: Problem) -> list[Choice]:
         if isinstance(methods, str):
             methods = [methods]
         asked = resolve(methods)
-        wanted = "regression" if problem.task == "regression" else "classification"
         for method in asked:
-            if method.task != wanted:
-                raise ValueError(
-                    f"{method.name} is for {method.task}, and the task is {wanted};"
-                    " task= says what y holds"
-                )
+            refuse_other_task(method, problem)
         return [Choice(method, True, "as asked") for method in asked]
     choices = choose_methods(problem)
     if not any(choice.chosen for choice in choices):

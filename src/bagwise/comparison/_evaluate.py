@@ -129,6 +129,13 @@ METRICS = {
             low=-1.0,
             scoring="neg_mean_squared_error",
         ),
+        Metric(
+            "concordance",
+            "Concordance index",
+            higher=True,
+            tasks=("survival",),
+            scoring="concordance",
+        ),
     )
 }
 

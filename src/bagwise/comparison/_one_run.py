@@ -26,8 +26,9 @@ from bagwise.comparison._limits import PeakMemory
 from bagwise.comparison._optimism import is_optimistic, score_on_test
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._tasks import task_of
-from bagwise.comparison._tuning import fit_method, uncalibrated
+from bagwise.comparison._tuning import concordance_score, fit_method, uncalibrated
 from bagwise.inspection import bag_permutation_importance, faithfulness, linear_slope
+from bagwise.inspection._scores import predicts_values
 
 __all__ = ["Outcome", "run_one", "versions"]
 
@@ -129,7 +130,9 @@ def _measure(run: Run, problem: Problem) -> Outcome:
 def _measure_honestly(run: Run, problem: Problem) -> Outcome:
     X, y, task = problem.X, problem.targets, task_of(problem)
     weight = problem.sample_weight
-    train, test = run.protocol.split(y, run.repeat, run.fold, run.seed, problem.groups)
+    train, test = run.protocol.split(
+        problem.strata, run.repeat, run.fold, run.seed, problem.groups
+    )
     seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
     _warm_up(run, problem)
     cpu = time.process_time()
@@ -217,7 +220,7 @@ def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
     """
     fit = np.flatnonzero((X.sizes > 1) & (X.sizes <= FAITHFUL_SIZE))
     scores = hasattr(model, "decision_function") or hasattr(model, "predict_proba")
-    if not fit.size or not (scores or is_regressor(model)):
+    if not fit.size or not (scores or predicts_values(model)):
         return np.empty(0)
     places = np.linspace(0, len(fit) - 1, min(FAITHFUL_BAGS, len(fit)))
     few = fit[np.unique(places.astype(int))]
@@ -229,10 +232,12 @@ def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
 def _feature_falls(
     model: Any, X: Any, y: NDArray[Any], seed: int
 ) -> NDArray[np.float64]:
-    """Return the fall of AUROC, accuracy or R2 when a feature is permuted."""
+    """Return what is lost of the default score when a feature is permuted."""
     classes = getattr(model, "classes_", None)
     both = classes is not None and len(np.unique(y)) == 2 == len(classes)
-    scoring = "roc_auc" if both else "r2" if is_regressor(model) else "accuracy"
+    scoring: Any = "roc_auc" if both else "r2" if is_regressor(model) else "accuracy"
+    if y.dtype.names is not None:
+        scoring = concordance_score
     found = bag_permutation_importance(
         model,
         X,

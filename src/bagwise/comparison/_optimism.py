@@ -47,7 +47,9 @@ def score_on_test(run: Run, problem: Problem, seed: int) -> dict[str, NDArray[An
     labels comes from the test bags, too.
     """
     X, y = problem.X, problem.targets
-    train, test = run.protocol.split(y, run.repeat, run.fold, run.seed, problem.groups)
+    train, test = run.protocol.split(
+        problem.strata, run.repeat, run.fold, run.seed, problem.groups
+    )
     cpu = time.process_time()
     steps, first = Preparation(run.scale, run.impute).fit(X[train])
     second = X[test]

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from bagwise.comparison._as_problem import as_problem, as_unlabelled
+from bagwise.comparison._choose import refuse_other_task
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._tasks import task_of
@@ -18,15 +19,23 @@ from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import find_method
 from bagwise.comparison.protocols import KFold
 from bagwise.inspection import Explanation, explain
-from bagwise.inspection._scores import own_positive
+from bagwise.inspection._scores import own_positive, predicts_values
 from bagwise.io import load, save
 
 __all__ = ["explain_file", "fit_file", "predict_file"]
 
+# What is fitted when no method is named.
+DEFAULTS = {
+    "classification": "BagClassifier",
+    "multilabel": "BagClassifier",
+    "regression": "BagRegressor",
+    "survival": "Mean + Cox",
+}
+
 
 def fit_file(
     data: Any,
-    method: Any = "BagClassifier",
+    method: Any = None,
     *,
     out: str | os.PathLike[str] | None = None,
     grid: str = "default",
@@ -48,8 +57,9 @@ def fit_file(
     ----------
     data : str, path or Problem
         A file, or the name of a known data set.
-    method : str or estimator, default="BagClassifier"
-        Name of the catalogue, or an estimator.
+    method : str or estimator, default=None
+        Name of the catalogue, or an estimator. By default BagClassifier, for values
+        BagRegressor.
     out : path, optional
         Where the model is written.
     grid : {"default", "large", "auto", "none"}
@@ -72,7 +82,8 @@ def fit_file(
     Fitted
         The pipeline and the chosen parameters.
     """
-    entry = find_method(method)
+    if method is not None:
+        method = find_method(method)  # no such method is known before data are read
     problem = as_problem(
         data,
         bag=bag,
@@ -85,6 +96,13 @@ def fit_file(
         **columns,
     )
     problem.check_positive()
+    if problem.task == "survival" and out is not None:
+        raise ValueError(
+            "model files do not take what models of scikit-survival hold: fit"
+            " bagwise.compose.EmbeddedSurvival in Python and keep it with pickle"
+        )
+    entry = find_method(DEFAULTS[problem.task]) if method is None else method
+    refuse_other_task(entry, problem)
     if problem.sample_weight is not None and not entry.weights:
         warnings.warn(
             f"{entry.name} takes no weights: all bags count alike",
@@ -93,7 +111,7 @@ def fit_file(
         )
     tuning: dict[str, Any] | None = None
     if grid != "none" and entry.grid_of(grid):
-        KFold(inner_splits).check(problem.targets, groups=problem.groups)
+        KFold(inner_splits).check(problem.strata, groups=problem.groups)
         best = METRICS[task_of(problem).default_metric()[0]].scoring
         tuning = {"n_splits": inner_splits, "scoring": scoring or best}
         if grid == "auto":
@@ -140,7 +158,8 @@ def predict_file(
     list of dict
         One entry a bag: `bag` and `label`, then `score_of_...` and, where the model
         has them, `probability_of_...` with the name of the class: of two the positive
-        one, of more each of them. Of a regressor `bag` and `value`.
+        one, of more each of them. Of a regressor `bag` and `value`, of a model of
+        survival `bag` and `risk`.
     """
     if isinstance(model, str | os.PathLike):
         model = load(model)
@@ -149,6 +168,8 @@ def predict_file(
     columns: dict[str, Any] = {"bag": X.ids}
     if is_regressor(model):
         columns["value"] = predicted
+    elif predicts_values(model):
+        columns["risk"] = predicted
     else:
         columns |= {"label": predicted, **_class_columns(model, X)}
     return [

@@ -33,7 +33,8 @@ class Problem:
     X : Bags
         The bags.
     y : ndarray of shape (n_bags,) or (n_bags, n_labels)
-        One label, or one value, per bag; a table for several labels.
+        One label, or one value, per bag; a table for several labels; the fields `event`
+        and `time` for times until an event.
     instance_labels : ndarray of shape (n_instances,), optional
         Non-zero (or True) where an instance makes its bag positive. Used only to score
         key instances, never for fitting.
@@ -41,8 +42,9 @@ class Problem:
         A picture of every instance, 8 bits or floats; shown in reports.
     pos_label : label, optional
         Which of two classes is the positive one; the larger label by default.
-    task : {"classification", "multilabel", "regression"}
-        Classes, several yes-or-no labels a bag (a column each), or real values.
+    task : {"classification", "multilabel", "regression", "survival"}
+        Classes, several yes-or-no labels a bag (a column each), real values, or times
+        until an event.
     sample_weight : ndarray of shape (n_bags,), optional
         How much every bag counts in fitting; figures count all test bags alike.
     """
@@ -82,7 +84,7 @@ class Problem:
     @property
     def classes(self) -> NDArray[Any]:
         """The sorted labels; numbers of the columns for several labels a bag."""
-        if self.task == "regression":
+        if self.task in ("regression", "survival"):
             return np.empty(0)
         if self.task == "multilabel":
             return np.arange(self.y.shape[1])
@@ -106,8 +108,17 @@ class Problem:
             return np.asarray(self.y, dtype=np.float64)
         if self.task == "multilabel":
             return np.asarray(self.y, dtype=np.int64)
+        if self.task == "survival":
+            return np.asarray(self.y)
         codes = np.searchsorted(self.classes, self.y)
         return 1 - codes if self.positive == 0 else codes
+
+    @property
+    def strata(self) -> NDArray[Any]:
+        """What folds keep the share of: the targets, or whether events were seen."""
+        if self.task == "survival":
+            return self.y["event"].astype(np.int64)
+        return self.targets
 
     def toward_positive(
         self, arrays: Mapping[str, NDArray[Any]]

@@ -50,7 +50,7 @@ class RankRow:
     peak_memory : float
         Bytes, the largest over folds.
     accuracy, auroc, average_precision, balanced_accuracy, log_loss, key_success, \
-group_accuracy, group_auroc, r2, rmse, mae, spearman : float
+group_accuracy, group_auroc, r2, rmse, mae, spearman, concordance : float
         Means over folds; NaN where undefined. See `METRICS`.
     """
 
@@ -80,6 +80,7 @@ group_accuracy, group_auroc, r2, rmse, mae, spearman : float
     rmse: float = NAN
     mae: float = NAN
     spearman: float = NAN
+    concordance: float = NAN
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, None for what is undefined."""

@@ -8,6 +8,7 @@ runners share the work instead of doing it twice; claims of dead runners expire.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -116,6 +117,7 @@ class Store:
                 f" {SCHEMA_VERSION}; choose another file"
             )
         if version == SCHEMA_VERSION:
+            self._add_metrics()
             return
         kinds = {name: "REAL" for name in _REAL} | {
             name: "INTEGER" for name in _INTEGER
@@ -132,6 +134,15 @@ class Store:
         )
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         db.execute("COMMIT")
+
+    def _add_metrics(self) -> None:
+        """Add columns of metrics that are younger than the store."""
+        known = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
+        for name in _METRIC_COLUMNS:
+            if name not in known:
+                # Two processes may do so at the same time.
+                with contextlib.suppress(sqlite3.OperationalError):
+                    self._db.execute(f"ALTER TABLE runs ADD COLUMN {name} REAL")
 
     def _refuse_foreign(self) -> None:
         """Refuse a file of another program before anything is written to it."""

@@ -1,6 +1,7 @@
 """What is predicted, and so what is stored, measured and compared.
 
-One object for classes, one for several yes-or-no labels a bag, one for real values.
+One object for classes, one for several yes-or-no labels a bag, one for real values and
+one for times until an event.
 Models are fitted on `Problem.targets`: whatever classes are called, of two the positive
 one is 1. What is stored speaks scikit-learn's language again, towards the second class
 of `Problem.classes`.
@@ -26,6 +27,7 @@ from bagwise.comparison._evaluate import (
 )
 from bagwise.comparison._problem import Problem
 from bagwise.metrics import key_instance_success
+from bagwise.solvers.concordance import concordance
 
 __all__ = ["Task", "task_of"]
 
@@ -222,8 +224,35 @@ class Regression(Task):
         return value_metrics(found["truth"], found["prediction"], self.variance)
 
 
+class Survival(Task):
+    """Times until an event, some of them censored."""
+
+    name = "survival"
+
+    def default_metric(self) -> tuple[str, str]:
+        """Return the concordance index."""
+        return (
+            "concordance",
+            "the share of pairs whose events come in the order of risk",
+        )
+
+    def predict(self, model: Any, X: Any) -> dict[str, NDArray[Any]]:
+        """Return one risk per bag."""
+        return {"score": np.asarray(model.predict(X), dtype=np.float64)}
+
+    def measured(self, found: Arrays, test: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Add events and times."""
+        return {"score": found["score"], "truth": self.problem.targets[test]}
+
+    def figures(self, found: Arrays) -> Figures:
+        """Return the concordance index, None where no pair can be compared."""
+        truth = found["truth"]
+        value = concordance(truth["event"], truth["time"], found["score"])
+        return {"concordance": None if np.isnan(value) else value}
+
+
 _TASKS: dict[str, type[Task]] = {
-    task.name: task for task in (Classification, MultiLabel, Regression)
+    task.name: task for task in (Classification, MultiLabel, Regression, Survival)
 }
 
 

@@ -242,6 +242,8 @@ def _fit_one(
     if tuning is not None and len(candidates) > 1:
         # Real values that happen to be whole numbers are no classes.
         table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
+        if y.dtype.names is not None:  # every fold has its share of events
+            table = y["event"]
         splits = bag_folds(X, table, tuning["n_splits"], seed)
         scoring = scorer(tuning["scoring"])
         search = _Search(model, X, y, splits, scoring, seed, weights)
@@ -393,7 +395,14 @@ def score_candidates(
 
 def scorer(name: str) -> Any:
     """Return the inner scorer; areas work from decision values of any kind."""
-    return {"roc_auc": roc_auc, "average_precision": mean_precision}.get(name, name)
+    own = {"roc_auc": roc_auc, "average_precision": mean_precision}
+    own["concordance"] = concordance_score
+    return own.get(name, name)
+
+
+def concordance_score(model: Any, X: Any, y: NDArray[Any]) -> float:
+    """Score a fitted model of survival by the order of its risks."""
+    return float(model.score(X, y))
 
 
 def roc_auc(model: Any, X: Any, y: NDArray[Any]) -> float:

@@ -14,6 +14,7 @@ from bagwise.datasets._paper_sets import (
 )
 from bagwise.datasets._regression_sets import make_regression_bags
 from bagwise.datasets._slides import make_slides
+from bagwise.datasets._survival_sets import make_survival_bags
 
 __all__ = [
     "available",
@@ -27,4 +28,5 @@ __all__ = [
     "make_regression_bags",
     "make_safe_toy",
     "make_slides",
+    "make_survival_bags",
 ]

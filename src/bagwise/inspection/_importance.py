@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_regressor
 
 from bagwise.bags import Bags, Ragged, as_bags
 from bagwise.inspection._instances import instance_scores
@@ -15,6 +14,7 @@ from bagwise.inspection._scores import (
     bag_scores,
     own_positive,
     positive_class,
+    predicts_values,
     ragged_arange,
     row_bags,
     score_in_chunks,
@@ -112,7 +112,7 @@ def instance_importance(
             _leave_out(model, X, whole, pos_label, reference, max_rows), X.offsets
         )
     if whole.ndim == 1:
-        bag = _reference(X, whole, reference, is_regressor(model))
+        bag = _reference(X, whole, reference, predicts_values(model))
         return Ragged(_add_to(model, X, bag, pos_label, max_rows), X.offsets)
     columns = [
         _add_to(model, X, _reference(X, column, reference, False), label, max_rows)
@@ -132,7 +132,7 @@ def _native(model: Any, X: Bags, pos_label: Any) -> Array:
     column, _ = positive_class(model, pos_label)
     if values.ndim == 2:
         return values if column is None else values[:, column]
-    if pos_label is None or is_regressor(model):
+    if pos_label is None or predicts_values(model):
         return values
     return values if pos_label == own_positive(model) else -values
 
@@ -161,7 +161,7 @@ def _leave_out(
     if alone.size:
         columns = whole[:, None] if whole.ndim == 1 else whole
         levels = [
-            _score_of(model, X, _reference(X, c, reference, is_regressor(model)), k)
+            _score_of(model, X, _reference(X, c, reference, predicts_values(model)), k)
             for k, c in _labelled(model, columns, pos_label, whole.ndim)
         ]
         level = np.array(levels) if whole.ndim == 2 else levels[0]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
+from sklearn.utils import get_tags
 
 from bagwise.bags import Bags
 
@@ -25,6 +26,11 @@ MAX_ROWS = 131_072
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+
+def predicts_values(model: Any) -> bool:
+    """Tell models of values and risks from those of classes."""
+    return is_regressor(model) or get_tags(model).estimator_type == "survival"
 
 
 def own_positive(model: Any) -> Any:
@@ -58,7 +64,7 @@ def positive_class(model: Any, pos_label: Any = None) -> tuple[int | None, float
     sign : float
         -1 when, of two, the first class is asked for.
     """
-    if is_regressor(model):
+    if predicts_values(model):
         if pos_label is not None:
             raise ValueError("a regressor has no classes: leave pos_label out.")
         return None, 1.0
@@ -95,7 +101,7 @@ def bag_scores(model: Any, X: Bags, pos_label: Any = None) -> Array:
         One column per class when there are more than two and none was named.
     """
     column, sign = positive_class(model, pos_label)
-    if is_regressor(model):
+    if predicts_values(model):
         return np.asarray(model.predict(X), dtype=np.float64)
     if hasattr(model, "decision_function"):
         score = np.asarray(model.decision_function(X), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Scores of instance predictions: is what makes a bag positive found."""
+"""Scores of predictions: of instances, and of risks of bags."""
 
 from bagwise.metrics._instances import (
     instance_average_precision,
@@ -11,9 +11,11 @@ from bagwise.metrics._scorers import (
     instance_roc_auc_scorer,
     key_instance_scorer,
 )
+from bagwise.metrics._survival import concordance_index
 
 __all__ = [
     "INSTANCE_SCORERS",
+    "concordance_index",
     "instance_average_precision",
     "instance_average_precision_scorer",
     "instance_roc_auc",

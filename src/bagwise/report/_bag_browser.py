@@ -59,7 +59,7 @@ def browser_context(view: View) -> dict[str, Any]:
         entries.append(
             {
                 "id": str(X.ids[i]),
-                "is": _answer(view, view.truth[i]),
+                "is": _truth(view, int(i)),
                 "size": stop - start,
                 "results": {n: found[i] for n, found in results.items() if i in found},
                 "first": len(shown),
@@ -94,9 +94,17 @@ def browser_context(view: View) -> dict[str, Any]:
     }
 
 
+def _truth(view: View, i: int) -> Any:
+    """Return what is known of a bag, for JSON."""
+    if view.task == "survival":
+        time, seen = view.truth[i], bool(view.problem.y["event"][i])
+        return f"{_short(time)} ({'event' if seen else 'censored'})"
+    return _answer(view, view.truth[i])
+
+
 def _answer(view: View, value: Any) -> Any:
     """Return a class, a list of labels, or a value, for JSON."""
-    if view.task == "regression":
+    if view.task in ("regression", "survival"):
         return _short(value)
     if view.task == "multilabel":
         return np.flatnonzero(value).tolist()
@@ -124,6 +132,8 @@ def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
             right = bool(np.all(label == truth))
             if view.task == "regression":
                 right = bool(abs(label - truth) <= limit)
+            elif view.task == "survival":  # a risk alone is neither right nor wrong
+                right = True
             found[int(i)] = {"s": score, "k": _answer(view, label), "ok": right}
     return found
 

@@ -40,7 +40,7 @@ def constant_answer(view: View, method: str) -> str | None:
     first = folds[0].label[0]
     if not all((fold.label == first).all() for fold in folds):
         return None
-    if view.task == "regression":
+    if view.task in ("regression", "survival"):
         return f"{float(first):.4g}"
     if view.task == "multilabel":
         given = [view.names[k] for k in np.flatnonzero(first)]

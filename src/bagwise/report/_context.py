@@ -35,7 +35,7 @@ from bagwise.report._numbers import (
     round_axis,
     seconds,
 )
-from bagwise.report._values import value_figures
+from bagwise.report._values import risk_groups, value_figures
 from bagwise.report._view import View
 
 __all__ = ["report_context"]
@@ -121,6 +121,9 @@ def _facts(view: View) -> list[dict[str, str]]:
     if view.task == "regression":
         low, high = float(view.truth.min()), float(view.truth.max())
         detail = f"values from {low:.4g} to {high:.4g}"
+    if view.task == "survival":
+        seen = int(view.problem.y["event"].sum())
+        detail = f"{seen:,} events, {len(view.truth) - seen:,} censored"
     if groups is not None:
         n_groups = len(np.unique(np.asarray(groups).astype(str)))
         detail += f", {n_groups:,} groups kept together"
@@ -169,7 +172,7 @@ def _class_counts(view: View) -> list[dict[str, Any]]:
 def _counts(view: View) -> Any:
     if view.task == "multilabel":
         return view.truth.sum(axis=0)
-    if view.task == "regression":
+    if view.task in ("regression", "survival"):
         return np.empty(0, dtype=np.int64)
     return np.bincount(view.truth, minlength=len(view.names))
 
@@ -365,7 +368,7 @@ def _script_data(view: View) -> dict[str, Any]:
                 "probability": all(f.probability is not None for f in view.folds(name)),
             }
         )
-    real = view.task == "regression"
+    real = view.task in ("regression", "survival")
     return {
         "task": view.task,
         "metric": METRICS[comparison.metric].title,
@@ -380,7 +383,10 @@ def _script_data(view: View) -> dict[str, Any]:
         if real
         else {name: class_figures(view, name) for name in view.finished},
         "values": {name: value_figures(view, name) for name in view.finished}
-        if real
+        if view.task == "regression"
+        else {},
+        "risks": {name: risk_groups(view, name) for name in view.finished}
+        if view.task == "survival"
         else {},
         "browser": browser_context(view),
     }

@@ -1,4 +1,4 @@
-"""Predicted real values: against the truth, and what is left."""
+"""Predicted real values against the truth, and risks against what happened."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bagwise.report._numbers import plain
 from bagwise.report._view import View
 
-__all__ = ["out_of_fold", "value_figures"]
+__all__ = ["out_of_fold", "risk_groups", "value_figures"]
 
 MAX_POINTS = 600
 WITHIN = 0.9  # share of the bags between the two lines
@@ -45,6 +45,50 @@ def value_figures(view: View, method: str) -> dict[str, Any]:
         "bias": _digits(error.mean()),
         "n": len(bags),
     }
+
+
+def risk_groups(view: View, method: str) -> list[dict[str, Any]]:
+    """Return the share without event over time, of thirds of the bags by risk.
+
+    Risks of two folds are those of two models, so that each fold is cut in thirds on
+    its own. Kaplan and Meier's estimate, as the corners of its steps.
+    """
+    parts: list[list[NDArray[Any]]] = [[], [], []]
+    for fold in view.folds(method):
+        if fold.repeat == 0:
+            order = np.argsort(fold.label, kind="stable")
+            for part, places in zip(parts, np.array_split(order, 3), strict=True):
+                part.append(fold.test[places])
+    found = []
+    for name, pieces in zip(("low", "middle", "high"), parts, strict=True):
+        bags = np.concatenate(pieces)
+        if not len(bags):
+            continue
+        seen, time = view.problem.y["event"][bags], view.truth[bags]
+        x, share = kaplan_meier(seen, time)
+        found.append(
+            {
+                "name": f"{name} risk",
+                "x": [_digits(v) for v in x],
+                "y": [_digits(v) for v in share],
+                "n": len(bags),
+                "events": int(seen.sum()),
+            }
+        )
+    return found
+
+
+def kaplan_meier(
+    event: NDArray[Any], time: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the corners of the estimated share without event, from time zero on."""
+    times = np.unique(time[event])
+    at_risk = np.array([(time >= t).sum() for t in times])
+    falls = np.array([(event & (time == t)).sum() for t in times])
+    share = np.cumprod(1.0 - falls / at_risk) if len(times) else np.empty(0)
+    x = np.concatenate([[0.0], np.repeat(times, 2), [time.max()]])
+    before = np.concatenate([[1.0], share])
+    return x, np.repeat(before, 2)
 
 
 def _digits(value: Any) -> float | None:

@@ -26,7 +26,8 @@ class Fold:
         Positions of the bags.
     truth, label : ndarray of shape (n,) or (n, n_labels)
         Indices of the true and of the predicted class; zeros and ones for several
-        labels a bag; the true and the predicted value for real ones.
+        labels a bag; the true and the predicted value for real ones; the time and the
+        risk for survival.
     score, probability : ndarray of shape (n,) or (n, n_classes), or None
         Of two classes one column, high for the positive one.
     instances : ndarray of shape (n_test_instances,) or (.., n_classes), or None
@@ -55,7 +56,7 @@ class View:
 
     Attributes
     ----------
-    task : {"classification", "multilabel", "regression"}
+    task : {"classification", "multilabel", "regression", "survival"}
         What is predicted.
     names : list of str
         The classes, in the order of their indices; none for real values.
@@ -79,7 +80,9 @@ class View:
 
     @cached_property
     def truth(self) -> NDArray[Any]:
-        """Class index, labels or value of every bag."""
+        """Class index, labels, value or time of every bag."""
+        if self.task == "survival":
+            return np.asarray(self.problem.y["time"])
         if self.task != "classification":
             return np.asarray(self.problem.targets)
         return np.searchsorted(self.problem.classes, self.problem.y)
@@ -105,6 +108,9 @@ class View:
         scored = np.asarray(arrays.get("instance_bags", np.arange(len(test))))
         if self.task == "regression":
             found = np.asarray(arrays["prediction"])
+            return Fold(repeat, test, truth, found, None, None, instances, scored)
+        if self.task == "survival":
+            found = np.asarray(arrays["score"])
             return Fold(repeat, test, truth, found, None, None, instances, scored)
         label = np.asarray(arrays["label"]).astype(np.int64)
         score, probability = arrays.get("score"), arrays.get("probability")

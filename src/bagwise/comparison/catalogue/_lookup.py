@@ -21,6 +21,7 @@ from bagwise.comparison.catalogue._margins import MARGINS
 from bagwise.comparison.catalogue._method import Method
 from bagwise.comparison.catalogue._regions import REGIONS
 from bagwise.comparison.catalogue._regression import REGRESSION
+from bagwise.comparison.catalogue._survival import SURVIVAL
 
 __all__ = ["METHODS", "find_method", "from_estimator", "list_methods", "resolve"]
 
@@ -34,6 +35,7 @@ METHODS: list[Method] = [
     *REGIONS,
     *BOOSTING,
     *REGRESSION,
+    *SURVIVAL,
 ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,7 +46,7 @@ class Method:
         Scaler of instances.
     kind : str
         Family: pooling, instances, svm, kernel, embedding, density, neighbors,
-        boosting, boxes, least squares, reduction, ensemble.
+        boosting, boxes, least squares, reduction, ensemble, survival.
     cost : {"linear", "bags", "instances"}
         What it is quadratic in, if anything.
     max_bags, max_instances : int, optional
@@ -61,13 +62,15 @@ class Method:
         Whether `compare` may choose it on its own.
     aliases : tuple of str
         Other names.
+    needs : str
+        Another package that has to be installed.
 
     Attributes
     ----------
     sparse, multiclass, instances, probability, weights : bool
         Takes CSR data; takes more than two classes; scores instances; gives
         probabilities; takes weights of bags. From the tags and methods of the class.
-    task : {"classification", "regression"}
+    task : {"classification", "regression", "survival"}
         What it predicts, from the class.
     """
 
@@ -87,6 +90,7 @@ class Method:
     note: str = ""
     default: bool = True
     aliases: tuple[str, ...] = ()
+    needs: str = ""
 
     def spec(self) -> Spec:
         """Return the description of the estimator."""
@@ -196,8 +200,12 @@ class Method:
 
     @property
     def task(self) -> str:
-        """What is predicted: "classification" or "regression"."""
+        """What is predicted: "classification", "regression" or "survival"."""
+        if self.kind == "survival":  # scikit-survival is slow to import
+            return "survival"
         last = self._steps[-1]
+        if get_tags(last).estimator_type == "survival":
+            return "survival"
         return "regression" if is_regressor(last) else "classification"
 
     @property
@@ -212,6 +220,8 @@ class Method:
 
     def available(self) -> bool:
         """Tell whether the class is there."""
+        if self.needs and importlib.util.find_spec(self.needs) is None:
+            return False
         module, _, name = self.path.rpartition(".")
         try:
             return hasattr(importlib.import_module(module), name)

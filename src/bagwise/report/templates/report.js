@@ -73,7 +73,7 @@
   }
 
   const drawn = new Set(D.methods.slice(0, 4).map((m) => m.name));
-  const two = D.positive !== null, real = D.task === "regression", several = D.task === "multilabel";
+  const two = D.positive !== null, risks = D.task === "survival", real = D.task === "regression" || risks, several = D.task === "multilabel";
   let C = D.curves[0];  // the curves of one class, or of all
 
   /* Lines with their key in a corner. */
@@ -257,7 +257,21 @@
     dots(g, v.predicted, left, v, c);
     dots(h, v.sizes.map(sx), left, v, c);
   }
+  /* Survival: what happened to thirds of the bags by risk. */
+  function drawRisks() {
+    const name = byId("values-method").value, groups = D.risks[name];
+    byId("curves-hint").textContent = `${name}: test bags in thirds by their risk, each from a model that has not seen the bag.`;
+    const last = Math.max(...groups.flatMap((g) => g.x)) || 1;
+    const f = frame(byId("risks"), { x: [0, last], y: [0, 1], xticks: steps(0, last, 6), yticks: unitTicks, xlabel: "time", label: "Share without event over time, by risk" });
+    groups.forEach((g, i) => {
+      const c = "c" + [1, 2, 0][i], ty = f.T + 14 + i * 17;
+      f.root.append(titled(svg("path", { class: "line " + c, d: path(g.x, g.y, f) }), `${g.name}: ${g.events} events in ${g.n} bags`));
+      f.root.append(svg("rect", { x: f.W - 196, y: ty - 8, width: 14, height: 4, rx: 2, class: "pt " + c }));
+      f.root.append(svg("text", { x: f.W - 176, y: ty - 2, class: "lab halo" }, `${g.name}  ${g.events} of ${g.n} events`));
+    });
+  }
   const drawAll = () => {
+    if (risks) { drawRisks(); drawTime(); return; }
     if (real) { drawValues(); drawTime(); return; }
     about(); drawRoc(); drawPr(); drawCalibration(); drawHistogram(); drawTime();
   };
@@ -273,7 +287,7 @@
   if (real && D.methods.length) {
     const vm = byId("values-method");
     for (const m of D.methods) vm.append(el("option", { value: m.name }, m.name));
-    vm.addEventListener("change", drawValues);
+    vm.addEventListener("change", risks ? drawRisks : drawValues);
     drawAll();
     whenResized();
   } else if (D.methods.length) {
@@ -306,11 +320,11 @@
   const methodBox = byId("bag-method"), filterBox = byId("bag-filter");
   const names = B.methods.length ? B.methods : D.methods.map((m) => m.name);
   for (const name of names) methodBox.append(el("option", { value: name }, name));
-  filterBox.append(el("option", { value: "all" }, "all bags"), ...D.classes.slice(0, 40).map((c, k) => el("option", { value: "class " + k }, several ? `bags with ${c}` : c + " bags")), el("option", { value: "wrong" }, real ? "the largest errors" : "wrongly predicted"));
+  filterBox.append(el("option", { value: "all" }, "all bags"), ...D.classes.slice(0, 40).map((c, k) => el("option", { value: "class " + k }, several ? `bags with ${c}` : c + " bags")), ...(risks ? [] : [el("option", { value: "wrong" }, real ? "the largest errors" : "wrongly predicted")]));
   const isOf = (bag, k) => (several ? bag.is.includes(k) : bag.is === k);
   const told = (answer) => (real ? String(answer) : several ? answer.map((k) => D.classes[k]).join(", ") || "no label" : D.classes[answer]);
   byId("bags-hint").textContent = (B.methods.length
-    ? `Pick a bag: its instances are ranked by a model that has never seen the bag, by ${real ? "the value each speaks for, in units of the target" : `how much they speak for ${two ? D.classes[D.positive] : several ? "any label" : "the predicted class"}`}. `
+    ? `Pick a bag: its instances are ranked by a model that has never seen the bag, by ${risks ? "the risk of a bag that holds the instance alone" : real ? "the value each speaks for, in units of the target" : `how much they speak for ${two ? D.classes[D.positive] : several ? "any label" : "the predicted class"}`}. `
     : "No scores of single instances were kept; bags are shown with their scores. ")
     + (B.truth ? "“true” marks instances that really are positive, which no method was told. " : "")
     + (B.bags.length < B.n_bags ? `Showing ${B.bags.length} of ${B.n_bags} bags. ` : "")
@@ -404,7 +418,7 @@
   function showBag() {
     const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
     const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${told(bag.is)}`),
-      r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `predicted ${told(r.k)}`) : el("span", { class: "badge" }, "not in a test fold"),
+      r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `${risks ? "risk" : "predicted"} ${told(r.k)}`) : el("span", { class: "badge" }, "not in a test fold"),
       el("span", {}, `${bag.size} instance${bag.size === 1 ? "" : "s"}` + (bag.count === bag.size ? "" : bag.low ? `, the ${bag.count - bag.low} highest and ${bag.low} lowest of ${B.methods[0]} shown` : `, the first ${bag.count} shown`)));
     const cards = el("div", { class: "cards" + (B.images ? "" : " wide"), role: "group", "aria-label": "Instances, highest score first" });
     order.forEach((k, place) => {

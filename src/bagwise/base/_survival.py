@@ -1,0 +1,111 @@
+"""Times until an event, some of them censored: one form for all that users have."""
+
+import importlib.util
+
+import numpy as np
+
+SURVIVAL = np.dtype([("event", np.bool_), ("time", np.float64)])
+
+
+def check_survival(y):
+    """Return times and events as one structured array, or say what is wrong.
+
+    Parameters
+    ----------
+    y : structured array or data frame, of length n_bags
+        Two fields: `event`, true (or 1) where the event was seen and false where the
+        bag was only watched until then, and `time`. The fields of a structured array
+        may have other names when exactly one of them is boolean, as in scikit-survival.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        With the fields `event` (bool) and `time` (float64).
+    """
+    names = getattr(getattr(y, "dtype", None), "names", None)
+    if names is None and hasattr(y, "columns"):
+        names = tuple(str(name) for name in y.columns)
+    if names is None:
+        raise ValueError(
+            "y must say for each bag whether the event was seen and when: a structured "
+            "array or a data frame with the fields 'event' and 'time'."
+        )
+    columns = {name: np.asarray(y[name]) for name in names}
+    if not {"event", "time"} <= set(columns):
+        flags = [name for name in names if columns[name].dtype.kind == "b"]
+        if len(names) != 2 or len(flags) != 1:
+            raise ValueError(
+                f"y has the fields {', '.join(map(repr, names))}; it needs 'event' and "
+                "'time', or two fields of which one is boolean."
+            )
+        other = names[1] if names[0] == flags[0] else names[0]
+        columns = {"event": columns[flags[0]], "time": columns[other]}
+    return survival_target(columns["event"], columns["time"])
+
+
+def survival_target(event, time):
+    """Join events and times to one structured array.
+
+    Parameters
+    ----------
+    event : array-like of shape (n_bags,)
+        True or 1 where the event was seen, False or 0 where it was not.
+    time : array-like of shape (n_bags,)
+        Finite and not negative.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        With the fields `event` (bool) and `time` (float64).
+    """
+    event, time = np.asarray(event), np.asarray(time)
+    if event.ndim != 1 or event.shape != time.shape:
+        raise ValueError(
+            f"event and time must be of one length, got shapes {event.shape} and "
+            f"{time.shape}."
+        )
+    try:
+        known = np.isin(event.astype(np.float64), (0.0, 1.0))
+    except (TypeError, ValueError):
+        known = np.zeros(len(event), dtype=bool)
+    if not known.all():
+        i = int(np.flatnonzero(~known)[0])
+        raise ValueError(
+            f"event must be true or false (1 or 0), got {event[i]!s} for bag {i}."
+        )
+    try:
+        time = time.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("time must hold numbers.") from None
+    sound = np.isfinite(time) & (time >= 0)
+    if not sound.all():
+        i = int(np.flatnonzero(~sound)[0])
+        raise ValueError(
+            f"time must be finite and not negative, got {time[i]} for bag {i}. Drop "
+            "the bag or find its time."
+        )
+    joined = np.empty(len(time), dtype=SURVIVAL)
+    joined["event"], joined["time"] = event.astype(np.float64) == 1.0, time
+    if len(joined) and not joined["event"].any():
+        raise ValueError("no bag has an event: there is nothing to learn from.")
+    return joined
+
+
+def has_survival():
+    """Tell whether scikit-survival can be imported, without importing it."""
+    return importlib.util.find_spec("sksurv") is not None
+
+
+def require_survival(who):
+    """Refuse to go on without scikit-survival, and say which extra brings it.
+
+    Parameters
+    ----------
+    who : str
+        What needs it.
+    """
+    if not has_survival():
+        raise ImportError(
+            f"{who} needs scikit-survival, which is not installed: pip install "
+            "'bagwise[survival]'. Everything else in bagwise works without it."
+        )
