@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags import Bags
@@ -171,3 +172,23 @@ def test_constant_column_changes_nothing(bags):
     a = MILES(gamma=0.3, solver="highs").fit(X, y).decision_function(X)
     b = MILES(gamma=0.3, solver="highs").fit(wider, y).decision_function(wider)
     np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [MILES(random_state=0), MILDE(5, random_state=0)])
+def test_a_sample_stands_for_very_many_instances(bags, model, monkeypatch):
+    X, y = bags
+    drawn = "bagwise.embedding._prototypes"
+    monkeypatch.setattr(f"{drawn}.MANY_INSTANCES", 20)
+    monkeypatch.setattr(f"{drawn}.SAMPLE", 12)
+    name = "max_prototypes" if isinstance(model, MILES) else "max_candidates"
+    auto = model.fit(X, y).decision_function(X)
+    twelve = clone(model).set_params(**{name: 12}).fit(X, y).decision_function(X)
+    np.testing.assert_array_equal(auto, twelve)
+
+
+@pytest.mark.parametrize("model", [MILES(), MILDE()])
+def test_similarities_beyond_the_memory_are_refused(bags, model, monkeypatch):
+    X, y = bags
+    monkeypatch.setenv("BAGWISE_MEMORY", "10KB")
+    with pytest.raises(ValueError, match="Set max_"):
+        model.fit(X, y)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
 from bagwise.embedding._l1_svc import L1SVC
-from bagwise.solvers.l1 import l1_squared_hinge
+from bagwise.solvers.l1 import by_columns, interior_point, l1_squared_hinge
 
 clarabel = pytest.importorskip("clarabel")
 
@@ -54,6 +54,30 @@ def test_equals_a_conic_solver(shape, C, alike):
     assert value == pytest.approx(solved.obj_val, rel=2e-7)
     loss = np.maximum(1.0 - t * (M @ w + b), 0.0)
     assert value == pytest.approx(np.abs(w).sum() + C * weight @ loss**2, rel=1e-12)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
+@pytest.mark.parametrize("alike", [False, True])
+def test_working_sets_of_columns_reach_the_minimum_of_all(C, alike):
+    M, t, weight = problem(60, 900, seed=4, alike=alike)
+    whole = interior_point(M, t, C * weight, 1e-8)
+    parts = by_columns(M, t, C * weight, 1e-8)
+    assert parts.gap <= 1e-7
+    assert parts.objective == pytest.approx(whole.objective, rel=1e-6)
+    np.testing.assert_allclose(M @ parts.w + parts.b, M @ whole.w + whole.b, atol=2e-3)
+    # The gap is that of all columns: it bounds how far the value is from the minimum.
+    pull = t * parts.alpha
+    assert np.abs(M.T @ pull).max() <= 1.0 + 1e-5
+
+
+def test_large_problems_are_solved_on_working_sets(monkeypatch):
+    M, t, weight = problem(30, 400, seed=5)
+    expected = l1_squared_hinge(M, t, weight, tol=1e-9)
+    monkeypatch.setattr("bagwise.solvers.l1._LARGE", 1000)
+    found = l1_squared_hinge(M, t, weight, tol=1e-9)
+    assert found[3] > expected[3]  # steps of all rounds
+    assert found[2] == pytest.approx(expected[2], rel=1e-8)
+    np.testing.assert_allclose(M @ found[0], M @ expected[0], atol=1e-4)
 
 
 def test_meets_the_optimality_conditions():

@@ -14,10 +14,16 @@ from bagwise.bags.segments import segment_argmax_share
 from bagwise.base import WeightedBagClassifier
 from bagwise.embedding._prototypes import (
     GAMMA_CONSTRAINT,
+    MOST_CONSTRAINT,
     chosen_rows,
     nearest_squared,
 )
-from bagwise.kernels._instance import resolve_gamma, row_blocks, squared_distances
+from bagwise.kernels._instance import (
+    check_memory,
+    resolve_gamma,
+    row_blocks,
+    squared_distances,
+)
 from bagwise.solvers.l1 import l1_squared_hinge
 
 
@@ -84,8 +90,9 @@ class MILES(_PrototypeMachine):
     solver : {"interior_point", "highs"}, default="interior_point"
         Squared hinge by an interior-point method, or the hinge of the paper as a linear
         program.
-    max_prototypes : int, default=None
-        Most prototypes; a random sample of the instances when there are more.
+    max_prototypes : int, None or "auto", default="auto"
+        Most prototypes; a random sample of the instances when there are more. None
+        takes all of them, "auto" all up to 20,000 instances and 5,000 beyond.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -115,7 +122,9 @@ class MILES(_PrototypeMachine):
     embedding costs O(n_instances**2 * n_features) time and O(n_bags * n_instances)
     memory; `max_prototypes` makes both linear. A step of the interior-point method, of
     which there are 15 to 40, costs O(n_bags**2 * n_prototypes), or O(n_bags *
-    n_prototypes**2) where there are fewer prototypes than bags.
+    n_prototypes**2) where there are fewer prototypes than bags. Beyond 5 million
+    similarities the machine is solved on working sets of a few times `n_selected`
+    prototypes, about ten in turn, at O(n_bags * n_selected**2) a step.
 
     References
     ----------
@@ -135,7 +144,7 @@ class MILES(_PrototypeMachine):
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma": GAMMA_CONSTRAINT,
         "solver": [StrOptions({"interior_point", "highs"})],
-        "max_prototypes": [Interval(Integral, 1, None, closed="left"), None],
+        "max_prototypes": MOST_CONSTRAINT,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
@@ -147,7 +156,7 @@ class MILES(_PrototypeMachine):
         *,
         gamma="median",
         solver="interior_point",
-        max_prototypes=None,
+        max_prototypes="auto",
         class_weight=None,
         pos_label=None,
         tol=1e-6,
@@ -166,6 +175,11 @@ class MILES(_PrototypeMachine):
         self.gamma_ = resolve_gamma(self.gamma, X.data)
         rows = chosen_rows(X.n_instances, self.max_prototypes, self.random_state)
         prototypes = X.data[rows]
+        check_memory(
+            8.0 * len(X) * len(rows),
+            f"The similarities of {len(X)} bags to {len(rows)} instances",
+            "Set max_prototypes, for example to 5000.",
+        )
         M = self._similarities(X, prototypes)
         cost = self.C * bag_weight
         if self.solver == "highs":
@@ -218,8 +232,9 @@ class MILDE(_PrototypeMachine):
         Weight of the loss of the linear machine.
     gamma : {"median", "scale", "auto"} or float, default="median"
         The width of the similarity.
-    max_candidates : int, default=None
-        Most candidates; a random sample of the instances when there are more.
+    max_candidates : int, None or "auto", default="auto"
+        Most candidates; a random sample of the instances when there are more. None
+        takes all of them, "auto" all up to 20,000 instances and 5,000 beyond.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -260,7 +275,7 @@ class MILDE(_PrototypeMachine):
         "n_prototypes": [Interval(Integral, 1, None, closed="left")],
         "C": MILES._parameter_constraints["C"],
         "gamma": GAMMA_CONSTRAINT,
-        "max_candidates": MILES._parameter_constraints["max_prototypes"],
+        "max_candidates": MOST_CONSTRAINT,
         "class_weight": MILES._parameter_constraints["class_weight"],
         "random_state": ["random_state"],
     }
@@ -271,7 +286,7 @@ class MILDE(_PrototypeMachine):
         *,
         C=1.0,
         gamma="median",
-        max_candidates=None,
+        max_candidates="auto",
         class_weight=None,
         pos_label=None,
         random_state=None,
@@ -288,6 +303,11 @@ class MILDE(_PrototypeMachine):
         self.gamma_ = resolve_gamma(self.gamma, X.data)
         rows = chosen_rows(X.n_instances, self.max_candidates, self.random_state)
         candidates = X.data[rows]
+        check_memory(
+            8.0 * len(X) * len(rows),
+            f"The similarities of {len(X)} bags to {len(rows)} instances",
+            "Set max_candidates, for example to 5000.",
+        )
         M = self._similarities(X, candidates)
         power = class_separation(M, t > 0, bag_weight)
         order = np.argsort(-power, kind="stable")[: self.n_prototypes]

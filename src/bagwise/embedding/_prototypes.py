@@ -133,8 +133,19 @@ class PrototypeEmbedding(
         return np.exp(-self.gamma_ * nearest_squared(X, self.prototypes_))
 
 
+# What "auto" means: every instance, or a sample where distances would take minutes.
+MANY_INSTANCES, SAMPLE = 20_000, 5_000
+MOST_CONSTRAINT = [
+    Interval(Integral, 1, None, closed="left"),
+    StrOptions({"auto"}),
+    None,
+]
+
+
 def chosen_rows(n_rows, most, random_state):
     """Return all row numbers, or a random sample of them in their order."""
+    if most == "auto":
+        most = SAMPLE if n_rows > MANY_INSTANCES else None
     if most is None or n_rows <= most:
         return np.arange(n_rows)
     return np.sort(check_random_state(random_state).permutation(n_rows)[:most])

@@ -12,9 +12,9 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_min
-from bagwise.kernels._instance import row_blocks, squared_distances
+from bagwise.kernels._instance import squared_distances
 from bagwise.kernels._loops import nearest_of_bags, nearest_to_points
-from bagwise.kernels._tiles import TILE, spans
+from bagwise.kernels._tiles import TILE, bag_groups, spans
 
 Array = npt.NDArray[Any]
 
@@ -143,8 +143,15 @@ def points_to_bags(X: Bags, points: Any) -> Array:
         A, B = A - centre, B - centre
     norms = row_norms(A, squared=True)
     out = np.empty((len(X), B.shape[0]))
-    for part in row_blocks(B.shape[0], 16.0 * X.n_instances):
-        products = safe_sparse_dot(A, B[part].T, dense_output=True)
-        nearest_to_points(products, norms, X.offsets, out[:, part])
+    # Tiles of whole bags: the products are still in cache when they are reduced.
+    for bags in bag_groups(X.offsets, TILE):
+        part = slice(int(X.offsets[bags.start]), int(X.offsets[bags.stop]))
+        offsets = X.offsets[bags.start : bags.stop + 1] - part.start
+        rows = A[part]
+        for points_part in spans(B.shape[0], TILE):
+            products = safe_sparse_dot(rows, B[points_part].T, dense_output=True)
+            near = np.empty((len(offsets) - 1, products.shape[1]))
+            nearest_to_points(products, norms[part], offsets, near)
+            out[bags, points_part] = near
     out += row_norms(B, squared=True)
     return np.maximum(out, 0.0, out=out)
