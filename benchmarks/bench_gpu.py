@@ -101,7 +101,7 @@ def make_slides(n_bags, n_rows, width, dtype):
     return host.numpy(), offsets, y
 
 
-def train_epochs(rows, offsets, y, n_models, *, per_step=32, most=None, epochs=4, **kw):
+def train_epochs(rows, offsets, y, n_models, *, per_step=32, most=None, epochs=8, **kw):
     """Median seconds of an epoch after the first, by the engine of the networks."""
     from bagwise.neural.engine import training
     from bagwise.neural.engine.network import Shape
@@ -202,7 +202,7 @@ def networks(log):
     ballast = torch.empty(int(free - 16e9), dtype=torch.uint8, device=device)
     said = []
     rows = Rows(data, *place, say=said.append)
-    epoch = train_epochs(rows, offsets, y, 1, most=512, epochs=3)
+    epoch = train_epochs(rows, offsets, y, 1, most=512, epochs=6)
     log.add(
         "epoch, 1,000 bags / 9.8M x 1,024 (20 GB) from the host, 512 drawn",
         epoch,
@@ -214,10 +214,10 @@ def networks(log):
     rows = Rows(data, *place)
     log.add(
         "the same with the rows on the device",
-        train_epochs(rows, offsets, y, 1, most=512, epochs=3),
+        train_epochs(rows, offsets, y, 1, most=512, epochs=6),
         "s",
     )
-    log.add("the same, all instances", train_epochs(rows, offsets, y, 1, epochs=3), "s")
+    log.add("the same, all instances", train_epochs(rows, offsets, y, 1, epochs=6), "s")
     del rows
     torch.cuda.empty_cache()
 

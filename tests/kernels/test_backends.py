@@ -19,7 +19,8 @@ from bagwise.svm import BagSVC
 
 torch = pytest.importorskip("torch")
 
-from bagwise.kernels.backends import _torch  # noqa: E402
+from bagwise.kernels.backends import _fused, _torch  # noqa: E402
+from bagwise.kernels.backends._torch_blocks import Tiles  # noqa: E402
 
 KERNELS = [
     {"kernel": "rbf", "gamma": 0.2},
@@ -176,6 +177,43 @@ def test_a_basis_from_eigenvectors():
     expected = fit_basis(data, gamma=0.2, method="eigh").Z
     found = on_torch(fit_basis, data, gamma=0.2, method="eigh").Z
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8)
+
+
+def sums_of_blocks(rows, cols, own, others, symmetric):
+    """Stand in for the fused kernel, with the blocks that it leaves out spoilt."""
+    block = _fused.BLOCK
+    a = slice(own.start * block, own.stop * block)
+    b = slice(others.start * block, others.stop * block)
+    A, B = ((s.high.double() + s.low.double())[p] for s, p in ((rows, a), (cols, b)))
+    power = torch.exp2(A @ B.T - rows.norm[a, None] - cols.norm[None, b])
+    shape = (own.stop - own.start, block, others.stop - others.start, block)
+    sums = power.reshape(shape).sum(dim=(1, 3))
+    if symmetric:
+        first = rows.first_of_bag(np.arange(own.start, own.stop))
+        later = np.arange(others.start, others.stop)[None, :] >= first[:, None]
+        sums[~torch.as_tensor(later)] = 1e6
+    return sums.float()
+
+
+@pytest.mark.parametrize("strip", [2**28, 40])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_blocks_of_the_fused_kernel_add_up_to_bags(symmetric, strip, monkeypatch):
+    monkeypatch.setattr(_fused, "_STRIP", strip)
+    rng = np.random.default_rng(0)
+    X = Bags.from_list([rng.normal(size=(n, 5)) for n in (3, 40, 16, 1, 17, 33, 8)])
+    Y = X if symmetric else Bags.from_list([rng.normal(size=(n, 5)) for n in (20, 5)])
+    left = Stack(X.data, X.offsets, rng.random(X.n_instances))
+    right = left if symmetric else Stack(Y.data, Y.offsets, np.ones(Y.n_instances))
+    params = {"kernel": "rbf", "gamma": 0.2}
+    expected = active().pair_sums(left, None if symmetric else right, params)
+    cpu = torch.device("cpu")
+    A, B = (torch.as_tensor(s.data, dtype=torch.float32) for s in (left, right))
+    tiles = Tiles(left, cpu), Tiles(right, cpu)
+    found = _fused.pair_sums(*tiles, A, B, symmetric, 0.2, sums_of_blocks)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=2e-6)
+    # Rows far from the centre would lose digits: they are left to the plain sums.
+    far = _fused.pair_sums(*tiles, 100 * A, 100 * B, symmetric, 0.2, sums_of_blocks)
+    assert far is None
 
 
 class TestChoice:

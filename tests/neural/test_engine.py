@@ -1,10 +1,13 @@
 """The engine against loops over bags and models that are written out by hand."""
 
+from functools import partialmethod
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from bagwise.neural.engine import network, recording, training  # noqa: E402
 from bagwise.neural.engine.inference import Fitted  # noqa: E402
 from bagwise.neural.engine.losses import bag_losses  # noqa: E402
 from bagwise.neural.engine.network import (  # noqa: E402
@@ -175,7 +178,8 @@ def run(x, offsets, y, pick, *, rows=None, affine=None, **options):
         train_weight=(valid == 0)[pick].astype(float),
         valid_weight=valid[pick],
     )
-    settings = {"max_instances": 3, "max_epochs": 6, "patience": 2, **options}
+    settings = {"max_instances": 3, "max_epochs": 6, "patience": 2, "bags_per_step": 4}
+    settings |= options
     shape = Shape(5, 1, (6,), 3, "gated", "additive")
     if rows is None:
         rows = Rows(x, np.zeros(5), np.ones(5), CPU, torch.float64, 1e9)
@@ -186,7 +190,7 @@ def run(x, offsets, y, pick, *, rows=None, affine=None, **options):
         "logistic",
         shape,
         models,
-        Options(bags_per_step=4, seed=0, **settings),
+        Options(seed=0, **settings),
         affine=None if affine is None else [a[pick] for a in affine],
     )
 
@@ -220,6 +224,51 @@ def test_rows_from_the_host_train_the_same_model():
     b = run(x, offsets, y, slice(None))
     for name, weight in a.weights.items():
         np.testing.assert_array_equal(weight, b.weights[name])
+
+
+@pytest.mark.parametrize("n_rows", [64, 7])
+def test_thin_products_and_their_gradients(n_rows):
+    # What a GPU takes for one output, run here.
+    rng = torch.Generator().manual_seed(0)
+    h = torch.rand(2, n_rows, 3, generator=rng, dtype=torch.float64)
+    weight = torch.rand(2, 3, generator=rng, dtype=torch.float64)
+    h.requires_grad_(), weight.requires_grad_()
+    assert torch.autograd.gradcheck(network.Thin.apply, (h, weight))
+    expected = torch.einsum("mnk,mk->mn", h, weight)
+    assert torch.allclose(network.Thin.apply(h, weight), expected, rtol=1e-12)
+
+
+def test_filled_steps_train_the_same_model(monkeypatch):
+    # What a GPU records, run here as it is: steps of a few sizes, filled up with rows
+    # of bags that belong to nobody. Without dropout, whose numbers go by rows.
+    x, offsets, y = problem()
+    sizes = set()
+
+    def filled(n_rows, n_models):
+        size = -(-n_rows // 8) * 8
+        sizes.add(size)
+        return size
+
+    monkeypatch.setattr(recording, "filled_size", filled)
+    expected = run(x, offsets, y, slice(0, 1), bags_per_step=3)
+    own = training._Run._recorder
+    monkeypatch.setattr(training, "worth_recording", lambda *args: True)
+    monkeypatch.setattr(training._Run, "_recorder", partialmethod(own, record=False))
+    found = run(x, offsets, y, slice(0, 1), bags_per_step=3)
+    assert len(sizes) > 1
+    for name, weight in found.weights.items():
+        np.testing.assert_allclose(weight, expected.weights[name], rtol=1e-9)
+    np.testing.assert_allclose(found.train_loss, expected.train_loss, rtol=1e-9)
+
+
+def test_sizes_of_filled_steps():
+    for n_models in (1, 5, 900):
+        for n_rows in (1, 70, 5_000, 150_000):
+            size = recording.filled_size(n_rows, n_models)
+            assert size >= n_rows
+            free = max(64, recording._FREE // n_models)
+            assert size <= max(free, 1.25 * n_rows + 64)
+            assert recording.filled_size(size, n_models) == size
 
 
 def test_best_weights_are_those_of_the_lowest_validation_loss():

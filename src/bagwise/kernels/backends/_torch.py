@@ -7,8 +7,7 @@ They are large, since a GPU is limited by the number of launches.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,10 @@ import torch
 from bagwise.bags import Bags
 from bagwise.kernels._nearest import exact_pair_minimum
 from bagwise.kernels._tiles import Stack, bag_groups, spans
+from bagwise.kernels.backends._fused import pair_sums
 from bagwise.kernels.backends._numpy import Factor, KernelMatrix, NumpyBackend, Params
+from bagwise.kernels.backends._torch_blocks import KERNELS, Squared, Tiles, tensor
+from bagwise.kernels.backends._torch_linalg import TorchFactor, TorchMatrix
 
 Array = npt.NDArray[Any]
 
@@ -27,8 +29,6 @@ Array = npt.NDArray[Any]
 _TILE_GPU, _TILE_CPU, _GROUP = 8192, 1024, 2048
 # Share of the free memory that a kernel matrix may take.
 _SHARE = 0.85
-# Distances below this share of the scale are computed again from differences.
-_DOUBT = {torch.float32: 1e-4, torch.float64: 1e-8}
 
 
 class TorchBackend(NumpyBackend):
@@ -47,19 +47,19 @@ class TorchBackend(NumpyBackend):
         self.tile = _TILE_GPU if gpu else _TILE_CPU
 
     def _put(self, array: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
-        return _tensor(array).to(self.device).to(dtype or self.dtype)
+        return tensor(array).to(self.device).to(dtype or self.dtype)
 
     def _centred(
         self, A: Any, B: Any = None, dtype: torch.dtype | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Put rows on the device, less the mean of `A`, which keeps the digits."""
-        first = _tensor(A).to(self.device)
+        first = tensor(A).to(self.device)
         centre = first.mean(dim=0, dtype=torch.float64).to(first.dtype)
         kind = dtype or self.dtype
         if B is None:
             first = (first - centre).to(kind)
             return first, first
-        second = _tensor(B).to(self.device)
+        second = tensor(B).to(self.device)
         return (first - centre).to(kind), (second - centre).to(kind)
 
     def pair_sums(self, rows: Stack, cols: Stack | None, params: Params) -> Array:
@@ -85,12 +85,12 @@ class TorchBackend(NumpyBackend):
         """
         other = rows if cols is None else cols
         A, B = self._instances(rows.data, None if cols is None else cols.data, params)
-        left, right = _Tiles(rows, self.device), _Tiles(other, self.device)
+        left, right = Tiles(rows, self.device), Tiles(other, self.device)
         if fused:
             sums = self._fused(left, right, A, B, cols is None, params)
             if sums is not None:
                 return sums
-        kernel = _KERNELS[params["kernel"]](A, B, params)
+        kernel = KERNELS[params["kernel"]](A, B, params)
         out = torch.zeros(
             rows.n_bags, other.n_bags, dtype=self.dtype, device=self.device
         )
@@ -116,8 +116,8 @@ class TorchBackend(NumpyBackend):
 
     def _fused(
         self,
-        left: _Tiles,
-        right: _Tiles,
+        left: Tiles,
+        right: Tiles,
         A: torch.Tensor,
         B: torch.Tensor,
         symmetric: bool,
@@ -127,20 +127,20 @@ class TorchBackend(NumpyBackend):
         if self.device.type != "cuda" or params["kernel"] != "rbf":
             return None
         try:
-            from bagwise.kernels.backends import _triton
+            from bagwise.kernels.backends._triton import block_sums, suits
         except ImportError:
             return None
-        if not _triton.suits(left.offsets, right.offsets, A.shape[1]):
+        if not suits(left.offsets, right.offsets, A.shape[1]):
             return None
-        return _triton.pair_sums(left, right, A, B, symmetric, params["gamma"])
+        return pair_sums(left, right, A, B, symmetric, params["gamma"], block_sums)
 
     def self_sums(self, stack: Stack, params: Params) -> Array:
         """Sum an instance kernel over the pairs of instances of the same bag."""
         if sp.issparse(stack.data):
             return super().self_sums(stack, params)
         A, _ = self._instances(stack.data, None, params)
-        tiles = _Tiles(stack, self.device)
-        kernel = _KERNELS[params["kernel"]](A, A, params)
+        tiles = Tiles(stack, self.device)
+        kernel = KERNELS[params["kernel"]](A, A, params)
         out = torch.empty(stack.n_bags, dtype=self.dtype, device=self.device)
         for bags in bag_groups(stack.offsets, min(self.tile, _GROUP)):
             part = tiles.rows(bags)
@@ -155,8 +155,8 @@ class TorchBackend(NumpyBackend):
         if X.is_sparse or other.is_sparse:
             return super().smallest_squared(X, Y)
         A, B = self._centred(X.data, None if Y is None else Y.data)
-        left, right = _Tiles(_plain(X), self.device), _Tiles(_plain(other), self.device)
-        distance = _Squared(A, B)
+        left, right = Tiles(_plain(X), self.device), Tiles(_plain(other), self.device)
+        distance = Squared(A, B)
         out = torch.empty(len(X), len(other), dtype=self.dtype, device=self.device)
         parts = list(bag_groups(other.offsets, self.tile))
         for i, bags in enumerate(bag_groups(X.offsets, self.tile)):
@@ -177,8 +177,8 @@ class TorchBackend(NumpyBackend):
             yield from super().nearest_blocks(data, Y)
             return
         A, B = self._centred(data, Y.data)
-        tiles = _Tiles(_plain(Y), self.device)
-        distance = _Squared(A, B)
+        tiles = Tiles(_plain(Y), self.device)
+        distance = Squared(A, B)
         for part in spans(A.shape[0], self.tile):
             out = np.empty((part.stop - part.start, len(Y)))
             for bags in bag_groups(Y.offsets, self.tile):
@@ -194,8 +194,8 @@ class TorchBackend(NumpyBackend):
         if X.is_sparse or sp.issparse(points):
             return super().points_to_bags(X, points)
         A, B = self._centred(X.data, points)
-        tiles = _Tiles(_plain(X), self.device)
-        distance = _Squared(A, B)
+        tiles = Tiles(_plain(X), self.device)
+        distance = Squared(A, B)
         out = torch.empty(len(X), len(B), dtype=self.dtype, device=self.device)
         for bags in bag_groups(X.offsets, self.tile):
             for part in spans(len(B), self.tile):
@@ -212,7 +212,7 @@ class TorchBackend(NumpyBackend):
             A, _ = self._centred(data, dtype=dtype)
         else:
             A = self._put(data, dtype)
-        kernel = _KERNELS[params["kernel"]](A, A, params)
+        kernel = KERNELS[params["kernel"]](A, A, params)
         out = torch.empty(n, n, dtype=dtype, device=self.device)
         for part in spans(n, self.tile):
             kernel(part, slice(0, n), out=out[part])
@@ -243,7 +243,7 @@ class TorchBackend(NumpyBackend):
         if _moves(params):
             centre = marks.mean(dim=0)
             rows, marks = rows - centre, marks - centre
-        kernel = _KERNELS[params["kernel"]](rows, marks, params)
+        kernel = KERNELS[params["kernel"]](rows, marks, params)
         right = self._put(coef, wide)
         step = max(256, self.tile * self.tile // max(1, len(marks)))
         parts = [
@@ -262,13 +262,6 @@ class TorchBackend(NumpyBackend):
         return values.cpu().numpy(), vectors.cpu().numpy()
 
 
-def _tensor(array: Any) -> torch.Tensor:
-    """Return a view of an array that is only read, whether it is writable or not."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable.*")
-        return torch.from_numpy(np.ascontiguousarray(array))
-
-
 def _plain(X: Bags) -> Stack:
     return Stack(X.data, X.offsets, np.ones(X.n_instances))
 
@@ -276,192 +269,3 @@ def _plain(X: Bags) -> Stack:
 def _moves(params: Params) -> bool:
     """Whether a kernel does not depend on the origin."""
     return params["kernel"] in ("rbf", "laplacian")
-
-
-class _Tiles:
-    """Reductions of blocks whose first axis holds the rows of some bags."""
-
-    def __init__(self, stack: Stack, device: torch.device) -> None:
-        self.offsets = np.asarray(stack.offsets)
-        sizes = torch.as_tensor(np.diff(self.offsets), dtype=torch.int64)
-        self.sizes = sizes.to(device)
-        self.even = bool((np.asarray(stack.weight) == 1.0).all())
-        self.weight = torch.as_tensor(np.array(stack.weight)).to(device)
-
-    def rows(self, bags: slice) -> slice:
-        """Return the rows of some bags."""
-        return slice(int(self.offsets[bags.start]), int(self.offsets[bags.stop]))
-
-    def sum(self, bags: slice, block: torch.Tensor) -> torch.Tensor:
-        """Sum the weighted rows of each bag."""
-        if not self.even:
-            block = block * self.weight[self.rows(bags), None].to(block.dtype)
-        return torch.segment_reduce(
-            block, "sum", lengths=self.sizes[bags], axis=0, unsafe=True
-        )
-
-    def min(self, bags: slice, block: torch.Tensor) -> torch.Tensor:
-        """Smallest of the rows of each bag."""
-        return torch.segment_reduce(
-            block, "min", lengths=self.sizes[bags], axis=0, unsafe=True
-        )
-
-
-class _Squared:
-    """Squared distances between rows of A and of B, not below zero."""
-
-    def __init__(self, A: torch.Tensor, B: torch.Tensor) -> None:
-        self.A, self.B = A, B
-        self.a = (A * A).sum(dim=1)
-        self.b = (B * B).sum(dim=1)
-        scale = float(self.a.max()) + float(self.b.max())
-        self.doubt = scale * _DOUBT[A.dtype]
-
-    def __call__(self, first: slice, second: slice, swap: bool = False) -> torch.Tensor:
-        """Return the block of some rows; with `swap`, B stands on the first axis."""
-        A, B, a, b = self.A, self.B, self.a, self.b
-        if swap:
-            A, B, a, b = B, A, b, a
-        block = torch.addmm(b[None, second], A[first], B[second].T, alpha=-2.0)
-        return block.add_(a[first, None]).clamp_(min=0.0)
-
-
-class _Rbf:
-    """exp(-gamma |a - b|^2): the exponent is one product of rows with two more columns.
-
-    With a' = (2 gamma a, -gamma |a|^2, 1) and b' = (b, 1, -gamma |b|^2) it is a'b'.
-    """
-
-    def __init__(self, A: torch.Tensor, B: torch.Tensor, params: Params) -> None:
-        gamma = params["gamma"]
-        one = A.new_ones(len(A), 1)
-        norm = -gamma * (A * A).sum(dim=1, keepdim=True)
-        self.A = torch.cat([2.0 * gamma * A, norm, one], dim=1)
-        one = B.new_ones(len(B), 1)
-        norm = -gamma * (B * B).sum(dim=1, keepdim=True)
-        self.B = torch.cat([B, one, norm], dim=1)
-
-    def __call__(
-        self, first: slice, second: slice, out: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Return the block of some rows."""
-        # Rounding may lift an exponent above zero by 1e-7, which is not worth a pass.
-        return torch.mm(self.A[first], self.B[second].T, out=out).exp_()
-
-
-class _Laplacian:
-    """exp(-gamma |a - b|_1)."""
-
-    def __init__(self, A: torch.Tensor, B: torch.Tensor, params: Params) -> None:
-        self.A, self.B, self.gamma = A, B, params["gamma"]
-
-    def __call__(
-        self, first: slice, second: slice, out: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Return the block of some rows."""
-        block = torch.cdist(self.A[first], self.B[second], p=1.0)
-        block = block.mul_(-self.gamma).exp_()
-        return block if out is None else out.copy_(block)
-
-
-class _Poly:
-    """(gamma a'b + coef0)^degree; the linear kernel is its special case."""
-
-    def __init__(self, A: torch.Tensor, B: torch.Tensor, params: Params) -> None:
-        self.A, self.B, self.params = A, B, params
-
-    def __call__(
-        self, first: slice, second: slice, out: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Return the block of some rows."""
-        block = torch.mm(self.A[first], self.B[second].T, out=out)
-        if self.params["kernel"] == "linear":
-            return block
-        block.mul_(self.params["gamma"]).add_(self.params["coef0"])
-        return block.pow_(self.params["degree"])
-
-
-_KERNELS: dict[str, Any] = {
-    "rbf": _Rbf,
-    "laplacian": _Laplacian,
-    "poly": _Poly,
-    "linear": _Poly,
-}
-
-
-class TorchMatrix(KernelMatrix):
-    """A symmetric kernel matrix on a device."""
-
-    def _put(self, values: Array) -> torch.Tensor:
-        tensor = torch.as_tensor(np.array(values, dtype=np.float64))
-        return tensor.to(self.matrix.device).to(self.matrix.dtype)
-
-    def __matmul__(self, values: Array) -> Array:
-        product = self.matrix @ self._put(values)
-        return np.asarray(product.double().cpu().numpy())
-
-    def diagonal(self) -> Array:
-        """Return the diagonal."""
-        return np.asarray(self.matrix.diagonal().double().cpu().numpy())
-
-    def to_numpy(self) -> Array:
-        """Return the matrix as an array."""
-        return np.asarray(self.matrix.double().cpu().numpy())
-
-    def bag_sums(
-        self, weight: Array, offsets: Array
-    ) -> tuple[Array, Callable[[Array], Array]]:
-        """Return J'KJ, and the product with KJ; J sums the weighted rows of bags."""
-        n = self.shape[0]
-        stack = Stack(None, offsets, weight)
-        tiles = _Tiles(stack, self.matrix.device)
-        every = slice(0, stack.n_bags)
-        sums = self.matrix.new_empty(stack.n_bags, n)
-        # Column blocks: a weighted copy of the whole matrix would double the memory.
-        for part in spans(n, max(1, 2**28 // n)):
-            sums[:, part] = tiles.sum(every, self.matrix[:, part].contiguous())
-        block = sums.T.contiguous()
-        gram = tiles.sum(every, block)
-        gram = (gram + gram.T) / 2
-        result = np.asarray(gram.double().cpu().numpy())
-        return result, lambda c: np.asarray(
-            (block @ self._put(c)).double().cpu().numpy()
-        )
-
-
-class TorchFactor(Factor):
-    """Cholesky factor on a device."""
-
-    def __init__(self, matrix: torch.Tensor) -> None:
-        self._factor, info = torch.linalg.cholesky_ex(matrix)
-        self.rcond = 0.0
-        if not int(info):
-            norm = float(matrix.abs().sum(dim=0).max())
-            self.rcond = 1.0 / (norm * self._inverse_norm())
-
-    def _device_solve(self, right: torch.Tensor) -> torch.Tensor:
-        return torch.cholesky_solve(right, self._factor)
-
-    def _inverse_norm(self) -> float:
-        """Estimate the 1-norm of the inverse from a few solves (Hager's method)."""
-        n = self._factor.shape[0]
-        x = torch.full((n, 1), 1.0 / n, dtype=torch.float64, device=self._factor.device)
-        estimate = 0.0
-        for _ in range(5):
-            y = self._device_solve(x)
-            estimate = max(estimate, float(y.abs().sum()))
-            z = self._device_solve(torch.sign(y))
-            j = int(z.abs().argmax())
-            if float(z[j].abs()) <= float((z * x).sum()):
-                break
-            x = torch.zeros_like(x)
-            x[j] = 1.0
-        return estimate
-
-    def solve(self, right: Array) -> Array:
-        """Solve for one or several right-hand sides."""
-        given = torch.as_tensor(np.array(right, dtype=np.float64))
-        given = given.to(self._factor.device)
-        flat = given[:, None] if given.dim() == 1 else given
-        found = self._device_solve(flat)
-        return np.asarray(found.reshape(given.shape).cpu().numpy())

@@ -13,6 +13,7 @@ and f a layer of ReLUs and a linear one, the score of the bag is
 (pooled).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,13 +120,36 @@ def thin(h, weight):
     """Apply a layer with few outputs, and return at least single precision.
 
     With one output the gradient of its weights is a product of a row with a column of
-    all rows, for which GPU libraries have no good kernel; a plain sum is one.
+    all rows, for which GPU libraries have no good kernel.
     """
     weight = weight.to(h.dtype)
     if weight.shape[2] == 1 and h.is_cuda:
-        products = h * weight[:, None, :, 0]
-        return products.sum(dim=2, keepdim=True, dtype=full(h[:0]).dtype)
+        return Thin.apply(h, weight[:, :, 0])[:, :, None]
     return full(torch.bmm(h, weight))
+
+
+class Thin(torch.autograd.Function):
+    """h w for a vector w, with sums in single precision."""
+
+    @staticmethod
+    def forward(ctx, h, weight):
+        """Return products of shape (n_models, n_rows)."""
+        ctx.save_for_backward(h, weight)
+        return (h * weight[:, None, :]).sum(dim=2, dtype=full(h[:0]).dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        """Return the gradients of h and of w."""
+        h, weight = ctx.saved_tensors
+        n_models, n_rows, width = h.shape
+        grad = grad.to(h.dtype)
+        # Pieces of the rows in a batch of small products, then a sum over the pieces.
+        pieces = math.gcd(n_rows, 64)
+        left = grad.reshape(n_models * pieces, 1, -1)
+        right = h.reshape(n_models * pieces, -1, width)
+        of_weight = torch.bmm(left, right).reshape(n_models, pieces, width)
+        total = of_weight.sum(dim=1, dtype=full(h[:0]).dtype)
+        return grad[:, :, None] * weight[:, None, :], total.to(h.dtype)
 
 
 def first_layer(x, weight, bias, affine):
@@ -135,11 +159,12 @@ def first_layer(x, weight, bias, affine):
         bias = bias + torch.einsum("mi,mui->mu", shift, weight)
         weight = weight * scale[:, None, :]
     n_models, width = bias.shape
-    flat = F.linear(
-        x,
-        weight.reshape(n_models * width, -1).to(x.dtype),
-        bias.reshape(-1).to(x.dtype),
-    )
+    weight, bias = weight.to(x.dtype), bias.to(x.dtype)
+    if x.is_cuda and n_models > 1:
+        # The same product, with each model's part in one piece for what follows.
+        rows = x.expand(n_models, *x.shape)
+        return torch.baddbmm(bias[:, None, :], rows, weight.transpose(1, 2))
+    flat = F.linear(x, weight.reshape(n_models * width, -1), bias.reshape(-1))
     return flat.reshape(x.shape[0], n_models, width).transpose(0, 1)
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from bagwise.neural.engine.losses import bag_losses
 from bagwise.neural.engine.network import NO_NOISE, Noise, bag_scores, initial_weights
 from bagwise.neural.engine.optimizer import AdamW, Parameters
+from bagwise.neural.engine.recording import Recorder, worth_recording
 from bagwise.neural.engine.rows import row_index
 from bagwise.neural.engine.segments import Segments
 
@@ -17,8 +19,10 @@ from bagwise.neural.engine.segments import Segments
 _STEPS = 16
 _FEWEST_BAGS = 4
 _WARM_UP = 0.05
-# Different sets of validation bags that are evaluated one by one on a GPU.
+# Different sets of validation bags that are evaluated one by one on a GPU, and the
+# rows times models up to which they never are.
 _MOST_GROUPS = 8
+_FEW_ROWS = 2**20
 
 
 @dataclass
@@ -125,8 +129,10 @@ class _Run:
             start.update(own)
         self.parameters = Parameters(start, device, wide)
         kind = torch.int64 if loss == "softmax" else wide
+        # One bag more, that belongs to nobody and has no weight.
+        targets = np.concatenate([targets, np.zeros_like(targets[:1])])
         self.targets = torch.as_tensor(targets, dtype=kind).to(device)
-        self.train_weight = self._tensor(models.train_weight)
+        self.train_weight = F.pad(self._tensor(models.train_weight), (0, 1))
         seen = (models.train_weight > 0) | (models.valid_weight > 0)
         self.active = np.flatnonzero(seen.any(axis=0))
         # Weights are scaled so that an average step has the average loss.
@@ -146,6 +152,7 @@ class _Run:
             options.clip,
         )
         self.groups = self._validation_groups()
+        self.recorder, self.n_steps = None, 0
 
     def _tensor(self, values):
         return torch.as_tensor(np.asarray(values), dtype=self.wide).to(self.device)
@@ -156,7 +163,8 @@ class _Run:
         if not (weight > 0).any():
             return []
         patterns, code = np.unique(weight > 0, axis=0, return_inverse=True)
-        if self.device.type == "cuda" and len(patterns) > _MOST_GROUPS:
+        many = len(patterns) > _MOST_GROUPS
+        if self.device.type == "cuda" and (many or self._few_rows()):
             # Launches cost more than products with bags that a model ignores.
             patterns = (weight > 0).any(axis=0, keepdims=True)
             code = np.zeros(len(weight), dtype=np.int64)
@@ -171,6 +179,9 @@ class _Run:
             groups.append((members, bags, index, sizes, self._tensor(weight[members])))
         return groups
 
+    def _few_rows(self):
+        return len(self.models.seeds) * self.rows.n_rows <= _FEW_ROWS
+
     def _scores(self, weights, buffers, x, segments, noise, affine, training):
         if self.encoder is not None:
             x = self.encoder(weights, buffers, x, training=training, affine=affine)
@@ -184,6 +195,9 @@ class _Run:
         per_step = min(max(per_step, _FEWEST_BAGS), options.bags_per_step, n_active)
         steps = -(-n_active // per_step)
         self.total_steps = steps * options.max_epochs
+        self.total = torch.zeros(n_models, device=self.device, dtype=self.wide)
+        if worth_recording(self.rows, self.encoder, self.total_steps):
+            self.recorder = self._recorder(per_step)
         order_rng = np.random.default_rng(options.seed)
         best_loss = np.full(n_models, np.inf)
         best_epoch = np.zeros(n_models, dtype=np.int64)
@@ -240,17 +254,42 @@ class _Run:
         )
         cuts = np.arange(0, len(order) + per_step, per_step).clip(max=len(order))
         cuts = np.unique(cuts)
+        first, self.n_steps = self.n_steps, self.n_steps + len(cuts) - 1
+        factors = [self._factor(step) for step in range(first, self.n_steps)]
+        self.total.zero_()
+        if self.recorder is None:
+            self._plain_steps(index, sizes, order, cuts, factors)
+        else:
+            slower = torch.tensor(factors, dtype=torch.float64)
+            rates = slower[:, None] * self.optimizer.rates
+            self.recorder.epoch(index, sizes, order, cuts, rates)
+        return (self.total / len(order)).cpu().numpy()
+
+    def _plain_steps(self, index, sizes, order, cuts, factors):
         row_cuts = np.concatenate([[0], np.cumsum(sizes)])[cuts]
         # Copied once: a copy in every step would make the device wait for the host.
         bags = torch.as_tensor(order, device=self.device)
         lengths = torch.as_tensor(sizes, dtype=torch.int64).to(self.device)
-        total = torch.zeros(len(self.models.seeds), device=self.device, dtype=self.wide)
         for i, x in enumerate(self.rows.batches(index, row_cuts)):
             part = slice(cuts[i], cuts[i + 1])
-            total += self._step(x, bags[part], Segments(lengths[part], len(x)))
-        return (total / len(order)).cpu().numpy()
+            segments = Segments(lengths[part], len(x))
+            self.optimizer.slow_down(factors[i])
+            self.total += self._step(x, bags[part], segments, 1.0 / segments.n_bags)
 
-    def _step(self, x, bags, segments):
+    def _recorder(self, per_step, record=True):
+        return Recorder(
+            self._step,
+            self.rows,
+            len(self.train_weight[0]) - 1,
+            per_step,
+            self.optimizer.now,
+            self.total,
+            None if self.noise is NO_NOISE else self.noise.generator,
+            record,
+        )
+
+    def _step(self, x, bags, segments, share):
+        """Make one step; `share` is one over the number of bags that count."""
         flat = self.parameters.flat
         scores = self._scores(
             # One cast for all weights; intercepts are added in full precision.
@@ -264,9 +303,9 @@ class _Run:
         )
         losses = bag_losses(self.loss, scores, self.targets[bags])
         weighted = (losses.T * self.train_weight[:, bags]).sum(dim=1) * self.unit
-        mean = weighted.sum() / segments.n_bags
+        mean = weighted.sum() * share
         (grad,) = torch.autograd.grad(mean, flat)
-        self.optimizer.step(grad, self._factor(self.optimizer.n_steps))
+        self.optimizer.step(grad)
         return weighted.detach()
 
     def _factor(self, step):
