@@ -13,13 +13,17 @@ export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-lowest test-portable lint types unit format bench clean
+.PHONY: help setup demo test test-lowest test-portable lint types unit format bench clean \
+	docs docs-quick docs-test dist
 
 help:
 	@echo "make demo    compare methods on digit bags and write a report"
 	@echo "make test    linter, types, and the test suite"
 	@echo "make test-portable  the suite as other processors would compute it (slow)"
 	@echo "make test-lowest    the suite against the lowest versions of what it needs (slow)"
+	@echo "make docs    the site, in build/docs/html"
+	@echo "make docs-test      the site, and its tests"
+	@echo "make dist    sdist and wheel, tried in an empty environment"
 	@echo "make bench   the benchmarks (slow)"
 	@echo "make format  format the code"
 
@@ -64,6 +68,29 @@ $(LOWEST)/.done: .ci/lowest.txt pyproject.toml
 
 test-lowest: $(LOWEST)/.done
 	$(LOWEST)/bin/python -m pytest -q -r fE -n $(JOBS) --dist worksteal
+
+# The site: warnings are errors. `docs-quick` runs no example.
+SITE := build/docs/html
+SPHINX = $(BIN)/python -m sphinx -b html -W --keep-going -d build/docs/doctrees
+$(VENV)/.docs: $(VENV)/.done
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(SPHINX) docs $(SITE)
+	@echo "the site: $(SITE)/index.html"
+
+docs-quick: $(VENV)/.docs
+	$(SPHINX) -D plot_gallery=0 docs $(SITE)
+
+docs-test: docs
+	BAGWISE_SITE=$(abspath $(SITE)) $(BIN)/python -m pytest -q tests/docs
+
+# The archive and the wheel, installed into an empty environment and used from an empty
+# folder.
+dist: setup
+	$(BIN)/python -m pip install --quiet build
+	PYTHON=$(PYTHON) BUILD=$(BIN)/python .ci/dist
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -1,4 +1,6 @@
-"""Which instance makes a bag positive?
+"""
+Which instance makes a bag positive?
+====================================
 
 MI-ODM on two-dimensional bags with one key instance each. Left: scores over the plane,
 with the instance chosen in each positive bag. Right: how the value of the relaxation

@@ -1,4 +1,6 @@
-"""AUROC against the number of dimensions on the five classic sets.
+"""
+AUROC against the number of dimensions on the five classic sets
+===============================================================
 
 MIDR and PCA to 1, 2, 5 dimensions and to 10% ... 60% of the features, LDA (which has
 one dimension) and no reduction, each followed by multi-instance logistic regression.

@@ -1,4 +1,6 @@
-"""Sparsity against orthonormality on the Musk sets.
+"""
+Sparsity against orthonormality on the Musk sets
+================================================
 
 How far the sparse matrix H is from orthonormal columns, and how large its l1 norm is,
 for the strengths C1 of the sparsity penalty and C2 of the coupling between H and the

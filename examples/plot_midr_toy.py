@@ -1,4 +1,6 @@
-"""Reduce two dimensions to one: LDA is misled, PCA is blind, MIDR is right.
+"""
+Reduce two dimensions to one: LDA is misled, PCA is blind, MIDR is right
+========================================================================
 
 Bags of two kinds in the plane. Only one instance of each positive bag is positive: it
 lies high up, while the other instances of positive bags lie a little lower than those

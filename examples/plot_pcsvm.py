@@ -1,4 +1,6 @@
-"""Waterfalls and mist: what the projection constraint of PC-SVM does.
+"""
+Waterfalls and mist: what the projection constraint of PC-SVM does
+==================================================================
 
 A positive picture is a bag of patches: some show the waterfall, others the mist at its
 foot, which is found near waterfalls only. A negative picture has landscape alone.

@@ -1,4 +1,6 @@
-"""Where SAFE puts the bags of real data sets: its latent variable.
+"""
+Where SAFE puts the bags of real data sets: its latent variable
+===============================================================
 
 One split of a ten-fold cross-validation for each set; the parameters are chosen on the
 training bags alone; the texts have a linear kernel of normalised rows, as in the

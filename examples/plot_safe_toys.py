@@ -1,4 +1,6 @@
-"""Two toy data sets: SAFE against clustering first and classifying then.
+"""
+Two toy data sets: SAFE against clustering first and classifying then
+=====================================================================
 
 On the first set the clusters of instances are the classes of bags, and both methods
 work. On the second each cluster holds instances of both classes: clustering finds the

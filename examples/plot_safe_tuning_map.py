@@ -1,4 +1,6 @@
-"""Accuracy of SAFE over rho and gamma, with the border of convexity.
+"""
+Accuracy of SAFE over rho and gamma, with the border of convexity
+=================================================================
 
 Below the line the solution is a minimum. Above it the objective has none: what the
 linear system gives there is a saddle point, whose components change sign one after the

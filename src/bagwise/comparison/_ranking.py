@@ -49,8 +49,11 @@ class RankRow:
         Seconds, mean over folds.
     peak_memory : float
         Bytes, the largest over folds.
-    accuracy, auroc, average_precision, balanced_accuracy, log_loss, key_success, \
-group_accuracy, group_auroc, r2, rmse, mae, spearman, concordance : float
+    accuracy, auroc, average_precision, balanced_accuracy, log_loss : float
+        Means over folds; NaN where undefined. See `METRICS`.
+    key_success, group_accuracy, group_auroc : float
+        Means over folds; NaN where undefined. See `METRICS`.
+    r2, rmse, mae, spearman, concordance : float
         Means over folds; NaN where undefined. See `METRICS`.
     """
 

@@ -26,9 +26,9 @@ class SimpleMIRegressor(BaseBagRegressor):
     ----------
     estimator : regressor, default=None
         Any scikit-learn regressor; ridge regression by default.
-    pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics"} \
-            or callable, default="mean"
-        The summary. "statistics" is mean, standard deviation, minimum and maximum of
+    pooling : str or callable, default="mean"
+        The summary: "mean", "max", "min", "minmax", "midpoint", "mean+std" or
+        "statistics". "statistics" is mean, standard deviation, minimum and maximum of
         every feature and the log of the bag's size. A callable gets the `Bags` and
         returns one row per bag.
 

@@ -20,9 +20,9 @@ def pool(X, pooling="mean"):
     ----------
     X : Bags
         The bags, dense or CSR.
-    pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics"} \
-            or callable
-        What is taken of each feature. "minmax" and "mean+std" give two columns per
+    pooling : str or callable
+        What is taken of each feature: "mean", "max", "min", "minmax", "midpoint",
+        "mean+std" or "statistics". "minmax" and "mean+std" give two columns per
         feature, "midpoint" is (min + max) / 2, "statistics" is mean, standard
         deviation, minimum, maximum and the log of the bag's size. A callable gets the
         `Bags` and returns one row per bag.
@@ -105,9 +105,9 @@ class SimpleMI(EmbeddedClassifier):
     estimator : classifier, default=None
         Any scikit-learn classifier. By default ``SVC(C=10)``, and ``LinearSVC()`` on
         sparse data.
-    pooling : {"mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics"} \
-            or callable, default="mean"
-        The summary. A callable gets the `Bags` and returns one row per bag.
+    pooling : str or callable, default="mean"
+        The summary: "mean", "max", "min", "minmax", "midpoint", "mean+std" or
+        "statistics". A callable gets the `Bags` and returns one row per bag.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
 

@@ -49,7 +49,7 @@ class DiverseDensity(DensityClassifier):
         The squared scales :math:`s_k^2`; zero means that a feature is not used.
     objective_ : float
         The minimum found. ``n_bags * log(2)`` would be no better than guessing.
-    objective_path_ : ndarray of shape (n_starts_,)
+    objective_path_ : ndarray of shape (n_starts,)
         The objective reached from each start.
     n_starts_ : int
         Number of starts used.

@@ -41,7 +41,7 @@ class EMDD(DensityClassifier):
         The point and its squared scales.
     objective_ : float
         The max-density objective over all instances.
-    objective_path_ : ndarray of shape (n_starts_,)
+    objective_path_ : ndarray of shape (n_starts,)
         The objective reached from each start.
     n_starts_, n_iter_ : int
         Number of starts, and rounds of the best one.

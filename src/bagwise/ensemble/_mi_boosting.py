@@ -55,13 +55,13 @@ class MIBoosting(BoostedBags):
     ----------
     learners_ : list
         The weak learners :math:`h_m`.
-    learner_weights_ : ndarray of shape (n_iter_,)
+    learner_weights_ : ndarray of shape (n_iter,)
         Their weights :math:`c_m`.
     n_iter_ : int
         Number of rounds kept.
     objective_ : float
         The loss at the end.
-    objective_path_ : ndarray of shape (n_iter_ + 1,)
+    objective_path_ : ndarray of shape (n_iter + 1,)
         The loss before the first round (which is 1) and after each; it falls in every
         round.
     validation_path_ : ndarray

@@ -77,13 +77,13 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     ----------
     learners_ : list
         The weak learners :math:`h_m`.
-    learner_weights_ : ndarray of shape (n_iter_,)
+    learner_weights_ : ndarray of shape (n_iter,)
         The steps :math:`c_m`.
     n_iter_ : int
         Number of rounds kept. Boosting also ends where no learner raises L.
     objective_ : float
         :math:`-L` at the end.
-    objective_path_ : ndarray of shape (n_iter_ + 1,)
+    objective_path_ : ndarray of shape (n_iter + 1,)
         :math:`-L` before the first round and after each; it falls in every round.
     validation_path_ : ndarray
         Mean loss of the held out bags, when some are.

@@ -61,9 +61,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         Sharpness of the poolings softmax and lse, the value of [1]_. A bag in which
         one of :math:`n` instances is sure reaches only
         :math:`e^\alpha / (e^\alpha + n - 1)`: take a larger `alpha` for large bags.
-    pooling : {"softmax", "max", "mean", "noisy_or", "lse", "gmean"}, \
-            default="softmax"
-        How instance probabilities make a bag probability.
+    pooling : str, default="softmax"
+        One of those above: how instance probabilities make a bag probability.
     loss : {"squared", "log"}, default="squared"
         Loss between probability and label.
     fit_intercept : bool, default=True

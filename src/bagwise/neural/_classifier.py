@@ -89,7 +89,7 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
         The weights, with a leading axis for the model.
     attention_ : Ragged
         The weights :math:`a_j` of the training instances, averaged over the models.
-    mean_, scale_ : ndarray of shape (n_features_in_,)
+    mean_, scale_ : ndarray of shape (n_features,)
         What instances are standardised with.
     train_loss_, validation_loss_ : ndarray of shape (n_epochs, n_models)
         Losses after each epoch.

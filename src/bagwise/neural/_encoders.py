@@ -19,7 +19,7 @@ def register_encoder(name, factory):
         The name to use as ``encoder=name``.
     factory : callable
         ``factory(instance_shape)`` returns a ``torch.nn.Module`` that maps instances of
-        shape (n, *instance_shape) to features of shape (n, width).
+        shape ``(n, *instance_shape)`` to features of shape (n, width).
 
     Examples
     --------

@@ -65,7 +65,7 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
         The weights, with a leading axis for the model.
     attention_ : Ragged
         The weights :math:`a_j` of the training instances, averaged over the models.
-    mean_, scale_ : ndarray of shape (n_features_in_,)
+    mean_, scale_ : ndarray of shape (n_features,)
         What instances are standardised with.
     y_mean_, y_scale_ : float
         What the target is standardised with.

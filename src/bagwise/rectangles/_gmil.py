@@ -97,7 +97,7 @@ class GMIL(BinaryBagClassifier):
         Passes made.
     objective_ : int
         Training errors of the weights that were kept, the best after any pass.
-    objective_path_ : ndarray of shape (n_iter_,)
+    objective_path_ : ndarray of shape (n_iter,)
         Training errors after each pass.
 
     See Also

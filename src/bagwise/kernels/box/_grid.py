@@ -34,8 +34,7 @@ class BoxGrid(BagTransformerMixin, BaseBagEstimator):
 
     Parameters
     ----------
-    strategy : {"width", "integer", "rank", "quantile"} or list of them, \
-default="width"
+    strategy : str or list of str, default="width"
         - "width": `n_levels` intervals of equal width between the smallest and the
           largest training value;
         - "integer": the values themselves, which must be whole numbers;

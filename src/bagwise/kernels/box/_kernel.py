@@ -111,8 +111,7 @@ def box_kernel(
         given, else `X`. Pass a fitted grid to compare matrices.
     epsilon, delta : float in (0, 1), default=0.1, 0.01
         The precision asked for.
-    method : {"auto", "exact", "coverage", "indicator", "self_adjusting", \
-"random_boxes"}, default="auto"
+    method : str, default="auto"
         - "exact": inclusion and exclusion over bounding boxes; small bags only.
         - "coverage": draw a box from the union with multiplicity, average 1 / (number
           of point pairs it holds).

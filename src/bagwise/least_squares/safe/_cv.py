@@ -58,8 +58,9 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         smallest class has bags.
     scoring : str or callable, default=None
         Score of a fold; accuracy by default.
-    rho_scale, core, kernel, degree, coef0, n_components, approximation, landmarks, \
-class_weight, max_iter, tol, random_state
+    rho_scale, core, kernel, degree, coef0, n_components, approximation
+        As in :class:`SAFE`.
+    landmarks, class_weight, max_iter, tol, random_state
         As in :class:`SAFE`.
     aggregation : {"sum", "mean", "sqrt"}, default="sum"
         As in :class:`SAFE`.

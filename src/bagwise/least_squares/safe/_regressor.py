@@ -48,8 +48,9 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         Loss of the bag residuals; "huber" by reweighted least squares.
     delta : float, default=1.0
         Residual, in units of y, at which the Huber loss becomes linear.
-    rho_scale, core, kernel, gamma, degree, coef0, n_components, approximation, \
-landmarks, solver, max_iter, tol, random_state
+    rho_scale, core, kernel, gamma, degree, coef0, n_components
+        As in :class:`SAFE`.
+    approximation, landmarks, solver, max_iter, tol, random_state
         As in :class:`SAFE`.
 
     Attributes
@@ -60,8 +61,9 @@ landmarks, solver, max_iter, tol, random_state
         Coefficients of training instances; exact kernels only.
     coef_ : ndarray of shape (n_outputs, n_components)
         Weights of explicit features or, for the linear kernel, of the columns.
-    rho_, gamma_max_, variance_weight_abs_, kernel_gamma_, core_, n_iter_, \
-objective_, objective_path_, moments_
+    rho_, gamma_max_, variance_weight_abs_, kernel_gamma_, core_
+        As in :class:`SAFE`.
+    n_iter_, objective_, objective_path_, moments_
         As in :class:`SAFE`.
 
     See Also

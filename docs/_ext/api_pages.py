@@ -1,0 +1,187 @@
+"""Write a page for every public name, and tables of them by module."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from pathlib import Path
+from urllib.parse import quote_plus
+
+import public_names
+from docutils import nodes
+from public_names import Public
+
+from bagwise.comparison import list_methods
+
+# The names of a module in one line, in the order of the reference.
+ROOMS = {
+    "bagwise": "What most programs need",
+    "bagwise.bags": "Bags and ragged values",
+    "bagwise.io": "Tables, files, folders, models",
+    "bagwise.datasets": "Data sets, known and drawn",
+    "bagwise.compose": "Lifting scikit-learn to bags",
+    "bagwise.ensemble": "Stacks and boosting",
+    "bagwise.svm": "Large margins",
+    "bagwise.least_squares": "Least squares",
+    "bagwise.linear_model": "Linear models",
+    "bagwise.embedding": "From bags to vectors",
+    "bagwise.decomposition": "Fewer dimensions",
+    "bagwise.density": "Diverse density",
+    "bagwise.rectangles": "Boxes",
+    "bagwise.neighbors": "Nearest bags",
+    "bagwise.neural": "Networks",
+    "bagwise.kernels": "Kernels between bags",
+    "bagwise.metrics": "Scores of instances",
+    "bagwise.inspection": "Explanations",
+    "bagwise.comparison": "Comparing methods",
+    "bagwise.report": "Reports and their charts",
+    "bagwise.reproduction": "Tables of papers",
+    "bagwise.distributed": "Clusters",
+    "bagwise.testing": "Checks of estimators",
+    "bagwise.base": "Writing methods",
+}
+
+
+def page_of(public: Public) -> str:
+    """Return the document that describes a name."""
+    if public.path in method_paths():
+        from method_pages import slug
+
+        return f"methods/{slug(public)}"
+    return f"api/{'-'.join(public.path.split('.')[1:])}"
+
+
+def method_paths() -> set[str]:
+    """Return the paths of the classes that have a page among the methods."""
+    known = public_names.names()
+    return {known[method.path].path for method in list_methods()}
+
+
+def underlined(title: str, line: str = "=") -> list[str]:
+    """Return a heading."""
+    return [title, line * len(title), ""]
+
+
+def describe(public: Public) -> list[str]:
+    """Return the directives that document one name, with its methods."""
+    value, path = public.value, public.path
+    if inspect.ismodule(value):
+        return [f".. automodule:: {value.__name__}", "   :members:", ""]
+    if inspect.isclass(value):
+        return _describe_class(public)
+    if callable(value):
+        return [f".. autofunction:: {path}", ""]
+    entries = list(value)
+    lines = [f".. py:data:: {path}", "", f"   {public.summary}"]
+    if entries and all(isinstance(entry, str) for entry in entries):
+        lines += ["", "   " + ", ".join(f"``{entry}``" for entry in entries)]
+    return [*lines, ""]
+
+
+def _describe_class(public: Public) -> list[str]:
+    methods, properties, rest = public_names.own_methods(public.value)
+    exception = issubclass(public.value, BaseException)
+    kind = "autoexception" if exception else "autoclass"
+    lines = [f".. {kind}:: {public.path}", ""]
+    if methods or properties:
+        lines += [".. rubric:: Methods" if methods else ".. rubric:: Properties", ""]
+    for kind, found in (("autoproperty", properties), ("automethod", methods)):
+        for name in found:
+            lines += [f".. {kind}:: {public.path}.{name}", ""]
+    inherited = [f"``{name}``" for name in rest if name not in dir(dict)]
+    if inherited and not exception:
+        lines += [f"Also, from what it builds on: {', '.join(inherited)}.", ""]
+    return lines
+
+
+def write(path: Path, lines: list[str]) -> None:
+    """Write a page unless it stands there already, so that Sphinx reads it once."""
+    text = "\n".join(lines).rstrip() + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def _table(module: str) -> list[str]:
+    lines = [".. list-table::", "   :class: names", "   :widths: 30 70", ""]
+    for path, public in public_names.names().items():
+        if path.rpartition(".")[0] != module:
+            continue
+        summary = public.summary.replace("\\", "\\\\")
+        lines += [f"   * - :doc:`{public.name} </{page_of(public)}>`"]
+        lines += [f"     - {summary}"]
+    return [*lines, ""]
+
+
+def write_pages(app) -> None:
+    """Write the reference before Sphinx looks for pages."""
+    folder = Path(app.srcdir) / "api"
+    pages = {}
+    for public in public_names.documented():
+        page = page_of(public)
+        if page.startswith("api/"):
+            title = public.path.removeprefix("bagwise.")
+            pages[page] = underlined(title) + describe(public)
+    for page, lines in pages.items():
+        write(Path(app.srcdir) / f"{page}.rst", lines)
+    missing = set(public_names.modules()) - set(ROOMS)
+    index = underlined("Reference") + [
+        "Every public name, by module. Classes of methods have their pages among the",
+        ":doc:`methods </methods/index>`; the commands are in :doc:`/guide/commands`.",
+        "",
+    ]
+    for module in [*ROOMS, *sorted(missing)]:
+        index += underlined(ROOMS.get(module, module), "-")
+        index += [f".. py:module:: {module}", "   :no-index-entry:", ""]
+        index += [f"``{module}``", "", *_table(module)]
+    index += [".. toctree::", "   :hidden:", ""]
+    index += [f"   /{page}" for page in sorted(pages)]
+    write(folder / "index.rst", index)
+    kept = {Path(app.srcdir) / f"{page}.rst" for page in pages} | {folder / "index.rst"}
+    for old in set(folder.glob("*.rst")) - kept:
+        old.unlink()
+
+
+def link_references(app, what, name, obj, options, lines) -> None:
+    """Turn the titles of papers into links to a search for them, mark differences."""
+    text = "\n".join(lines)
+    head = re.search(r"^References\n-+\n", text, flags=re.MULTILINE)
+    if head:
+        start = head.end()
+        end = re.search(r"^Examples\n-+\n", text[start:], flags=re.MULTILINE)
+        stop = start + end.start() if end else len(text)
+        entries = re.split(r"^(?=\.\. \[)", text[start:stop], flags=re.MULTILINE)
+        # Some have a link of their own.
+        linked = [
+            entry if ":doi:" in entry else re.sub(r'"([^"]+?),?"', _as_link, entry)
+            for entry in entries
+        ]
+        part = "".join(linked)
+        text = text[:start] + part + text[stop:]
+    text = re.sub(r"^( *)Differs from ", r"\1**Differs from** ", text, flags=re.M)
+    lines[:] = text.split("\n")
+
+
+def _as_link(match: re.Match) -> str:
+    title = " ".join(match.group(1).split())
+    url = f"https://scholar.google.com/scholar?q={quote_plus(title)}"
+    return f"`{title} <{url}>`__"
+
+
+def resolve_alias(app, env, node, contnode):
+    """Find a name that can be had from several modules at the page of its home."""
+    public = public_names.names().get(node.get("reftarget", ""))
+    if public is None:
+        return None
+    uri = app.builder.get_relative_uri(node["refdoc"], page_of(public))
+    return nodes.reference("", "", contnode, internal=True, refuri=uri)
+
+
+def setup(app):
+    """Connect to Sphinx."""
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    app.connect("builder-inited", write_pages)
+    app.connect("autodoc-process-docstring", link_references, priority=400)
+    app.connect("missing-reference", resolve_alias)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,219 @@
+"""The pictures of the site: bags in the plane, and what methods make of them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Ellipse
+
+from bagwise import Bags
+from bagwise.comparison._description import build_estimator
+from bagwise.inspection import instance_importance
+
+POSITIVE, NEGATIVE, KEY = "#c8553d", "#33658a", "black"
+BOX = 4.2  # half the width of the plane that is drawn
+
+
+def plane_bags(n_bags: int = 36, seed: int = 3) -> tuple[Bags, np.ndarray]:
+    """Return bags in the plane: positive ones hold one or two points at the top right.
+
+    Parameters
+    ----------
+    n_bags : int
+        Number of bags, half of them positive.
+    seed : int
+        Fixes the draw.
+    """
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % 2
+    bags = []
+    for label in y:
+        rows = rng.normal(scale=1.2, size=(rng.integers(3, 7), 2)) - 0.7
+        if label:
+            n_witnesses = rng.integers(1, 3)
+            rows[:n_witnesses] = [2.2, 2.0] + 0.5 * rng.normal(size=(n_witnesses, 2))
+        bags.append(rows)
+    return Bags.from_list(bags), y
+
+
+def plane_values(n_bags: int = 48, seed: int = 3) -> tuple[Bags, np.ndarray]:
+    """Return bags whose value is the height of their points on a ridge, on average."""
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(-2, 2, size=(n_bags, 1, 2))
+    bags = [c + 0.8 * rng.normal(size=(rng.integers(3, 7), 2)) for c in centres]
+    y = np.array([np.mean(np.tanh(b[:, 0]) + 0.5 * b[:, 1]) for b in bags])
+    return Bags.from_list(bags), y
+
+
+def grid_of_bags(n: int = 45) -> tuple[np.ndarray, Bags]:
+    """Return the points of a grid, each a bag of its own."""
+    line = np.linspace(-BOX, BOX, n)
+    points = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    return line, Bags(points, np.arange(len(points) + 1))
+
+
+def draw_method(method: Any, path: Path) -> None:
+    """Draw what a method of the catalogue learns from bags in the plane.
+
+    Parameters
+    ----------
+    method : Method
+        An entry of the catalogue; it is fitted with its defaults.
+    path : Path
+        File of the picture.
+    """
+    regression = method.task == "regression"
+    X, y = plane_values() if regression else plane_bags()
+    model = build_estimator(method.spec())
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    line, points = grid_of_bags()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+        score = model.predict if regression else _score(model)
+        heights = np.asarray(score(points), dtype=float).reshape(len(line), -1)
+        keys = None if regression else _keys(model, X)
+    figure, axis = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+    if regression:
+        _draw_values(axis, line, heights, X, y)
+    else:
+        _draw_scores(axis, line, heights, X, y, keys, _cut(model))
+    axis.set(xlim=(-BOX, BOX), ylim=(-BOX, BOX), xticks=[], yticks=[])
+    axis.set_aspect("equal")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def _score(model: Any) -> Any:
+    if hasattr(model, "decision_function"):
+        return model.decision_function
+    return lambda X: model.predict_proba(X)[:, 1] - 0.5
+
+
+def _cut(model: Any) -> float:
+    return 0.0
+
+
+def _keys(model: Any, X: Bags) -> np.ndarray:
+    """Rows of the instances that count most, in each positive bag as predicted."""
+    scores = instance_importance(model, X, "single")
+    found = np.asarray(model.predict(X)) == 1
+    return np.array(
+        [X.offsets[i] + int(np.argmax(scores[i])) for i in np.flatnonzero(found)],
+        dtype=int,
+    )
+
+
+def _draw_scores(axis, line, heights, X, y, keys, cut):
+    spread = np.percentile(np.abs(heights - cut), 95) or 1.0
+    levels = np.linspace(cut - spread, cut + spread, 13)
+    axis.contourf(
+        line, line, heights, levels=levels, cmap="RdBu_r", alpha=0.45, extend="both"
+    )
+    if heights.min() < cut < heights.max():
+        axis.contour(line, line, heights, levels=[cut], colors="black", linewidths=1.3)
+    owner = y[X.bag_index]
+    for label, marker, colour in ((0, "s", NEGATIVE), (1, "o", POSITIVE)):
+        rows = X.data[owner == label]
+        axis.scatter(*rows.T, s=17, marker=marker, c=colour, edgecolors="w", lw=0.4)
+    if len(keys):
+        axis.scatter(*X.data[keys].T, s=75, facecolors="none", edgecolors=KEY, lw=1.1)
+    axis.legend(
+        handles=[
+            Line2D([], [], ls="", marker="o", c=POSITIVE, label="in positive bags"),
+            Line2D([], [], ls="", marker="s", c=NEGATIVE, label="in negative bags"),
+            Line2D([], [], ls="", marker="o", mfc="none", c=KEY, ms=9, label="key"),
+        ],
+        fontsize=7.5,
+        loc="lower right",
+        framealpha=0.85,
+    )
+
+
+def _draw_values(axis, line, heights, X, y):
+    shown = axis.contourf(line, line, heights, levels=13, cmap="viridis", alpha=0.75)
+    means = np.array([X[i].mean(axis=0) for i in range(len(X))])
+    axis.scatter(*X.data.T, s=7, c="w", alpha=0.5)
+    axis.scatter(
+        *means.T,
+        s=46,
+        c=y,
+        cmap="viridis",
+        edgecolors="black",
+        lw=0.8,
+        vmin=shown.zmin,
+        vmax=shown.zmax,
+    )
+    axis.figure.colorbar(shown, ax=axis, shrink=0.85, label="prediction")
+
+
+def draw_bags(path: Path) -> None:
+    """Draw three bags and their labels: what a bag is.
+
+    Parameters
+    ----------
+    path : Path
+        File of the picture.
+    """
+    rng = np.random.default_rng(4)
+    figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.6), layout="constrained")
+    left, right = axes
+    centres = [(-2.6, 0.0), (0.0, 0.0), (2.6, 0.0)]
+    labels = ["positive", "negative", "positive"]
+    for k, ((cx, cy), label) in enumerate(zip(centres, labels, strict=True)):
+        colour = POSITIVE if label == "positive" else NEGATIVE
+        left.add_patch(
+            Ellipse((cx, cy), 2.2, 2.8, fc=colour, alpha=0.12, ec=colour, lw=1.5)
+        )
+        spots = [(-0.5, 0.7), (0.45, 0.8), (-0.1, 0.0), (0.5, -0.35), (-0.45, -0.75)]
+        for j, (dx, dy) in enumerate(spots[: 5 - k % 2]):
+            witness = label == "positive" and j == (1 if k == 0 else 2)
+            left.scatter(
+                cx + dx,
+                cy + dy,
+                s=150,
+                marker="*" if witness else "o",
+                c=POSITIVE if witness else "0.55",
+                edgecolors="w",
+                zorder=3,
+            )
+        left.text(cx, -1.75, f"bag {k + 1}: {label}", ha="center", color=colour)
+    left.set(xlim=(-4, 4), ylim=(-2.1, 1.8), title="Labels are known for bags")
+    left.axis("off")
+    sizes = [5, 4, 5]
+    row = 0
+    cells, colours = [], []
+    for k, size in enumerate(sizes):
+        for _ in range(size if k != 1 else 3):
+            if row < 9:
+                values = rng.normal(size=3)
+                cells.append([f"b{k + 1}", *(f"{v:.1f}" for v in values), labels[k]])
+                tint = "#f6dcd6" if labels[k] == "positive" else "#d9e4ed"
+                colours.append([tint] * 5)
+                row += 1
+    cells.append(["…"] * 5)
+    colours.append(["w"] * 5)
+    right.axis("off")
+    right.set_title("As a table: one row an instance")
+    table = right.table(
+        cellText=cells,
+        cellColours=colours,
+        colLabels=["bag", "x0", "x1", "x2", "label"],
+        loc="center",
+        cellLoc="center",
+    )
+    table.scale(1, 1.15)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -1,0 +1,77 @@
+"""Read the measured tables of ``results/``; one that is not there is empty."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from statistics import mean, median
+
+from bagwise.inspection import measured_assumptions
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def _rows(path: str) -> list[dict[str, str]]:
+    file = RESULTS / path
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@cache
+def ranks(metric: str = "auroc") -> dict[str, tuple[float, float]]:
+    """Return mean rank and mean figure over the sets of the study, by method."""
+    found = _rows(f"bag-classifier/{metric}.csv")
+    return {r["method"]: (float(r["mean_rank"]), float(r["mean"])) for r in found}
+
+
+@cache
+def n_sets() -> int:
+    """Return over how many sets the ranks are."""
+    found = _rows("bag-classifier/auroc.csv")
+    return len(found[0]) - 3 if found else 0
+
+
+@cache
+def assumptions() -> dict:
+    """Return what methods were measured to assume, by name."""
+    found = measured_assumptions()
+    values = found.values() if isinstance(found, dict) else found
+    return {entry.method: entry for entry in values}
+
+
+@cache
+def key_success() -> dict[str, float]:
+    """Return how often the top instance is a true one, on texts, by method."""
+    rows = defaultdict(list)
+    for row in _rows("key-instances/success.csv"):
+        if not row["set"].startswith("keys"):
+            rows[row["method"]].append(float(row["mean"]))
+    return {name: mean(values) for name, values in rows.items()}
+
+
+@cache
+def seconds() -> dict[str, float]:
+    """Return the seconds of one fit on the bags of the assumption tests, by method."""
+    rows = defaultdict(list)
+    for row in _rows("assumptions/figures.csv"):
+        if row["seconds"] and not row["error"]:
+            rows[row["method"]].append(float(row["seconds"]))
+    # Six fits and their predictions a draw.
+    return {name: median(values) / 6 for name, values in rows.items()}
+
+
+@cache
+def growth() -> dict[str, dict[str, float]]:
+    """Return measured exponents, by method and by what grows."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for path in sorted((RESULTS / "growth").glob("*.csv")):
+        for row in _rows(f"growth/{path.name}"):
+            try:
+                found[row["method"]][row["axis"]] = float(row["exponent"])
+            except (KeyError, TypeError, ValueError):
+                continue  # tables of single times stand there, too
+    return dict(found)

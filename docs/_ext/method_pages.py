@@ -1,0 +1,246 @@
+"""Write a page for every method: its picture, what was measured, its docstring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import measured
+import public_names
+from api_pages import describe, underlined, write
+from pictures import picture_name
+from public_names import Public
+
+from bagwise.comparison import list_methods
+
+YES, NO = "yes", "--"
+
+
+def slug(public: Public) -> str:
+    """Return the file name of a class's page; capitals do not tell two apart."""
+    return {"MiSVM": "misvm-instances"}.get(public.name, public.name.lower())
+
+
+def by_class() -> dict[str, list]:
+    """Return the entries of the catalogue for each class, by path."""
+    known = public_names.names()
+    found: dict[str, list] = {}
+    for method in list_methods():
+        found.setdefault(known[method.path].path, []).append(method)
+    return found
+
+
+def rank_text(method) -> str:
+    """Return mean rank and area, where the method was in the study."""
+    if method.name not in measured.ranks():
+        return NO
+    rank, area = measured.ranks()[method.name]
+    return f"{rank:.1f} ({area:.3f})"
+
+
+def seconds_text(method) -> str:
+    """Return the seconds of one fit."""
+    value = measured.seconds().get(method.name)
+    if value is None:
+        return NO
+    return "< 0.1" if value < 0.1 else f"{value:.1f}"
+
+
+def growth_text(method) -> str:
+    """Return measured exponents, or what the cost is quadratic in."""
+    found = measured.growth().get(method.name)
+    if found:
+        return ", ".join(f"{axis} {value:.1f}" for axis, value in found.items())
+    told = {
+        "linear": "linear",
+        "bags": "bags squared",
+        "instances": "instances squared",
+    }
+    return told[method.cost]
+
+
+def assumption_text(method) -> str:
+    """Return whether the standard assumption is respected."""
+    found = measured.assumptions().get(method.name)
+    if found is None:
+        return NO
+    return {True: "yes", False: "no", None: "not shown"}[found.respects]
+
+
+def yes(value: bool) -> str:
+    """Return a word for a cell."""
+    return YES if value else NO
+
+
+def facts(methods: list) -> list[str]:
+    """Return the measured table of one page."""
+    lines = [".. list-table::", "   :class: facts", "   :stub-columns: 1", ""]
+    rows = [("", [m.name for m in methods])]
+    if methods[0].task == "classification":
+        rank = f"Mean rank of {len(measured.ranks())}, AUROC"
+        rows += [
+            (rank, [rank_text(m) for m in methods]),
+            ("Standard assumption", [assumption_text(m) for m in methods]),
+        ]
+        found = [measured.assumptions().get(m.name) for m in methods]
+        if any(found):
+            rows += [("Learns", [f.label if f else NO for f in found])]
+        keys = [measured.key_success().get(m.name) for m in methods]
+        if any(keys):
+            rows += [("Key found, texts", [f"{k:.0%}" if k else NO for k in keys])]
+    rows += [
+        ("Seconds a fit", [seconds_text(m) for m in methods]),
+        ("Growth", [growth_text(m) for m in methods]),
+        ("Sparse rows", [yes(m.sparse) for m in methods]),
+        ("Scores instances", [yes(m.instances) for m in methods]),
+    ]
+    if methods[0].task == "classification":
+        rows += [
+            ("Probabilities", [yes(m.probability) for m in methods]),
+            ("More than two classes", [yes(m.multiclass) for m in methods]),
+        ]
+    rows = [row for row in rows if any(cell != NO for cell in row[1])]
+    for head, cells in rows:
+        lines += [f"   * - {head}", *(f"     - {cell}" for cell in cells)]
+    return [*lines, ""]
+
+
+def pictures(methods: list) -> list[str]:
+    """Return the pictures of a page, one for each entry of the catalogue."""
+    lines = [".. grid:: 1 1 2 2", "   :gutter: 2", ""]
+    for method in methods:
+        lines += [
+            "   .. grid-item::",
+            "",
+            f"      **{method.name}.** {method.note}",
+            "",
+            f"      .. image:: /_generated/method-{picture_name(method)}.png",
+            f"         :alt: What {method.name} learns from bags in the plane",
+            "",
+        ]
+    return lines
+
+
+CLASSIFIED = """\
+Left untuned, on bags in the plane: one or two points at the top right make a bag
+positive. The colours are scores of bags that hold a single point, the black line is
+where they are cut, rings are the instances that count most in the bags that are called
+positive."""
+REGRESSED = """\
+Left untuned, on bags in the plane whose value is the mean height of their points. The
+colours are predictions for bags that hold a single point; large dots are the means of
+the training bags with their true values."""
+LEGEND = """\
+Rank and area: :doc:`18 methods over 25 sets </results/bag-classifier/README>`. Standard
+assumption: :doc:`is the method misled? </results/assumptions/README>`, with the seconds
+of one fit of 200 bags there. Key found:
+:doc:`how often the top instance is a true one </results/key-instances/README>`.
+What the words mean: :doc:`/guide/which-method`."""
+
+
+def page(public: Public, methods: list) -> list[str]:
+    """Return the lines of one page."""
+    names = ", ".join(dict.fromkeys(m.name for m in methods))
+    title = public.name if names == public.name else f"{public.name}: {names}"
+    lines = underlined(title if len(methods) < 3 else public.name)
+    classified = methods[0].task == "classification"
+    papers = dict.fromkeys(m.paper for m in methods if "see its" not in m.paper)
+    lines += pictures(methods)
+    lines += [CLASSIFIED if classified else REGRESSED, ""]
+    lines += [*underlined("Measured", "-"), *facts(methods)]
+    lines += [LEGEND if classified else ":doc:`/guide/regression` compares them.", ""]
+    lines += underlined("The method", "-")
+    if papers:
+        lines += ["After " + "; ".join(papers) + ".", ""]
+    return lines + describe(public)
+
+
+def index(groups: dict[str, list]) -> list[str]:
+    """Return the page that lists the methods."""
+    lines = [
+        *underlined("Methods"),
+        "Every method of the catalogue under one interface. Which one is for you:",
+        ":doc:`/guide/which-method`. Click a name for its picture, its equation, what",
+        "it assumes and what it costs.",
+        "",
+    ]
+    known = public_names.names()
+    for task, head in (
+        ("classification", "Classification"),
+        ("regression", "Regression"),
+    ):
+        methods = [m for m in list_methods() if m.task == task]
+        lines += underlined(head, "-")
+        lines += [".. list-table::", "   :header-rows: 1", "   :class: methods", ""]
+        lines += [
+            "   * - Method",
+            "     - Class",
+            "     - What it does",
+            "     - Paper",
+        ]
+        for method in methods:
+            link = f"/methods/{slug(known[method.path])}"
+            package, _, name = method.path.removeprefix("bagwise.").rpartition(".")
+            lines += [
+                f"   * - :doc:`{method.name} <{link}>`",
+                f"     - ``{package}.{name}``",
+                f"     - {method.note}",
+                f"     - {method.paper}",
+            ]
+        lines += [""]
+    lines += [".. toctree::", "   :hidden:", ""]
+    pages = sorted({slug(known[path]) for path in groups})
+    return lines + [f"   {name}" for name in pages]
+
+
+def decision_table(task: str) -> list[str]:
+    """Return the table of the page that helps to choose."""
+    known = public_names.names()
+    methods = [m for m in list_methods() if m.task == task]
+    heads = ["Method"]
+    columns = [lambda m: f":doc:`{m.name} </methods/{slug(known[m.path])}>`"]
+    if task == "classification":
+        heads += ["Rank (AUROC)", "Standard assumption"]
+        columns += [rank_text, assumption_text]
+        methods.sort(key=lambda m: (measured.ranks().get(m.name, (99, 0))[0], m.name))
+    heads += ["Seconds", "Growth", "Sparse", "Instances", "Probabilities"]
+    columns += [
+        seconds_text,
+        growth_text,
+        lambda m: yes(m.sparse),
+        lambda m: yes(m.instances),
+        lambda m: yes(m.probability),
+    ]
+    shown = [
+        (head, column)
+        for head, column in zip(heads, columns, strict=True)
+        if any(column(m) != NO for m in methods)
+    ]
+    lines = [".. list-table::", "   :header-rows: 1", "   :class: decision", ""]
+    lines += [f"   {'* -' if k == 0 else '  -'} {h}" for k, (h, _) in enumerate(shown)]
+    for method in methods:
+        for k, (_, column) in enumerate(shown):
+            lines.append(f"   {'* -' if k == 0 else '  -'} {column(method)}")
+    return [*lines, ""]
+
+
+def write_pages(app) -> None:
+    """Write the pages before Sphinx looks for them."""
+    folder = Path(app.srcdir) / "methods"
+    known, groups = public_names.names(), by_class()
+    kept = {folder / "index.rst"}
+    for path, methods in groups.items():
+        file = folder / f"{slug(known[path])}.rst"
+        write(file, page(known[path], methods))
+        kept.add(file)
+    write(folder / "index.rst", index(groups))
+    for old in set(folder.glob("*.rst")) - kept:
+        old.unlink()
+    generated = Path(app.srcdir) / "_generated"
+    for task in ("classification", "regression"):
+        write(generated / f"choose-{task}.txt", decision_table(task))
+
+
+def setup(app):
+    """Connect to Sphinx."""
+    app.connect("builder-inited", write_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,58 @@
+"""Bring the pages of ``results/`` and of the root of the repository into the site."""
+
+from __future__ import annotations
+
+import filecmp
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+KINDS = {".md", ".csv", ".png", ".svg", ".json", ".html"}
+
+
+def copy_results(app) -> None:
+    """Copy the results beside the pages; Sphinx reads no folder but its own."""
+    target = Path(app.srcdir) / "results"
+    found = [
+        path
+        for path in (ROOT / "results").rglob("*")
+        if path.suffix in KINDS and path.is_file()
+    ]
+    kept = set()
+    for path in found:
+        copy = target / path.relative_to(ROOT / "results")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        kept.add(copy)
+        if not copy.exists() or not filecmp.cmp(path, copy, shallow=False):
+            shutil.copyfile(path, copy)
+    for old in target.rglob("*"):
+        if old.is_file() and old not in kept:
+            old.unlink()
+
+
+def mend_links(app, docname, content) -> None:
+    """Let links that are right in the repository be right in the site."""
+    text = content[0]
+    up = "../" * docname.count("/")
+    text = text.replace("](../results/", f"]({up}results/")
+    if docname in ("changelog", "contributing"):
+        text = re.sub(r"\]\(docs/", "](", text)
+    # Folders named in the text become links to their pages.
+    if docname.count("/") == 0 and app.env.doc2path(docname).suffix == ".md":
+        text = re.sub(r"(?<!\[)`results/([a-z-]+)`", _to_folder, text)
+    content[0] = text
+
+
+def _to_folder(match: re.Match) -> str:
+    name = match.group(1)
+    if not (ROOT / "results" / name / "README.md").exists():
+        return match.group(0)
+    return f"[`results/{name}`](results/{name}/README.md)"
+
+
+def setup(app):
+    """Connect to Sphinx."""
+    app.connect("builder-inited", copy_results)
+    app.connect("source-read", mend_links)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

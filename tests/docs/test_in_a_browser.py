@@ -1,0 +1,96 @@
+"""Pages in a real browser: no error, no request, no sideways scrolling."""
+
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 300_000  # milliseconds: a busy machine is no fault of the page
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PAGES = [
+    "index.html",
+    "start/table-to-report.html",
+    "guide/which-method.html",
+    "methods/misvm.html",
+    "gallery/index.html",
+    "api/index.html",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+            timeout=PATIENCE,
+        )
+        yield opened
+        opened.close()
+
+
+def watched(browser, site, page_name, **options):
+    """Open a page from the folder; return it and the list of what goes wrong."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    page, trouble = context.new_page(), []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on(
+        "console",
+        lambda m: trouble.append(m.text) if m.type in ("error", "warning") else None,
+    )
+    page.on("requestfailed", lambda r: trouble.append(f"failed: {r.url}"))
+    page.on(
+        "request",
+        lambda r: (
+            None
+            if r.url.startswith(("data:", "blob:", site.resolve().as_uri()))
+            else trouble.append(f"asked: {r.url}")
+        ),
+    )
+    page.goto((site.resolve() / page_name).as_uri(), wait_until="load")
+    return page, trouble
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [1300, 390])
+def test_a_page_is_quiet_and_fits(browser, site, name, width):
+    page, trouble = watched(
+        browser, site, name, viewport={"width": width, "height": 850}
+    )
+    page.wait_for_timeout(300)
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert trouble == []
+    assert wide <= 1
+    page.context.close()
+
+
+def test_formulas_are_drawn(browser, site):
+    page, trouble = watched(browser, site, "methods/misvm.html")
+    page.wait_for_selector("mjx-container svg")
+    assert page.locator("mjx-container").count() > 3
+    assert page.locator("mjx-merror").count() == 0
+    assert trouble == []
+    page.context.close()
+
+
+def test_search_works_from_a_folder(browser, site):
+    page, trouble = watched(browser, site, "search.html?q=threshold")
+    page.wait_for_selector("#search-results li a")
+    assert page.locator("#search-results li").count() > 2
+    assert trouble == []
+    page.context.close()
+
+
+def test_is_my_model_any_good_in_three_clicks(browser, site):
+    page, _ = watched(browser, site, "index.html")
+    page.get_by_role("link", name="Is my model any good?").first.click()
+    page.wait_for_load_state("load")
+    text = page.locator("article").inner_text()
+    assert "--group patient" in text
+    assert "report" in text
+    page.context.close()
