@@ -146,6 +146,7 @@ def write_pages(app) -> None:
 def link_references(app, what, name, obj, options, lines) -> None:
     """Turn the titles of papers into links to a search for them, mark differences."""
     text = "\n".join(lines)
+    text = re.sub(r"(?<!\\)\\\n\s*", "", text)  # long lines of parameters
     head = re.search(r"^References\n-+\n", text, flags=re.MULTILINE)
     if head:
         start = head.end()

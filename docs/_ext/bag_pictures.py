@@ -54,6 +54,14 @@ def plane_values(n_bags: int = 48, seed: int = 3) -> tuple[Bags, np.ndarray]:
     return Bags.from_list(bags), y
 
 
+def as_times(risk: np.ndarray) -> np.ndarray:
+    """Return times until an event that are short where the risk is high."""
+    return np.array(
+        [(True, float(np.exp(-value))) for value in risk],
+        dtype=[("event", bool), ("time", float)],
+    )
+
+
 def grid_of_bags(n: int = 45) -> tuple[np.ndarray, Bags]:
     """Return the points of a grid, each a bag of its own."""
     line = np.linspace(-BOX, BOX, n)
@@ -71,15 +79,16 @@ def draw_method(method: Any, path: Path) -> None:
     path : Path
         File of the picture.
     """
-    regression = method.task == "regression"
+    regression = method.task != "classification"
     X, y = plane_values() if regression else plane_bags()
+    target = as_times(y) if method.task == "survival" else y
     model = build_estimator(method.spec())
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
     line, points = grid_of_bags()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, y)
+        model.fit(X, target)
         score = model.predict if regression else _score(model)
         heights = np.asarray(score(points), dtype=float).reshape(len(line), -1)
         keys = None if regression else _keys(model, X)
@@ -87,7 +96,7 @@ def draw_method(method: Any, path: Path) -> None:
     if regression:
         _draw_values(axis, line, heights, X, y)
     else:
-        _draw_scores(axis, line, heights, X, y, keys, _cut(model))
+        _draw_scores(axis, line, heights, X, y, keys)
     axis.set(xlim=(-BOX, BOX), ylim=(-BOX, BOX), xticks=[], yticks=[])
     axis.set_aspect("equal")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,10 +110,6 @@ def _score(model: Any) -> Any:
     return lambda X: model.predict_proba(X)[:, 1] - 0.5
 
 
-def _cut(model: Any) -> float:
-    return 0.0
-
-
 def _keys(model: Any, X: Bags) -> np.ndarray:
     """Rows of the instances that count most, in each positive bag as predicted."""
     scores = instance_importance(model, X, "single")
@@ -115,7 +120,8 @@ def _keys(model: Any, X: Bags) -> np.ndarray:
     )
 
 
-def _draw_scores(axis, line, heights, X, y, keys, cut):
+def _draw_scores(axis, line, heights, X, y, keys):
+    cut = 0.0  # decision functions are positive for the second class
     spread = np.percentile(np.abs(heights - cut), 95) or 1.0
     levels = np.linspace(cut - spread, cut + spread, 13)
     axis.contourf(

@@ -13,6 +13,11 @@ from public_names import Public
 from bagwise.comparison import list_methods
 
 YES, NO = "yes", "--"
+TASKS = {
+    "classification": "Classification",
+    "regression": "Regression",
+    "survival": "Times until an event",
+}
 
 
 def slug(public: Public) -> str:
@@ -129,6 +134,11 @@ REGRESSED = """\
 Left untuned, on bags in the plane whose value is the mean height of their points. The
 colours are predictions for bags that hold a single point; large dots are the means of
 the training bags with their true values."""
+TIMED = """\
+Left untuned, on bags in the plane whose risk is the mean height of their points. The
+colours are predicted risks of bags that hold a single point; large dots are means of
+training bags with their true risks."""
+TEXTS = {"classification": CLASSIFIED, "regression": REGRESSED, "survival": TIMED}
 LEGEND = """\
 Rank and area: :doc:`18 methods over 25 sets </results/bag-classifier/README>`. Standard
 assumption: :doc:`is the method misled? </results/assumptions/README>`, with the seconds
@@ -145,7 +155,7 @@ def page(public: Public, methods: list) -> list[str]:
     classified = methods[0].task == "classification"
     papers = dict.fromkeys(m.paper for m in methods if "see its" not in m.paper)
     lines += pictures(methods)
-    lines += [CLASSIFIED if classified else REGRESSED, ""]
+    lines += [TEXTS[methods[0].task], ""]
     lines += [*underlined("Measured", "-"), *facts(methods)]
     lines += [LEGEND if classified else ":doc:`/guide/regression` compares them.", ""]
     lines += underlined("The method", "-")
@@ -164,11 +174,10 @@ def index(groups: dict[str, list]) -> list[str]:
         "",
     ]
     known = public_names.names()
-    for task, head in (
-        ("classification", "Classification"),
-        ("regression", "Regression"),
-    ):
+    for task, head in TASKS.items():
         methods = [m for m in list_methods() if m.task == task]
+        if not methods:  # an extra that is not installed
+            continue
         lines += underlined(head, "-")
         lines += [".. list-table::", "   :header-rows: 1", "   :class: methods", ""]
         lines += [
@@ -210,6 +219,8 @@ def decision_table(task: str) -> list[str]:
         lambda m: yes(m.instances),
         lambda m: yes(m.probability),
     ]
+    if not methods:
+        return ["Not installed where this page was made.", ""]
     shown = [
         (head, column)
         for head, column in zip(heads, columns, strict=True)
@@ -236,7 +247,7 @@ def write_pages(app) -> None:
     for old in set(folder.glob("*.rst")) - kept:
         old.unlink()
     generated = Path(app.srcdir) / "_generated"
-    for task in ("classification", "regression"):
+    for task in TASKS:
         write(generated / f"choose-{task}.txt", decision_table(task))
 
 
