@@ -1,8 +1,8 @@
 """Cost of explanations, as multiples of one prediction of the same rows.
 
 "single" asks for the score of every instance alone: as many rows as the bags have, in
-bags of one. The limit is 3 predictions for 200 bags of 10; SimpleMI is over it, since
-its kernel machine sees bags, not rows, and there are ten times as many. "leave_out"
+bags of one. The limit is 3 predictions for 200 bags of 10; SimpleMI comes close to it,
+since its kernel machine sees bags, not rows, and there are ten times as many. "leave_out"
 predicts n (n - 1) rows for a bag of n: at 10 instances a bag, 9 times the rows; what is
 shown is the cost of a row, which batching must not raise.
 
