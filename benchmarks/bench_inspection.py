@@ -2,9 +2,9 @@
 
 "single" asks for the score of every instance alone: as many rows as the bags have, in
 bags of one. The limit is 3 predictions for 200 bags of 10; SimpleMI comes close to it,
-since its kernel machine sees bags, not rows, and there are ten times as many. "leave_out"
-predicts n (n - 1) rows for a bag of n: at 10 instances a bag, 9 times the rows; what is
-shown is the cost of a row, which batching must not raise.
+since its kernel machine sees bags, not rows, and there are ten times as many.
+"leave_out" predicts n (n - 1) rows for a bag of n: at 10 instances a bag, 9 times the
+rows; what is shown is the cost of a row, which batching must not raise.
 
 A slide: 50,000 instances of 512 stored features scored, drawn as a heat map and written
 as a picture, against one product of the rows with a matrix of 256 columns (at most 20).

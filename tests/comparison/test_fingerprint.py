@@ -78,3 +78,8 @@ def test_the_key_holds_the_code_and_the_identity_does_not(monkeypatch):
     monkeypatch.setattr("bagwise.comparison._keys.fingerprint", lambda spec: "other")
     assert run_key(run, "1") != key
     assert run_identity(run) == identity
+
+
+def test_code_that_needs_an_absent_library_counts_all_the_same():
+    """The fast way of a kernel on a GPU: figures may not depend on who has one."""
+    assert "bagwise.kernels.backends._triton" in used_modules(("bagwise.svm",))

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.compose import OnInstances, SimpleMI, WrapperMI
@@ -113,6 +114,20 @@ def test_bags_of_one_are_the_base_classifier(toy, model):
     base = LogisticRegression(C=0.3)
     ours = model(base).fit(bags, y).predict_proba(bags)
     np.testing.assert_allclose(ours, base.fit(rows, y).predict_proba(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_an_svc_decides_as_it_would_by_itself(toy, dtype):
+    """Also far from the origin, where squared distances lose their digits."""
+    X, y = toy
+    far = X.with_data((X.data + 1_000.0).astype(dtype))
+    model = SimpleMI(SVC(gamma=0.2)).fit(far, y)
+    rows = pool(far)
+    values = model.decision_function(far)
+    truth = model.estimator_.decision_function(rows)
+    np.testing.assert_allclose(values, truth, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(model.predict(far), np.where(values > 0, 1, 0))
+    assert 0 < values.std()
 
 
 @pytest.mark.parametrize("aggregation", ["arithmetic", "geometric", "max"])

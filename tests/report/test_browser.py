@@ -1,6 +1,8 @@
 """The report in a real browser."""
 
+import numpy as np
 import pytest
+from cases import build, of
 from report_helpers import EVIL, make_comparison
 
 pytestmark = pytest.mark.browser
@@ -76,3 +78,69 @@ def test_nothing_sticks_out_and_dark_is_dark(open_page, width):
     assert max(page.evaluate(shade)) < 60
     page.locator("#theme").click()
     assert min(page.evaluate(shade)) > 200
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Return a comparison of 5,000 bags whose names are those of their places."""
+    y = np.where(np.arange(5_000) % 3 == 0, "yes", "no")
+    ids = [f"bag-{i:05d}" for i in range(5_000)]
+    methods = {"a": of(2), "b": of(2, strength=0.5), "c": of(2, instances=False)}
+    return build(y, methods, ids=ids, sizes=np.arange(5_000) % 9 + 1, pos_label="yes")
+
+
+def test_any_of_many_bags_is_found(open_report, many):
+    page = open_report(many)
+    items, name = page.locator("#bag-list li"), page.locator("#bag-view h3")
+    assert items.count() == 200
+    assert page.locator("#bag-count").inner_text() == "1 to 200 of 5,000 bags"
+    X = many.problem.X
+    for i in (0, 4_999, 1_234, 3_001):
+        page.locator("#bag-find").fill(f"bag-{i:05d}")
+        assert items.count() == 1
+        assert name.inner_text() == f"bag-{i:05d}"
+        head = page.locator(".bag-head").inner_text()
+        assert f"truly {many.problem.y[i]}" in head
+        assert f"{X.sizes[i]} instance" in head
+        for method in ("a", "b"):
+            page.locator("#bag-method").select_option(method)
+            (row,) = (
+                r for r in many.runs(method)
+                if i in many.arrays[r["key"]]["test"]
+            )  # fmt: skip
+            arrays = many.arrays[row["key"]]
+            place = int(np.flatnonzero(arrays["test"] == i)[0])
+            label = many.problem.classes[arrays["label"][place]]
+            assert f"predicted {label}" in page.locator(".bag-head").inner_text()
+            shown = float(items.first.locator("small").inner_text())
+            assert shown == pytest.approx(arrays["score"][place], rel=1e-3)
+            first = int(X.sizes[arrays["test"][:place]].sum())
+            own = arrays["instances"][first : first + X.sizes[i]]
+            cards = page.locator("#bag-view .card .row span:first-child")
+            scores = [float(text) for text in cards.all_inner_texts()]
+            assert scores == sorted(scores, reverse=True)
+            assert len(scores) >= min(4, len(own))
+            if len(scores) == len(own) or method == "a":
+                best = sorted(own, reverse=True)[: len(scores)]
+                assert scores == pytest.approx(best, rel=1e-3)
+        page.locator("#bag-method").select_option("a")
+
+
+def test_pages_of_many_bags(open_report, many):
+    page = open_report(many)
+    name = page.locator("#bag-view h3")
+    page.locator("#bag-on").click()
+    assert page.locator("#bag-count").inner_text() == "201 to 400 of 5,000 bags"
+    assert name.inner_text() == "bag-00200"
+    page.locator("#bag-list").focus()
+    page.keyboard.press("ArrowUp")
+    assert name.inner_text() == "bag-00199"
+    page.keyboard.press("End")
+    assert name.inner_text() == "bag-04999"
+    assert page.locator("#bag-on").is_disabled()
+    page.locator("#bag-filter").select_option("class 1")
+    assert "of 1,667 bags" in page.locator("#bag-count").inner_text()
+    page.locator("#bag-find").fill("no such thing")
+    assert "No such bag" in page.locator("#bag-view").inner_text()
+    page.locator("#bag-find").fill("")
+    assert page.locator("#bag-list li").count() == 200

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -109,7 +110,11 @@ def _imported(name: str) -> tuple[str, ...]:
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             if node.module.split(".")[0] == LIBRARY:
-                module = importlib.import_module(node.module)
+                try:
+                    module = importlib.import_module(node.module)
+                except ImportError:  # it needs a library that is not here
+                    found.append(node.module)
+                    continue
                 found += [_home(module, alias.name) for alias in node.names]
     return tuple(dict.fromkeys(found))
 
@@ -126,10 +131,15 @@ def _home(module: ModuleType, name: str) -> str:
 
 @cache
 def _path(name: str) -> Path | None:
+    """Return the source of a module, also of one that cannot be imported here."""
     try:
         file = getattr(importlib.import_module(name), "__file__", None)
     except ImportError:
-        return None
+        try:
+            spec = importlib.util.find_spec(name)
+        except ImportError:
+            return None
+        file = None if spec is None else spec.origin
     return None if file is None or not file.endswith(".py") else Path(file)
 
 

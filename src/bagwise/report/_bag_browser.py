@@ -1,4 +1,4 @@
-"""The bags a reader can look into: a sample that keeps the page small."""
+"""The bags a reader can look into: some in full, which keeps the page small."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from bagwise.inspection._features import moments, top_features
 from bagwise.report._curves import instance_table
 from bagwise.report._features import instance_parts
+from bagwise.report._other_bags import other_bags
 from bagwise.report._slide_maps import places, slide_maps
 from bagwise.report._view import View
 
@@ -29,9 +30,9 @@ def browser_context(view: View) -> dict[str, Any]:
     """Return bags, their instances and what each method says about them.
 
     Scores are out of fold. Large data are cut down: bags that the best method gets
-    wrong are kept first, then an even sample; of a large bag, the instances the best
-    scoring method puts on top. Bags whose instances have places become pictures, with
-    the lowest instances beside the highest.
+    wrong are kept first, then an even sample, and the others in brief; of a large bag,
+    the instances the best scoring method puts on top. Bags whose instances have places
+    become pictures, with the lowest instances beside the highest.
     """
     problem, X = view.problem, view.problem.X
     tables = {}
@@ -45,6 +46,7 @@ def browser_context(view: View) -> dict[str, Any]:
     heat = {name: _heat(table) for name, table in tables.items()}
     about = None if problem.images is not None else moments(X)
     where = places(X)
+    answers = [_truth(view, i) for i in range(X.n_bags)]
     shown: list[int] = []
     entries = []
     for i in bags:
@@ -58,8 +60,9 @@ def browser_context(view: View) -> dict[str, Any]:
             rows = np.r_[rows[: MAX_PER_BAG - low], rows[len(rows) - low :]]
         entries.append(
             {
+                "i": int(i),
                 "id": str(X.ids[i]),
-                "is": _truth(view, int(i)),
+                "is": answers[i],
                 "size": stop - start,
                 "results": {n: found[i] for n, found in results.items() if i in found},
                 "first": len(shown),
@@ -73,6 +76,7 @@ def browser_context(view: View) -> dict[str, Any]:
     labels = problem.instance_labels
     return {
         "bags": entries,
+        "rest": other_bags(view, bags, answers, results, tables, heat),
         "n_bags": int(X.n_bags),
         "methods": list(tables),
         "maps": slide_maps(X, bags, heat),

@@ -315,10 +315,38 @@
     whenResized();
   }
 
-  /* Bag browser. */
+  /* Bag browser. Numbers of the bags in brief come as bytes. */
+  function unpack(p) {
+    if (!p || !p.type) return p;
+    const raw = Uint8Array.from(atob(p.bytes), (c) => c.charCodeAt(0));
+    return new { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array }[p.type](raw.buffer);
+  }
+  const short = (v) => Number(v.toPrecision(4));
+  function withRest() {
+    const R = B.rest, full = B.bags.length ? B.bags[B.bags.length - 1].first + B.bags[B.bags.length - 1].count : 0;
+    B.full = full;
+    if (!R) return B.bags;
+    for (const key of ["bags", "is", "sizes", "counts", "positions", "truth"]) R[key] = unpack(R[key]);
+    for (const r of Object.values(R.results)) for (const key of ["k", "s", "ok"]) r[key] = unpack(r[key]);
+    for (const m of B.methods) {
+      B.scores[m] = B.scores[m].concat(Array.from(unpack(R.scores[m]), (v) => (Number.isFinite(v) ? short(v) : null)));
+      B.heat[m] = B.heat[m].concat(Array.from(unpack(R.heat[m])));
+    }
+    if (B.names) B.names = B.names.concat(R.names);
+    if (B.truth) B.truth = B.truth.concat(Array.from(R.truth));
+    let first = 0;
+    const others = Array.from(R.bags, (i, place) => {
+      const n = R.counts[place], bag = { i, place, id: R.ids ? R.ids[place] : String(i), is: real && Number.isFinite(R.is[place]) ? short(R.is[place]) : R.is[place],
+        size: R.sizes[place], first: full + first, count: n, low: 0, start: first, results: null };
+      first += n;
+      return bag;
+    });
+    return B.bags.concat(others).sort((a, b) => a.i - b.i);
+  }
   const B = D.browser, list = byId("bag-list"), view = byId("bag-view");
   const methodBox = byId("bag-method"), filterBox = byId("bag-filter");
   const names = B.methods.length ? B.methods : D.methods.map((m) => m.name);
+  const every = withRest();
   for (const name of names) methodBox.append(el("option", { value: name }, name));
   filterBox.append(el("option", { value: "all" }, "all bags"), ...D.classes.slice(0, 40).map((c, k) => el("option", { value: "class " + k }, several ? `bags with ${c}` : c + " bags")), ...(risks ? [] : [el("option", { value: "wrong" }, real ? "the largest errors" : "wrongly predicted")]));
   const isOf = (bag, k) => (several ? bag.is.includes(k) : bag.is === k);
@@ -327,7 +355,8 @@
     ? `Pick a bag: its instances are ranked by a model that has never seen the bag, by ${risks ? "the risk of a bag that holds the instance alone" : real ? "the value each speaks for, in units of the target" : `how much they speak for ${two ? D.classes[D.positive] : several ? "any label" : "the predicted class"}`}. `
     : "No scores of single instances were kept; bags are shown with their scores. ")
     + (B.truth ? "“true” marks instances that really are positive, which no method was told. " : "")
-    + (B.bags.length < B.n_bags ? `Showing ${B.bags.length} of ${B.n_bags} bags. ` : "")
+    + (every.length < B.n_bags ? `${every.length} of ${B.n_bags} bags are listed. ` : "")
+    + (B.rest && (B.images || B.features || B.maps) ? `${B.images ? "Pictures" : B.maps ? "Maps and features" : "Features"} are kept for ${B.bags.length} bags. ` : "")
     + "Arrow keys move through the list.";
   let visible = [], current = -1, chosen = 0, pixels = null;
   if (B.images) {
@@ -365,35 +394,70 @@
     return box;
   }
 
+  /* What a method says of a bag; null where it was never tested. */
+  function resultOf(bag, method) {
+    if (bag.results) return bag.results[method] || null;
+    const r = B.rest.results[method];
+    if (!r || r.ok[bag.place] === 2) return null;
+    const s = r.s ? r.s[bag.place] : NaN, k = r.k[bag.place];
+    return { s: Number.isFinite(s) ? short(s) : null, k: real ? short(k) : k, ok: r.ok[bag.place] === 1 };
+  }
   const nameOf = (bag) => (/^\d+$/.test(bag.id) ? "bag " + bag.id : bag.id);
 
+  /* Of many bags a page at a time is drawn: the one that holds the current bag. */
+  const PAGE = 200, findBox = byId("bag-find");
+  let pageShown = -1;
   function fillList() {
-    const method = methodBox.value, filter = filterBox.value;
+    const method = methodBox.value, filter = filterBox.value, wanted = findBox.value.trim().toLowerCase();
     const before = visible[current];
-    visible = B.bags.filter((b) => {
-      const r = b.results[method];
+    visible = every.filter((b) => {
+      if (wanted && !nameOf(b).toLowerCase().includes(wanted)) return false;
       if (filter.startsWith("class ")) return isOf(b, Number(filter.slice(6)));
-      if (filter === "wrong") return r && !r.ok;
+      if (filter === "wrong") { const r = resultOf(b, method); return r && !r.ok; }
       return true;
     });
-    list.replaceChildren(...visible.map((b, i) => {
-      const r = b.results[method];
-      const item = el("li", { role: "option", id: "bag-" + i, "aria-selected": "false" },
-        el("i", { class: "sq " + (two ? (b.is === D.positive ? "p" : "") : real || several ? "none" : "c" + (b.is % 16)), title: told(b.is) }), el("span", { class: "id", title: b.id }, nameOf(b)),
-        el("span", { class: "x" }, r && !r.ok ? (real ? "far" : "wrong") : ""), el("small", {}, real && r ? told(r.k) : r && r.s !== null ? String(r.s) : ""));
-      item.addEventListener("click", () => select(i));
-      return item;
-    }));
-    byId("bag-count").textContent = `${visible.length} bags`;
-    if (!visible.length) { current = -1; view.replaceChildren(el("p", { class: "note" }, "No such bag.")); list.removeAttribute("aria-activedescendant"); return; }
+    if (wanted) { /* A whole name first. */
+      const whole = visible.findIndex((b) => b.id.toLowerCase() === wanted || nameOf(b).toLowerCase() === wanted);
+      if (whole > 0) visible.unshift(...visible.splice(whole, 1));
+    }
+    pageShown = -1; current = -1;
+    if (!visible.length) {
+      list.replaceChildren(); tellCount(0, 0);
+      view.replaceChildren(el("p", { class: "note" }, "No such bag.")); list.removeAttribute("aria-activedescendant");
+      return;
+    }
     const at = visible.indexOf(before);
     select(at < 0 ? 0 : at, at < 0);
   }
+  function tellCount(from, to) {
+    const many = visible.length > PAGE, n = (v) => v.toLocaleString("en");
+    byId("bag-count").textContent = many ? `${n(from + 1)} to ${n(to)} of ${n(visible.length)} bags` : `${visible.length} bags`;
+    byId("bag-pages").hidden = !many;
+    byId("bag-back").disabled = from === 0;
+    byId("bag-on").disabled = to === visible.length;
+  }
+  function drawPage(page) {
+    const method = methodBox.value, from = page * PAGE, part = visible.slice(from, from + PAGE);
+    list.replaceChildren(...part.map((b, j) => {
+      const r = resultOf(b, method);
+      const item = el("li", { role: "option", id: "bag-" + (from + j), "aria-selected": "false", "aria-posinset": from + j + 1, "aria-setsize": visible.length },
+        el("i", { class: "sq " + (two ? (b.is === D.positive ? "p" : "") : real || several ? "none" : "c" + (b.is % 16)), title: told(b.is) }), el("span", { class: "id", title: b.id }, nameOf(b)),
+        el("span", { class: "x" }, r && !r.ok ? (real ? "far" : "wrong") : ""), el("small", {}, real && r ? told(r.k) : r && r.s !== null ? String(r.s) : ""));
+      item.addEventListener("click", () => select(from + j));
+      return item;
+    }));
+    pageShown = page;
+    list.scrollTop = 0;
+    tellCount(from, from + part.length);
+  }
   function select(i, reset = true) {
-    if (current >= 0 && list.children[current]) list.children[current].setAttribute("aria-selected", "false");
+    const old = list.querySelector("[aria-selected=true]");
+    if (old) old.setAttribute("aria-selected", "false");
+    const page = Math.floor(i / PAGE);
+    if (page !== pageShown) drawPage(page);
     current = i;
     if (reset) chosen = 0;
-    const item = list.children[i];
+    const item = list.children[i - page * PAGE];
     item.setAttribute("aria-selected", "true");
     list.setAttribute("aria-activedescendant", item.id);
     const top = item.offsetTop - list.offsetTop;
@@ -407,25 +471,26 @@
   }
   /* Where instances have places, the bag is a picture. */
   function mapOf(bag, method, pick) {
-    const number = B.bags.indexOf(bag), M = B.maps, cells = M && M.cells[method] ? M.cells[method][number] : null;
+    const number = B.bags.indexOf(bag), M = number < 0 ? null : B.maps, cells = M && M.cells[method] ? M.cells[method][number] : null;
     if (!cells) return null;
     const high = bag.count - bag.low;
     const marks = Array.from({ length: bag.count }, (_, j) => ({ k: bag.first + j, high: j < high, x: B.places[bag.first + j][0], y: B.places[bag.first + j][1] }));
     return makeSlideMap({ frame: M.frames[number], cells, marks, onPick: pick,
       label: `Map of ${nameOf(bag)}: ${bag.size} instances coloured by their scores by ${method}` });
   }
-  const instanceName = (bag, k) => (B.names ? B.names[k] : "#" + bag.positions[k - bag.first]);
+  const positionOf = (bag, k) => (bag.positions ? bag.positions[k - bag.first] : B.rest.positions[bag.start + k - bag.first]);
+  const instanceName = (bag, k) => (B.names ? B.names[k] : "#" + positionOf(bag, k));
   function showBag() {
-    const bag = visible[current], method = methodBox.value, r = bag.results[method], order = ranked(bag, method);
+    const bag = visible[current], method = methodBox.value, r = resultOf(bag, method), order = ranked(bag, method);
     const head = el("div", { class: "bag-head" }, el("h3", {}, nameOf(bag)), el("span", {}, `truly ${told(bag.is)}`),
       r ? el("span", { class: "badge " + (r.ok ? "good" : "bad") }, `${risks ? "risk" : "predicted"} ${told(r.k)}`) : el("span", { class: "badge" }, "not in a test fold"),
-      el("span", {}, `${bag.size} instance${bag.size === 1 ? "" : "s"}` + (bag.count === bag.size ? "" : bag.low ? `, the ${bag.count - bag.low} highest and ${bag.low} lowest of ${B.methods[0]} shown` : `, the first ${bag.count} shown`)));
+      el("span", {}, `${bag.size} instance${bag.size === 1 ? "" : "s"}` + (bag.count === bag.size ? "" : !bag.count ? ", not on this page" : bag.low ? `, the ${bag.count - bag.low} highest and ${bag.low} lowest of ${B.methods[0]} shown` : `, the first ${bag.count} shown`)));
     const cards = el("div", { class: "cards" + (B.images ? "" : " wide"), role: "group", "aria-label": "Instances, highest score first" });
     order.forEach((k, place) => {
       const s = B.scores[method] ? B.scores[method][k] : null;
       const card = el("button", { type: "button", class: "card", "aria-pressed": place === chosen,
         "aria-label": `instance ${instanceName(bag, k)}, rank ${place + 1}` + (s === null ? "" : `, score ${s}`) });
-      if (B.images) card.append(picture(k)); else if (B.features) card.append(featureBars(k, 4));
+      if (k < B.full) { if (B.images) card.append(picture(k)); else if (B.features) card.append(featureBars(k, 4)); }
       card.append(el("div", { class: "row" }, el("span", {}, s === null ? "–" : String(s)),
         B.truth && B.truth[k] ? el("span", { class: "truth" }, "true") : el("span", { title: instanceName(bag, k) }, cut(instanceName(bag, k), 12))));
       if (B.heat[method]) card.append(heat(B.heat[method][k]));
@@ -436,6 +501,7 @@
     const map = mapOf(bag, method, (k) => { chosen = order.indexOf(k); mark(); cards.children[chosen].scrollIntoView({ block: "nearest" }); });
     view.replaceChildren(head, ...(map ? [map.node, el("p", { class: "note" }, "Colours are percentiles among the instances of all bags, from low (blue) to high (orange). Circles: the instances below, the lowest dashed. Drag to move; click, then scroll to zoom.")] : []), cards, detail);
     function mark() {
+      if (!order.length) return;
       chosen = Math.min(chosen, order.length - 1);
       [...cards.children].forEach((c, j) => c.setAttribute("aria-pressed", j === chosen));
       showInstance(detail, bag, order[chosen]);
@@ -452,8 +518,8 @@
     mark();
   }
   function showInstance(box, bag, k) {
-    const position = B.names ? B.names[k] : bag.positions[k - bag.first];
-    const left = B.images ? picture(k) : el("div", {}, el("h4", {}, partsOf(k) ? `What makes its score (${methodBox.value})` : "What sets it apart (z-scores)"), featureBars(k, 8));
+    const position = B.names ? B.names[k] : positionOf(bag, k);
+    const left = k >= B.full ? null : B.images ? picture(k) : el("div", {}, el("h4", {}, partsOf(k) ? `What makes its score (${methodBox.value})` : "What sets it apart (z-scores)"), featureBars(k, 8));
     const right = el("div", {});
     if (B.methods.length) {
       const votes = el("div", { class: "votes" });
@@ -463,7 +529,7 @@
       }
       right.append(el("h4", {}, `Instance ${position}: how every method ranks it in this bag`), votes);
     }
-    box.replaceChildren(left, right);
+    box.replaceChildren(...(left ? [left, right] : [right]));
   }
   list.addEventListener("keydown", (event) => {
     const n = visible.length;
@@ -475,9 +541,13 @@
   });
   methodBox.addEventListener("change", fillList);
   filterBox.addEventListener("change", fillList);
+  findBox.addEventListener("input", fillList);
+  for (const [id, step] of [["bag-back", -1], ["bag-on", 1]]) byId(id).addEventListener("click", () => {
+    select(Math.max(0, Math.min(visible.length - 1, (pageShown + step) * PAGE)));
+  });
   if (B.bags.length) {
     fillList();
-    const telling = visible.findIndex((b) => (!two || b.is === D.positive) && b.results[methodBox.value] && b.results[methodBox.value].ok);
+    const telling = visible.findIndex((b) => b.results && (!two || b.is === D.positive) && b.results[methodBox.value] && b.results[methodBox.value].ok);
     if (telling > 0) select(telling);
   }
   else byId("bags").hidden = true;
