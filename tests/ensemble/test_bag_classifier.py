@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
@@ -11,11 +13,13 @@ from bagwise import BagClassifier, Bags
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import _plan as module
+from bagwise.ensemble._bag_classifier import compare_sides
 from bagwise.ensemble._plan import Plan, Size, default_members, make_plan
 from bagwise.ensemble._views import (
     ClippedScaler,
     DefaultViews,
     InstanceScaler,
+    distances,
     statistics,
 )
 from bagwise.kernels import emd_distances
@@ -91,6 +95,7 @@ def test_views_are_what_they_are_called():
     bag = Z[4]
     expected = np.r_[bag.mean(0), bag.std(0), bag.min(0), bag.max(0), np.log(len(bag))]
     np.testing.assert_allclose(rows[4], expected)
+    scaler.find_cube(Z)
     cube = scaler.cube(Z)
     assert cube.data.min() == 0
     assert cube.data.max() == 1
@@ -98,6 +103,37 @@ def test_views_are_what_they_are_called():
     D = emd_distances(Z)
     mean = D[~np.eye(10, dtype=bool)].mean()
     np.testing.assert_allclose(views.train["near"], np.exp(-D / mean), atol=1e-9)
+
+
+def test_units_of_columns_do_not_count():
+    X, y = make_bags(20, n_features=3, random_state=2)
+    units = np.array([1e-12, 1.0, 1e9])
+    scaler = InstanceScaler(X.with_data(X.data * units), 0)
+    Z = scaler.rows(X.with_data(X.data * units))
+    np.testing.assert_allclose(Z.data, InstanceScaler(X, 0).rows(X).data, atol=1e-9)
+    # A constant whose mean is rounded is still a constant.
+    level = np.full((X.n_instances, 1), 0.1)
+    level[::2] = np.nextafter(0.1, 1)
+    assert InstanceScaler(X.with_data(np.hstack([X.data, level])), 0).n_columns == 3
+    with pytest.warns(UserWarning, match="no column of X varies"):
+        InstanceScaler(X.with_data(level), 0)
+
+
+def test_distances_of_nearly_equal_rows_keep_their_digits():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(30, 40)) + 5.0
+    B = np.vstack([A[:4], A[4:8] + 1e-7 * rng.normal(size=(4, 40)), A[20:] ** 2])
+    np.testing.assert_allclose(distances(A, B), cdist(A, B), rtol=1e-9, atol=0)
+
+
+def test_wide_rows_on_principal_axes():
+    rng = np.random.default_rng(0)
+    rows = (3.0 + rng.normal(size=(120, 310))) * np.arange(1, 311)
+    X = Bags(rows, np.arange(0, 121, 10))
+    Z = InstanceScaler(X, 0).rows(X).data
+    axes = PCA(100, random_state=0).fit_transform(StandardScaler().fit_transform(rows))
+    overall = np.sqrt((axes**2).sum() / (119 * 100))
+    np.testing.assert_allclose(np.abs(Z), np.abs(axes) / overall, rtol=1e-6)
 
 
 def test_clipped_scaler_drops_what_hardly_varies():
@@ -111,7 +147,7 @@ def test_clipped_scaler_drops_what_hardly_varies():
 def test_large_data_change_the_plan(monkeypatch):
     X, y = make_bags(40, n_features=3, random_state=0)
     monkeypatch.setattr(module, "_EXACT_BASIS", 20)
-    monkeypatch.setattr(module, "_PROTOTYPES", 30)
+    monkeypatch.setattr(module, "_PROTOTYPES", ((20, 40), (None, 30)))
     monkeypatch.setattr(module, "_TREE_DRAWS", 50)
     monkeypatch.setattr(module, "_EXACT_SECONDS", 0.0)
     model = BagClassifier(random_state=0, cv=2).fit(X, y)
@@ -178,6 +214,25 @@ def test_standard_assumption_scores_only_rise_with_an_instance():
         extra = rng.normal(scale=scale, size=(len(X), X.n_features))
         grown = [np.vstack([bag, row]) for bag, row in zip(X, extra, strict=True)]
         assert (model.decision_function(grown) >= before - 1e-9).all()
+
+
+def test_the_sides_of_the_assumption_are_compared_out_of_fold():
+    rng = np.random.default_rng(0)
+    positive = np.arange(80) % 2 == 1
+    sign = np.where(positive, 1.0, -1.0)
+    good, poor = sign + 0.3 * rng.normal(size=80), rng.normal(size=80)
+    weight, respects = np.ones(80), np.array([True, False])
+    found = compare_sides(np.column_stack([poor, good]), respects, positive, weight)
+    assert found["warn"]
+    assert found["others_accuracy"] == 1.0
+    assert found["disagree"] == pytest.approx(1.0 - found["standard_accuracy"])
+    # Two that are weak in their own ways disagree as often, and no one is right.
+    also = rng.normal(size=80)
+    found = compare_sides(np.column_stack([poor, also]), respects, positive, weight)
+    assert not found["warn"]
+    found = compare_sides(np.column_stack([good, good]), respects, positive, weight)
+    assert found["disagree"] == 0.0
+    assert found["correlation"] == pytest.approx(1.0)
 
 
 def test_an_offset_changes_nothing_of_weight():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def check_bags(
     min_bags : int, default=1
         Fewest bags that make sense.
     ensure_finite : bool, default=True
-        Whether NaN and infinity are refused.
+        Whether NaN is refused; infinity always is.
     in_pieces : bool, default=False
         Whether the caller reads bags on disk piece by piece. Half precision and
         selections on disk are brought into memory for all others.
@@ -62,8 +63,7 @@ def check_bags(
     stored = bags.dtype == np.float16 or isinstance(bags._stacked, StoredRows)
     if stored and not (in_pieces and bags.on_disk):
         bags = bags.in_memory()
-    if ensure_finite:
-        _refuse_not_finite(bags)
+    _refuse_not_finite(bags, (lambda a: ~np.isfinite(a)) if ensure_finite else np.isinf)
     if bags.dtype == np.float64:
         _refuse_magnitudes(bags)
     return bags
@@ -97,11 +97,11 @@ def _refuse_magnitudes(bags: Bags) -> None:
         )
 
 
-def _refuse_not_finite(bags: Bags) -> None:
+def _refuse_not_finite(bags: Bags, wrong: Callable[[Any], Any]) -> None:
     if bags.is_sparse:
-        if np.isfinite(bags.data.data).all():
+        if not wrong(bags.data.data).any():
             return
-        place = int(np.flatnonzero(~np.isfinite(bags.data.data))[0])
+        place = int(np.flatnonzero(wrong(bags.data.data))[0])
         row = int(np.searchsorted(bags.data.indptr, place, side="right")) - 1
         _say_not_finite(bags, row, int(bags.data.indices[place]))
     step = max(1, _CHUNK_BYTES // (bags.n_features * bags.dtype.itemsize))
@@ -110,7 +110,7 @@ def _refuse_not_finite(bags: Bags) -> None:
         # A finite sum proves that all is finite; only a bad one needs a closer look.
         with np.errstate(over="ignore", invalid="ignore"):
             fine = _all_finite(chunk)
-        bad = np.argwhere(~np.isfinite(chunk)) if not fine else np.empty((0, 2))
+        bad = np.argwhere(wrong(chunk)) if not fine else np.empty((0, 2))
         if len(bad):
             _say_not_finite(bags, start + int(bad[0, 0]), int(bad[0, 1]))
         forget_pages(bags._stacked)

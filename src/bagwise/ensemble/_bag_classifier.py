@@ -3,7 +3,7 @@
 from numbers import Real
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import binomtest, spearmanr
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.ensemble._combine import Combination
@@ -14,14 +14,16 @@ from bagwise.ensemble._plan import (
     estimated_seconds,
     make_plan,
     standard_members,
+    view_seconds,
 )
 from bagwise.ensemble._stacking import BagStackingClassifier
 from bagwise.ensemble._views import DefaultViews
 
 _AUTO_SECONDS = 60.0
 # Members that respect the standard assumption and the rest of the stack call so many
-# bags differently, out of fold, that the choice of the assumption matters.
-_DISAGREEMENT = 0.2
+# bags differently, out of fold, that the choice of the assumption matters, and one side
+# is right more often than chance would have it.
+_DISAGREEMENT, _LEVEL = 0.2, 0.05
 
 
 class BagClassifier(BagStackingClassifier):
@@ -72,10 +74,15 @@ class BagClassifier(BagStackingClassifier):
         reason), "exact_distances", "max_bag_size", "max_prototypes", "tree_draws",
         "estimated_seconds" (processor seconds) and others.
     assumption_check_ : dict
-        Out of fold, with two classes: the share of bags on which members that respect
-        the standard assumption and the others disagree, the rank correlation of their
-        scores, and "warn", whether a report should say so. Empty where it does not
-        apply.
+        With two classes: what members that respect the standard assumption, stacked
+        among themselves, say out of fold of the training bags, next to all others.
+        "disagree" is the share of bags that the two sides call differently,
+        "correlation" the rank correlation of their scores, "standard_accuracy" and
+        "others_accuracy" the share of bags each side has right, and "warn" whether a
+        report should tell: more than a fifth are called differently, and of these one
+        side has more right than chance explains (sign test, 5%). If that is the others,
+        the classes differ in more than the presence of an instance. A shift that comes
+        after training cannot be seen here. Empty where it does not apply.
 
     Notes
     -----
@@ -158,6 +165,9 @@ class BagClassifier(BagStackingClassifier):
     def _make_clock(self):
         return Clock(None if self.time_budget == "auto" else self.time_budget)
 
+    def _costs(self):
+        return None if self._plan is None else self._plan.costs
+
     def _make_members(self, X):
         if not isinstance(self.members, str):
             self._plan = None
@@ -172,7 +182,7 @@ class BagClassifier(BagStackingClassifier):
         for m in members:
             fits = (self.cv + 1) * (1 if m.native or n_classes == 2 else n_classes)
             cost[m.name] = estimated_seconds(m.name, size, plan, fits)
-        plan.keep_within(cost, self._seconds())
+        plan.keep_within(cost, self._seconds(), view_seconds(size))
         self._plan = plan
         return [m for m in members if m.name in plan.members]
 
@@ -201,22 +211,52 @@ class BagClassifier(BagStackingClassifier):
 
     def _weigh(self, task, folds, weight):
         super()._weigh(task, folds, weight)
-        self.assumption_check_ = self._check_assumption()
+        self.assumption_check_ = {}
+        if task.n_columns == 1:
+            respects = np.array([_respects(models[0]) for models in self._models])
+            if respects.any() and not respects.all():
+                self.assumption_check_ = compare_sides(
+                    self.oof_scores_, respects, task.codes == 1, weight
+                )
 
-    def _check_assumption(self):
-        """Compare members that respect the standard assumption with the others."""
-        respects = np.array([_respects(models[0]) for models in self._models])
-        if len(self._combinations) > 1 or respects.all() or not respects.any():
-            return {}
-        combination = self._combinations[0]
-        parts = combination.logits(self.oof_scores_) * np.maximum(combination.coef, 0)
-        one, other = parts[:, respects].sum(axis=1), parts[:, ~respects].sum(axis=1)
-        # Where one side has no weight, the stack itself has made the choice.
-        if not (np.ptp(one) > 0 and np.ptp(other) > 0):
-            return {}
-        differ = float(np.mean((one > 0) != (other > 0)))
-        rank = float(spearmanr(one, other).statistic)
-        return {"disagree": differ, "correlation": rank, "warn": differ > _DISAGREEMENT}
+
+def compare_sides(scores, respects, positive, weight):
+    """Compare members that respect the standard assumption with the others.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags, n_members)
+        Out-of-fold scores.
+    respects : ndarray of bool of shape (n_members,)
+        The members of the first side.
+    positive : ndarray of bool of shape (n_bags,)
+        The labels.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+
+    Returns
+    -------
+    dict
+        See `BagClassifier.assumption_check_`.
+    """
+    sides = []
+    for chosen in (respects, ~respects):
+        side = Combination.fit(scores[:, chosen], positive, weight, signed=False)
+        sides.append(side(scores[:, chosen]))
+    one, other = sides
+    varies = np.ptp(one) > 0 and np.ptp(other) > 0
+    right = (one > 0) == positive, (other > 0) == positive
+    differ = right[0] != right[1]
+    first = int((right[0] & differ).sum())
+    chance = binomtest(first, int(differ.sum())).pvalue if differ.any() else 1.0
+    share = float(differ.mean())
+    return {
+        "disagree": share,
+        "correlation": float(spearmanr(one, other).statistic) if varies else 0.0,
+        "standard_accuracy": float(right[0].mean()),
+        "others_accuracy": float(right[1].mean()),
+        "warn": bool(share > _DISAGREEMENT and chance < _LEVEL),
+    }
 
 
 def _respects(model):

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from bagwise._compat import Interval, StrOptions
 from bagwise.base import BaseBagRegressor, bag_folds, most_folds
 from bagwise.ensemble._members import Clock, Member, PlainViews, Values, fit_members
-from bagwise.ensemble._plan import Size, make_plan
+from bagwise.ensemble._plan import Size, make_plan, view_seconds
 from bagwise.ensemble._regression_plan import regression_members, regression_seconds
 from bagwise.ensemble._views import DefaultViews
 
@@ -167,6 +167,7 @@ class BagRegressor(BaseBagRegressor):
             n_jobs=self.n_jobs,
             clock=clock,
             track=self._track,
+            costs=None if plan is None else plan.costs,
         )
         kept = [m for m in members if m.name in models]
         self._report(plan, kept, seconds)
@@ -202,7 +203,7 @@ class BagRegressor(BaseBagRegressor):
         members = regression_members(plan)
         fits = self.cv + 1
         cost = {m.name: regression_seconds(m.name, size, plan, fits) for m in members}
-        plan.keep_within(cost, seconds)
+        plan.keep_within(cost, seconds, view_seconds(size))
         return [m for m in members if m.name in plan.members], plan
 
     def _report(self, plan, kept, seconds):

@@ -201,7 +201,17 @@ class Clock:
         return self.seconds is None or self.elapsed() + more <= 1.25 * self.seconds
 
 
-def fit_members(members, views, task, folds, weight, seed, *, n_jobs, clock, track):
+def _next_seconds(name, done, costs, elapsed, slowest):
+    """Guess how long the next member takes: its estimate at the pace of those done."""
+    before = sum(costs.get(one, 0.0) for one in ("views", *done))
+    if name not in costs or not before > 0:
+        return slowest
+    return costs[name] * elapsed / before
+
+
+def fit_members(
+    members, views, task, folds, weight, seed, *, n_jobs, clock, track, costs=None
+):
     """Score every training bag out of fold and refit every member on all bags.
 
     Parameters
@@ -224,6 +234,8 @@ def fit_members(members, views, task, folds, weight, seed, *, n_jobs, clock, tra
         Members for which no time is left are not fitted, the first one excepted.
     track : callable
         Wraps the members, to show progress.
+    costs : dict of str to float, default=None
+        Estimated seconds of members, and of the "views"; the clock sets the pace.
 
     Returns
     -------
@@ -236,9 +248,10 @@ def fit_members(members, views, task, folds, weight, seed, *, n_jobs, clock, tra
     slowest = 0.0
     with Parallel(n_jobs=n_jobs) as parallel:
         for member in track(members):
-            if models and not clock.allows(slowest):
-                continue
             started = clock.elapsed()
+            more = _next_seconds(member.name, models, costs or {}, started, slowest)
+            if models and not clock.allows(more):
+                continue
             jobs = _jobs(member, views, task, folds, weight, seed)
             *parts, models[member.name] = parallel(jobs)
             found = np.empty((len(weight), task.n_columns))

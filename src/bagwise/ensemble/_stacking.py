@@ -147,6 +147,9 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
     def _make_clock(self):
         return Clock(None)
 
+    def _costs(self):
+        return None
+
     def _combine(self, scores, positive, weight):
         return Combination.fit(scores, positive, weight)
 
@@ -169,6 +172,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
             n_jobs=self.n_jobs,
             clock=clock,
             track=self._track,
+            costs=self._costs(),
         )
         self._finish([m for m in members if m.name in models], scores, models)
         self._weigh(task, folds, weight)

@@ -1,8 +1,9 @@
 """The views that the default stacks learn from: label-free, computed once, shared."""
 
+import warnings
+
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.preprocessing import normalize
@@ -12,16 +13,22 @@ from bagwise.bags.segments import segment_max, segment_mean, segment_min
 from bagwise.embedding import MiFV, PrototypeEmbedding, SlicedWassersteinEmbedding
 from bagwise.kernels._emd import emd_distances, thin_bags
 from bagwise.kernels._fitted import FittedKernel
+from bagwise.kernels._instance import squared_distances
 
 # Rows wider than this are projected for the members that cannot use so many columns.
 WIDE = 300
 PROJECTED = 100
-# A column whose spread is below this share of the largest tells rounding, not data.
+# Statistics are all in units of standardised instances: a spread below this share of
+# the largest tells nothing. Columns of instances are in units of their own, and only a
+# spread near the rounding of their values is none (shares for single and for double).
 _CONSTANT = 1e-6
+_ROUNDING = {4: 2e-6, 8: 1e-10}
 # Rows that medians and principal axes are found from, and rows handled at a time.
 _SAMPLE, _CHUNK = 20_000, 50_000
 # Standardised rows with more entries than this are kept in single precision.
 _LARGE = 20_000_000
+# Squared distances below this share of the largest are not left to a matrix product.
+_CLOSE = 1e-6
 
 
 class ClippedScaler(TransformerMixin, BaseEstimator):
@@ -79,34 +86,35 @@ class InstanceScaler:
                 self.overall = float(self.svd.fit_transform(X.data).std()) or 1.0
             return
         sample = X.data[_spread_out(X.n_instances, _SAMPLE)]
-        self._find_missing(X, np.asarray(sample, dtype=np.float64))
-        self._find_scale(X)
+        self._find_scale(X, np.asarray(sample, dtype=np.float64))
         if len(self.columns) > WIDE:
-            Z = self._standardise(sample)
+            Z = self._convert(sample)
             pca = PCA(min(PROJECTED, *Z.shape), random_state=random_state).fit(Z)
             # One scale for all axes: distances stay what they are.
             self.axes = pca.components_.T / np.sqrt(pca.explained_variance_.mean())
-        low, high = np.inf, -np.inf
-        for part in X.iter_chunks(_CHUNK):
-            Z = self._convert(part.data)
-            low, high = np.minimum(low, Z.min(axis=0)), np.maximum(high, Z.max(axis=0))
-        self.low, self.width = low, np.where(high > low, high - low, 1.0)
 
-    def _find_missing(self, X, sample):
-        gaps = np.zeros(X.n_features, dtype=bool)
-        for part in X.iter_chunks(_CHUNK):
-            gaps |= np.isnan(part.data).any(axis=0)
-        self.missing = np.flatnonzero(gaps)
+    def _find_scale(self, X, sample):
+        """Gaps, and means and spreads in two passes: offsets do no harm."""
+        parts = X.iter_chunks(_CHUNK)
+        total = sum(part.data.sum(axis=0, dtype=np.float64) for part in parts)
+        self.missing = np.flatnonzero(np.isnan(total))
         known = np.where(np.isnan(sample).all(axis=0), 0.0, sample)
         self.fill = np.nanmedian(known, axis=0)
-
-    def _find_scale(self, X):
-        """Means and spreads of all columns, in two passes: offsets do no harm."""
         chunks = lambda: (self._filled(p.data) for p in X.iter_chunks(_CHUNK))  # noqa: E731
-        mean = sum(part.sum(axis=0) for part in chunks()) / X.n_instances
-        square = sum(((part - mean) ** 2).sum(axis=0) for part in chunks())
+        if self.missing.size:
+            total = sum(part.sum(axis=0) for part in chunks())
+        mean = total / X.n_instances
+        square = sum(_squares(part - mean) for part in chunks())
         spread = np.sqrt(square / X.n_instances)
-        self.columns = varying_columns(spread)
+        least = _ROUNDING.get(X.dtype.itemsize, _CONSTANT) * np.abs(mean)
+        self.columns = np.flatnonzero(spread > least)
+        if not self.columns.size:
+            warnings.warn(
+                "no column of X varies: only their sizes tell the bags apart.",
+                UserWarning,
+                stacklevel=2,
+            )
+            self.columns = np.array([0])
         self.mean = mean[self.columns]
         self.scale = np.maximum(spread[self.columns], np.finfo(np.float64).tiny)
 
@@ -117,12 +125,19 @@ class InstanceScaler:
             data = np.where(gaps, self.fill, data)
         return np.hstack([data, gaps[:, self.missing]]) if self.missing.size else data
 
-    def _standardise(self, data):
-        return (self._filled(data)[:, self.columns] - self.mean) / self.scale
-
     def _convert(self, data):
-        Z = self._standardise(data)
-        return Z if self.axes is None else Z @ self.axes
+        """Standardised rows, on principal axes where these were found."""
+        Z = self._filled(data)
+        Z = Z - self.mean if len(self.columns) == Z.shape[1] else self._some(Z)
+        if self.axes is None:
+            Z /= self.scale
+            return Z
+        return Z @ (self.axes / self.scale[:, None])
+
+    def _some(self, Z):
+        Z = Z[:, self.columns]
+        Z -= self.mean
+        return Z
 
     @property
     def n_columns(self):
@@ -151,6 +166,12 @@ class InstanceScaler:
             return X.with_data(self.svd.transform(X.data) / self.overall)
         return X.with_data(X.data.toarray())
 
+    def find_cube(self, rows):
+        """Take the range of the training rows for the unit cube."""
+        if not self.sparse:
+            self.low, high = rows.data.min(axis=0), rows.data.max(axis=0)
+            self.width = np.where(high > self.low, high - self.low, 1.0)
+
     def cube(self, rows):
         """Bags in the unit cube of the training rows, or rows of unit length."""
         if self.sparse:
@@ -158,6 +179,10 @@ class InstanceScaler:
         dtype = rows.dtype
         unit = (rows.data - self.low.astype(dtype)) / self.width.astype(dtype)
         return rows.with_data(np.clip(unit, -0.5, 1.5))
+
+
+def _squares(part):
+    return np.einsum("ij,ij->j", part, part)
 
 
 def _spread_out(n, at_most):
@@ -219,10 +244,25 @@ class SlicedView(DistanceView):
 
     def _learn(self, X):
         self.points = self.embedding.fit_transform(X)
-        return cdist(self.points, self.points)
+        return distances(self.points, self.points)
 
     def _distances(self, X):
-        return cdist(self.embedding.transform(X), self.points)
+        return distances(self.embedding.transform(X), self.points)
+
+
+def distances(A, B):
+    """Euclidean distances by one matrix product, also of rows that are nearly equal.
+
+    A product loses the digits of a distance that is small beside the rows themselves;
+    the few that are get computed again.
+    """
+    D = squared_distances(A, B)
+    close = np.flatnonzero(D < _CLOSE * D.max(initial=0.0))
+    step = max(1, _LARGE // A.shape[1])
+    for first in range(0, len(close), step):
+        i, j = np.divmod(close[first : first + step], len(B))
+        D[i, j] = ((A[i] - B[j]) ** 2).sum(axis=1)
+    return np.sqrt(D, out=D)
 
 
 class DefaultViews:
@@ -245,6 +285,8 @@ class DefaultViews:
         self.scaler = InstanceScaler(X, random_state)
         rows = self.scaler.rows(X)
         dense = self.scaler.dense(X, rows)
+        if "near_cube" in names:
+            self.scaler.find_cube(rows)
         self.train = {"rows": rows, "dense": dense}
         self.columns = {}
         if "thin_rows" in names:

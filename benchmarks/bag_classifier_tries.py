@@ -1,0 +1,258 @@
+"""Other ways to combine the members of `BagClassifier`, tried on development sets.
+
+The members' scores out of fold (three times five folds), of the models of the folds and
+of the refitted models on test bags are computed once for every set and outer fold and
+kept in a folder; a try is then a recombination of them and costs nothing more:
+
+    python benchmarks/bag_classifier_tries.py --cache tries --out results/bag-classifier
+
+Three outer folds a set. Sets: Musk1, Elephant, Fox, TREC1, sci.med, digit bags and
+generators; the other sets of the study take no part.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logit
+from sklearn.metrics import log_loss, roc_auc_score
+
+from bagwise.base import bag_folds
+from bagwise.datasets import (
+    fetch,
+    load_digit_bags,
+    make_bags,
+    make_generalised_bags,
+    make_key_instance_bags,
+)
+from bagwise.ensemble._combine import Combination
+from bagwise.ensemble._members import Classes, _fit, take
+from bagwise.ensemble._plan import Size, default_members, make_plan
+from bagwise.ensemble._views import DefaultViews
+
+CLASSIC = ["musk1", "elephant", "fox", "trec1", "newsgroups_sci.med"]
+REPEATS, FOLDS, OUTER = 3, 5, 3
+LIMIT = 1e-6
+
+
+def sets():
+    """Return the development sets: name -> function that gives bags and labels."""
+    found = {name: lambda name=name: fetch(name, return_X_y=True) for name in CLASSIC}
+    for seed in (1, 2):
+        found[f"digits {seed}"] = lambda seed=seed: load_digit_bags(
+            random_state=seed, return_X_y=True
+        )
+    found["keys, noise 0.5"] = lambda: make_key_instance_bags(noise=0.5, random_state=1)
+    found["keys, noise 1.0"] = lambda: make_key_instance_bags(noise=1.0, random_state=2)
+    found["two concepts of three"] = lambda: make_generalised_bags(
+        150, n_repulsion=1, random_state=3
+    )
+    found["weak witnesses"] = lambda: make_bags(
+        120, n_features=10, bag_size=(6, 14), shift=2.5, random_state=4
+    )
+    return found
+
+
+def record(X, y, train, test):
+    """Fit all members as the stack does, in several foldings, and keep their scores."""
+    inside, target = X[train], np.asarray(y[train], dtype=int)
+    plan = make_plan(Size.of(inside))
+    members = default_members(plan)
+    views = DefaultViews(
+        inside, {m.view for m in members}, plan, n_jobs=None, random_state=0
+    )
+    others = views.of(X[test])
+    task, weight = Classes(target, 2), np.ones(len(train))
+    shape = (len(members),)
+    oof = np.empty((REPEATS, len(train), *shape))
+    inner = np.empty((REPEATS, FOLDS, len(test), *shape))
+    refit = np.empty((len(test), *shape))
+    columns = views.columns
+    for r in range(REPEATS):
+        folds = bag_folds(inside, target, FOLDS, random_state=r)
+        for f, (learn, held) in enumerate(folds):
+            for j, m in enumerate(members):
+                rows = take(views.train, m.view, columns, learn, learn)
+                found = _fit(m, rows, [target[learn] == 1], weight[learn], r)
+                rows = take(views.train, m.score_view, columns, held, learn)
+                oof[r, held, j] = task.scores(found, rows)[:, 0]
+                rows = take(others, m.score_view, columns, None, learn)
+                inner[r, f, :, j] = task.scores(found, rows)[:, 0]
+    for j, m in enumerate(members):
+        found = _fit(m, views.train[m.view], [target == 1], weight, 0)
+        refit[:, j] = task.scores(found, others[m.score_view])[:, 0]
+    return {
+        "y": target == 1,
+        "oof": oof,
+        "inner": inner,
+        "refit": refit,
+        "truth": np.asarray(y[test]) == 1,
+    }
+
+
+def records(name, make, cache, n_outer):
+    """Yield the record of every outer fold, from the folder where it is there."""
+    X = y = None
+    for k in range(n_outer):
+        path = cache / f"{name.replace(' ', '_').replace(',', '')}-{k}.npz"
+        if not path.exists():
+            if X is None:
+                X, y = make()
+            train, test = bag_folds(X, y, OUTER, random_state=0)[k]
+            np.savez_compressed(path, **record(X, y, train, test))
+            print(path.name, flush=True)
+        with np.load(path) as stored:
+            yield dict(stored)
+
+
+def _stack(scores, positive, **options):
+    return Combination.fit(scores, positive, np.ones(len(positive)), **options)
+
+
+def plain(r):
+    """Five folds, members refitted: what the stack does."""
+    return _stack(r["oof"][0], r["y"])(r["refit"])
+
+
+def repeated_mean(r):
+    """Scores out of fold are means of three foldings."""
+    return _stack(r["oof"].mean(axis=0), r["y"])(r["refit"])
+
+
+def repeated_rows(r):
+    """Every bag counts three times by a third, once for each folding."""
+    scores, positive = np.vstack(list(r["oof"])), np.tile(r["y"], REPEATS)
+    weight = np.full(len(positive), 1.0 / REPEATS)
+    return Combination.fit(scores, positive, weight)(r["refit"])
+
+
+def on_ranks(r):
+    """Log-odds of ranks among the scores out of fold in place of scores."""
+    n = len(r["y"])
+    levels = np.arange(1, n + 1) / (n + 1.0)
+
+    def ranked(scores):
+        columns = [
+            np.interp(column, np.sort(known), levels)
+            for column, known in zip(scores.T, r["oof"][0].T, strict=True)
+        ]
+        return logit(np.column_stack(columns))
+
+    return _stack(ranked(r["oof"][0]), r["y"])(ranked(r["refit"]))
+
+
+def temperature(r):
+    """One factor for the decision, by stacks that have not seen the bag."""
+    scores, positive = r["oof"][0], r["y"]
+    found = np.empty(len(positive))
+    for f in range(FOLDS):
+        held = np.arange(len(positive)) % FOLDS == f
+        found[held] = _stack(scores[~held], positive[~held])(scores[held])
+
+    def loss(t):
+        return np.logaddexp(0.0, -np.where(positive, 1, -1) * np.exp(t) * found).sum()
+
+    t = minimize_scalar(loss, bounds=(-2.0, 2.0), method="bounded").x
+    return np.exp(t) * plain(r)
+
+
+def inner_models(r):
+    """Means of the five models of the folds in place of a refitted one."""
+    return _stack(r["oof"][0], r["y"])(r["inner"][0].mean(axis=0))
+
+
+def inner_of_three(r):
+    """Means of the fifteen models of three foldings."""
+    stack = _stack(r["oof"].mean(axis=0), r["y"])
+    return stack(r["inner"].mean(axis=(0, 1)))
+
+
+def inner_and_refit(r):
+    """Half the refitted model, half the mean of the models of the folds."""
+    both = 0.5 * (r["refit"] + r["inner"][0].mean(axis=0))
+    return _stack(r["oof"][0], r["y"])(both)
+
+
+def nonnegative(r):
+    """The stacker without signs alone."""
+    return _stack(r["oof"][0], r["y"], signed=False)(r["refit"])
+
+
+TRIES = {
+    "as it is": plain,
+    "3 x 5 folds, means": repeated_mean,
+    "3 x 5 folds, as rows": repeated_rows,
+    "ranks": on_ranks,
+    "temperature": temperature,
+    "bagging: 5 models of folds": inner_models,
+    "bagging: 15 models of folds": inner_of_three,
+    "bagging: folds and refit": inner_and_refit,
+    "non-negative stacker alone": nonnegative,
+}
+
+
+def figures(decision, truth):
+    """AUROC, accuracy and log loss."""
+    p = np.clip(1.0 / (1.0 + np.exp(-decision)), LIMIT, 1.0 - LIMIT)
+    return (
+        roc_auc_score(truth, decision),
+        np.mean((decision > 0) == truth),
+        log_loss(truth, p, labels=[False, True]),
+    )
+
+
+def measure(cache, only, n_outer):
+    """Return sets and figures of shape (n_sets, n_tries, 3), means of outer folds."""
+    names, table = [], []
+    for name, make in sets().items():
+        if only and name not in only:
+            continue
+        found = []
+        for r in records(name, make, cache, n_outer):
+            found.append([figures(t(r), r["truth"]) for t in TRIES.values()])
+        names.append(name)
+        table.append(np.mean(found, axis=0))
+    return names, np.array(table)
+
+
+def page(names, table):
+    """Write the figures as tables of Markdown."""
+    lines = ["# Tries with the stack of BagClassifier", "", __doc__.strip(), ""]
+    lines += ["Means over the sets, and on how many sets a try is better or worse than"]
+    lines += ["the stack as it is (by more than .001):", ""]
+    lines += ["| try | AUROC | + | - | accuracy | + | - | log loss | + | - |"]
+    lines += ["|---" * 10 + "|"]
+    for j, name in enumerate(TRIES):
+        cells = [name]
+        for k, sign in enumerate((1, 1, -1)):
+            gain = sign * (table[:, j, k] - table[:, 0, k])
+            cells += [f"{table[:, j, k].mean():.4f}"]
+            cells += [str(int((gain > 0.001).sum())), str(int((gain < -0.001).sum()))]
+        lines.append("| " + " | ".join(cells) + " |")
+    for k, title in enumerate(("AUROC", "Accuracy", "Log loss")):
+        lines += ["", f"## {title}", "", "| set | " + " | ".join(TRIES) + " |"]
+        lines += ["|---" * (len(TRIES) + 1) + "|"]
+        for name, row in zip(names, table[:, :, k], strict=True):
+            lines.append(f"| {name} | " + " | ".join(f"{v:.3f}" for v in row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", type=Path, default=Path("tries"))
+    parser.add_argument("--out", type=Path, help="folder of the page")
+    parser.add_argument("--outer", type=int, default=OUTER, help="outer folds to run")
+    parser.add_argument("--only", nargs="*", help="names of sets")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    arguments.cache.mkdir(parents=True, exist_ok=True)
+    text = page(*measure(arguments.cache, arguments.only, arguments.outer))
+    print(text)
+    if arguments.out is not None:
+        (arguments.out / "tries.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
