@@ -1,4 +1,4 @@
-"""Does `BagClassifier` find the positive instances as well as its best member does?
+"""How well `BagClassifier` finds positive instances, next to its best member.
 
 Sets whose instances have known labels: the newsgroups, digit bags and generators. Two
 halves: a stack is fitted on the bags of one, and all instances in the positive bags of
