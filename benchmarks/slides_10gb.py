@@ -55,22 +55,22 @@ def methods():
             SampleInstances(200, random_state=0),
             MILogisticRegression(n_init=1, random_state=0),
         ),
+        "random features + mean + logistic regression": make_pipeline(
+            OnInstances(waves), SimpleMI(of_rows())
+        ),
+        "SAFE, 100 landmarks": SAFE(n_components=100, random_state=0),
         "miFV + logistic regression": make_pipeline(
             MiFV(max_samples=20_000, random_state=0), logistic()
         ),
         "sliced Wasserstein + logistic regression": make_pipeline(
             SlicedWassersteinEmbedding(random_state=0), of_rows()
         ),
-        "random features + mean + logistic regression": make_pipeline(
-            OnInstances(waves), SimpleMI(of_rows())
-        ),
-        "SAFE, linear": SAFE(kernel="linear", aggregation="mean"),
-        "SAFE, 100 landmarks": SAFE(n_components=100, random_state=0),
-        "MI-SVM, linear": MISVM(C=0.1, kernel="linear", max_iter=5),
-        "MILR": MILogisticRegression(random_state=0),
         "standardise + mean + logistic regression": make_pipeline(
             OnInstances(), SimpleMI(logistic())
         ),
+        "MI-SVM, linear": MISVM(C=0.1, kernel="linear", max_iter=5),
+        "SAFE, linear": SAFE(kernel="linear", aggregation="mean"),
+        "MILR": MILogisticRegression(random_state=0),
     }
 
 

@@ -100,3 +100,34 @@ def test_compiled_loops_equal_numpy(op, dtype):
     # At most 8 terms of a few units each are added in another order.
     np.testing.assert_allclose(got, expected, rtol=0, atol=64 * np.finfo(dtype).eps)
     assert np.isnan(got).sum() == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+def test_compiled_loops_over_many_columns_equal_numpy(op, dtype):
+    rng = np.random.default_rng(0)
+    offsets = np.r_[0, np.sort(rng.choice(np.arange(1, 3000), 40, False)), 3000]
+    values = rng.normal(size=(3000, 70)).astype(dtype)
+    values[17, 3] = values[900, 5] = np.nan
+    assert sg._is_wide(values, offsets)
+    ufunc = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+    expected = ufunc.reduceat(values, offsets[:-1], axis=0)
+    found = getattr(sg, f"segment_{op}")(values, offsets)
+    assert found.dtype == dtype
+    # Sums of up to a few hundred numbers of a few units, in another order.
+    atol = 1e4 * np.finfo(dtype).eps if op == "sum" else 0
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+def test_moments_are_summed_in_double_precision():
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 5, 6, 4000])
+    values = (1000.0 + rng.normal(size=(4000, 6))).astype(np.float32)
+    mean, std = sg.segment_moments(values, offsets)
+    for i, (a, b) in enumerate(zip(offsets, offsets[1:], strict=False)):
+        rows = values[a:b].astype(np.float64)
+        np.testing.assert_allclose(mean[i], rows.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(std[i], rows.std(axis=0), rtol=1e-9)
+    alone, zero = sg.segment_moments(values, offsets, spread=False)
+    np.testing.assert_array_equal(alone, mean)
+    assert not zero.any()

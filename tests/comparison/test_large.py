@@ -8,7 +8,8 @@ import pytest
 from toy_methods import make_problem, toy
 
 from bagwise import Bags
-from bagwise.comparison import Problem, compare
+from bagwise.bags import _stored
+from bagwise.comparison import KFold, Problem, choose_methods, compare
 from bagwise.comparison._frozen import freeze, load_problem
 from bagwise.comparison._one_run import run_one
 
@@ -73,3 +74,66 @@ def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):
     whole = compare(problem, **options)
     assert len(whole.rows) == 10
     assert "time budget" not in whole.provenance
+
+
+@pytest.fixture
+def slides(tmp_path, monkeypatch):
+    """Slides of patients on disk that take more memory than there is."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(24 * 220, 160)).astype(np.float16)
+    y = np.arange(24) // 2 % 2
+    rows.reshape(24, 220, 160)[y == 1, :50, 0] += 3
+    np.save(tmp_path / "rows.npy", rows)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    X = Bags(mapped, 220 * np.arange(25), groups=[f"p{i // 2}" for i in range(24)])
+    monkeypatch.setenv("BAGWISE_MEMORY", "3MB")
+    monkeypatch.setattr(_stored, "COPIED_BELOW", 0)  # or a training set is in memory
+    return Problem("slides", X, y)
+
+
+def test_larger_than_memory_takes_what_reads_pieces(slides, monkeypatch):
+    choices = {c.method.name: c for c in choose_methods(slides)}
+    chosen = {name for name, c in choices.items() if c.chosen}
+    assert chosen == {
+        "Mean + logistic",
+        "SimpleMI",
+        "miFV",
+        "MILR",
+        "SAFE (features)",
+        "MI-SVM (linear)",
+    }
+    for name in ("WrapperMI (logistic)", "MI-Kernel", "BagClassifier"):
+        assert "would take 0.0 GB of the 0.0 GB" in choices[name].reason
+        assert "it does not read them in pieces" in choices[name].reason
+    assert "in place of SAFE" in choices["SAFE (features)"].reason
+    result = compare(
+        slides, methods=sorted(chosen), protocol=KFold(2), grid="none", **QUIET
+    )
+    assert [(r["method"], r["error"]) for r in result.failures] == []
+    monkeypatch.setenv("BAGWISE_MEMORY", "1GB")
+    with_room = {c.method.name for c in choose_methods(slides) if c.chosen}
+    assert {"WrapperMI (logistic)", "MI-Kernel", "SAFE"} <= with_room
+
+
+def test_the_baseline_is_first_and_patients_have_an_interval(slides):
+    from bagwise.report._context import report_context
+
+    result = compare(
+        slides,
+        methods=["MILR", "Mean + logistic"],
+        protocol=KFold(3),
+        grid="none",
+        **QUIET,
+    )
+    page = report_context(result)
+    assert [row["baseline"] for row in page["ranking"]] == [True, False]
+    assert page["ranking"][0]["method"] == "Mean + logistic"
+    best = result.ranking[0].method
+    found = result.group_interval(best)
+    folds = [row["group_auroc"] for row in result.runs(best)]
+    assert found.mean == pytest.approx(np.mean(folds))
+    assert 0 <= found.low <= found.mean <= found.high <= 1
+    told = f"Per group (12 groups): AUROC {found.mean:.3f} [{found.low:.3f}, "
+    assert told in result.summary()
+    intervals = [row["interval"] for row in page["groups"]["rows"]]
+    assert f"{found.low:.3f} to {found.high:.3f}" in intervals

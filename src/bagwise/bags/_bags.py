@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bagwise._sizes import check_memory
+from bagwise.bags._halves import widened
 from bagwise.bags._matrix import as_matrix, frozen
 from bagwise.bags._notes import joined, names, part, places, refuse_missing_group
 from bagwise.bags._segmented import Offsets, Segmented, check_offsets, read_only
@@ -334,7 +335,7 @@ class Bags(Segmented):
         if sp.issparse(found):
             return found
         found = np.asarray(found)
-        return found.astype(np.float32) if found.dtype == np.float16 else found
+        return widened(found) if found.dtype == np.float16 else found
 
     def in_memory(self) -> Self:
         """Return the same bags with the instances in memory, at least in float32."""
@@ -370,7 +371,7 @@ class Bags(Segmented):
             stop = max(stop, start + 1)
             chunk = self[start:stop]
             if isinstance(chunk._stacked, StoredRows):
-                chunk._stacked = read_only(chunk._stacked.read())
+                chunk._stacked = read_only(chunk._stacked.view_or_read())
             yield chunk
             forget_pages(self._stacked)
             start = stop

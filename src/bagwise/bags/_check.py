@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bagwise.bags._bags import Bags
 from bagwise.bags._convert import as_bags
+from bagwise.bags._halves import all_finite
 from bagwise.bags._stored import StoredRows, forget_pages
 
 # Squares of numbers beyond these over- or underflow, and so does every distance.
@@ -106,7 +107,9 @@ def _refuse_not_finite(bags: Bags, wrong: Callable[[Any], Any]) -> None:
         _say_not_finite(bags, row, int(bags.data.indices[place]))
     step = max(1, _CHUNK_BYTES // (bags.n_features * bags.dtype.itemsize))
     for start in range(0, bags.n_instances, step):
-        chunk = np.asarray(bags._stacked[start : start + step])
+        chunk = bags._stacked[start : start + step]
+        if isinstance(chunk, StoredRows):
+            chunk = chunk.view_or_read()
         # A finite sum proves that all is finite; only a bad one needs a closer look.
         with np.errstate(over="ignore", invalid="ignore"):
             fine = _all_finite(chunk)
@@ -117,10 +120,8 @@ def _refuse_not_finite(bags: Bags, wrong: Callable[[Any], Any]) -> None:
 
 
 def _all_finite(chunk: npt.NDArray[Any]) -> bool:
-    if (
-        chunk.dtype == np.float16
-    ):  # sums would overflow; all exponent bits set: no number
-        return not bool(np.any((chunk.view(np.uint16) & 0x7C00) == 0x7C00))
+    if chunk.dtype == np.float16:  # whose sums would overflow
+        return all_finite(chunk)
     return bool(np.isfinite(chunk.sum()))
 
 

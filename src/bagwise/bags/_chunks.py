@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bagwise.bags._bags import Bags
+from bagwise.bags._halves import Buffers, widened
 
 # Bytes of instances that a piece may take once they are converted.
 _PIECE_BYTES = 64 * 2**20
@@ -50,12 +51,12 @@ class Chunks:
         """Give the pieces one after the other."""
         width = 8 if self.X.dtype == np.float64 else 4
         rows = max(1, _PIECE_BYTES // (width * self.X.n_features))
-        first = 0
+        first, buffers = 0, Buffers()
         for chunk in self.X.iter_chunks(rows):
             bags = slice(first, first + chunk.n_bags)
             first += chunk.n_bags
             if chunk.dtype == np.float16:
-                chunk = chunk.with_data(chunk.data.astype(np.float32))
+                chunk = chunk.with_data(widened(chunk.data, buffers))
             y = None if self.y is None else self.y[bags]
             yield Piece(chunk, y, self.weight[bags])
 

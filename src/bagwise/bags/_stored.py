@@ -60,6 +60,12 @@ class StoredRows:
             row += stop - start
         return out
 
+    def view_or_read(self) -> npt.NDArray[Any]:
+        """Return one run as it lies in the map, several as a copy in memory."""
+        if len(self.starts) == 1:
+            return self.source[self.starts[0] : self.stops[0]]
+        return self.read()
+
     def __getitem__(self, key: Any) -> Any:
         """Select without reading (a slice of step 1), or read (row numbers)."""
         if isinstance(key, slice):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from bagwise._sizes import memory_budget
 from bagwise.comparison._problem import Problem
 from bagwise.comparison.catalogue import Method, list_methods
 
@@ -69,6 +72,13 @@ def choose_methods(
 def _too_large(method: Method, problem: Problem) -> str:
     """Say by what the data are too large for a method; empty if they are not."""
     X = problem.X
+    width = 4 if X.dtype == np.float16 else X.dtype.itemsize
+    n_bytes, budget = float(width) * X.n_instances * X.n_features, memory_budget()
+    if X.on_disk and n_bytes > budget and not method.in_pieces:
+        return (
+            f"the instances lie on disk and would take {n_bytes / 1e9:.1f} GB of the"
+            f" {budget / 1e9:.1f} GB of memory; it does not read them in pieces"
+        )
     for what, size, limit in (
         ("bags", X.n_bags, method.max_bags),
         ("instances", X.n_instances, method.max_instances),
@@ -110,5 +120,6 @@ def _judge(method: Method, problem: Problem) -> Choice:
             "bags": " (its cost grows with the square of the bags)",
             "instances": " (its cost grows with the square of the instances)",
         }.get(method.cost, "")
+        growth = "" if "on disk" in too_large else growth
         return Choice(method, False, too_large + growth)
     return Choice(method, True, method.note or f"suits {X.n_bags:,} bags")

@@ -19,7 +19,8 @@ from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._grid_ends import widen_note
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._problem import Problem
-from bagwise.comparison._ranking import RankRow, rank_methods
+from bagwise.comparison._ranking import RankRow, fold_interval, rank_methods
+from bagwise.comparison._statistics import Interval
 from bagwise.comparison._store import COLUMNS
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import Method
@@ -235,6 +236,7 @@ class Comparison:
         if not np.isnan(first.low):
             text += f" [{show(first.low)}, {show(first.high)}]"
         text += f" by {self.protocol.describe()}."
+        text += self._of_groups(first)
         for verdict, told in (
             ("not told apart", "cannot be told apart from it"),
             ("worse", "is worse beyond chance"),
@@ -256,6 +258,34 @@ class Comparison:
         if self.n_left:
             text += f" {self.n_left} runs are still to be done."
         return text
+
+    def _of_groups(self, row: RankRow) -> str:
+        """Say the area under the curve of groups (patients), where there are some."""
+        if np.isnan(row.group_auroc) or self.metric == "group_auroc":
+            return ""
+        assert self.problem.groups is not None
+        n_groups = len(np.unique(self.problem.groups.astype(str)))
+        found = self.group_interval(row.method)
+        text = f" Per group ({n_groups} groups): AUROC {row.group_auroc:.3f}"
+        if not np.isnan(found.low):
+            text += f" [{found.low:.3f}, {found.high:.3f}]"
+        return text + "."
+
+    def group_interval(self, method: str) -> Interval:
+        """Return the area under the curve of groups with its 95% interval.
+
+        Parameters
+        ----------
+        method : str
+            The method.
+
+        Returns
+        -------
+        Interval
+            `mean`, `low` and `high` over folds, all of one method; the ends are NaN
+            where a protocol has no folds to average.
+        """
+        return fold_interval(self, method, "group_auroc")
 
     def __repr__(self) -> str:
         """Show the ranking as text."""

@@ -22,7 +22,7 @@ from bagwise.comparison._statistics import (
 )
 from bagwise.comparison._tasks import task_of
 
-__all__ = ["RankRow", "rank_methods"]
+__all__ = ["RankRow", "fold_interval", "rank_methods"]
 
 ALPHA = 0.05
 NAN = float("nan")
@@ -134,7 +134,7 @@ def rank_methods(comparison: Results) -> list[RankRow]:
         intervals[method.name] = (
             pooled_interval(comparison, method.name)
             if pooled
-            else _fold_interval(comparison, method.name)
+            else fold_interval(comparison, method.name)
         )
     done = {m.name: len(comparison.runs(m.name)) for m in comparison.methods}
 
@@ -213,19 +213,33 @@ def _line(
     )
 
 
-def _values(comparison: Results, method: str) -> dict[tuple[int, int], float]:
+def _values(
+    comparison: Results, method: str, name: str = ""
+) -> dict[tuple[int, int], float]:
     """Return the figure of every fold; its square where errors add up in squares."""
-    power = 2 if METRICS[comparison.metric].squared else 1
+    name = name or comparison.metric
+    power = 2 if METRICS[name].squared else 1
     return {
-        (row["repeat"], row["fold"]): row[comparison.metric] ** power
+        (row["repeat"], row["fold"]): row[name] ** power
         for row in comparison.runs(method)
-        if row[comparison.metric] is not None
+        if row.get(name) is not None
     }
 
 
-def _fold_interval(comparison: Results, method: str) -> Interval:
-    metric = METRICS[comparison.metric]
-    values = list(_values(comparison, method).values())
+def fold_interval(comparison: Results, method: str, name: str = "") -> Interval:
+    """Return the mean of a metric over folds with its interval.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    method : str
+        The method.
+    name : str, default=""
+        The metric; the one that ranks by default.
+    """
+    metric = METRICS[name or comparison.metric]
+    values = list(_values(comparison, method, name).values())
     share = comparison.protocol.test_share(comparison.problem.targets)
     found = corrected_interval(values, share)
     low, high = np.clip([found.low, found.high], metric.low, metric.high).tolist()

@@ -7,7 +7,13 @@ from sklearn.utils import get_tags
 
 from bagwise._compat import HasMethods, StrOptions
 from bagwise.bags._chunks import Chunks, larger_than_a_piece
-from bagwise.bags.segments import bag_matrix, segment_max, segment_mean, segment_min
+from bagwise.bags.segments import (
+    bag_matrix,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_moments,
+)
 from bagwise.compose._embedded import EmbeddedClassifier
 
 POOLINGS = ("mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics")
@@ -65,8 +71,21 @@ def pool(X, pooling="mean"):
 
 
 def _pool_piece(piece, pooling):
-    # In memory by now; sums over thousands of rows need more than single precision.
-    return pool(piece.X.with_data(piece.X.data.astype(np.float64)), pooling)
+    """Pool bags that are small enough, with sums in double precision."""
+    X = piece.X
+    if pooling in ("mean", "mean+std", "statistics"):
+        mean, std = segment_moments(X.data, X.offsets, spread=pooling != "mean")
+        if pooling == "mean":
+            return mean
+        if pooling == "mean+std":
+            return _columns(mean, std)
+        ends = [_reduce_dense(X, op).astype(np.float64) for op in ("min", "max")]
+        return _columns(mean, std, *ends, np.log(X.sizes)[:, None])
+    named = {"minmax": ("min", "max"), "midpoint": ("min", "max")}
+    parts = [
+        _reduce_dense(X, op).astype(np.float64) for op in named.get(pooling, (pooling,))
+    ]
+    return 0.5 * (parts[0] + parts[1]) if pooling == "midpoint" else _columns(*parts)
 
 
 def _reduce_dense(X, op):

@@ -193,6 +193,7 @@ def _ranking(view: View) -> list[dict[str, Any]]:
     comparison = view.comparison
     axis, columns = _axis(comparison), _columns(comparison)
     show = METRICS[comparison.metric].show
+    base = {method.name for method in comparison.methods if method.baseline}
     rows = []
     for number, row in enumerate(comparison.ranking):
         interval = ""
@@ -203,6 +204,7 @@ def _ranking(view: View) -> list[dict[str, Any]]:
                 "rank": row.rank,
                 "color": number,
                 "method": row.method,
+                "baseline": row.method in base,
                 "mean": show(row.mean),
                 "interval": interval,
                 "left": place(row.low, axis),
@@ -222,7 +224,8 @@ def _ranking(view: View) -> list[dict[str, Any]]:
                 "memory": memory(row.peak_memory),
             }
         )
-    return rows
+    # The baseline first, whatever its rank: the others are read against it.
+    return sorted(rows, key=lambda line: not line["baseline"])
 
 
 def _axis(comparison: Comparison) -> dict[str, Any]:
@@ -254,10 +257,18 @@ def _groups(view: View) -> dict[str, Any] | None:
                 "method": row.method,
                 "accuracy": figure(row.group_accuracy),
                 "auroc": figure(row.group_auroc),
+                "interval": _group_interval(view, row.method),
             }
             for row in known
         ],
     }
+
+
+def _group_interval(view: View, method: str) -> str:
+    found = view.comparison.group_interval(method)
+    if not np.isfinite([found.low, found.high]).all():
+        return ""
+    return f"{figure(found.low)} to {figure(found.high)}"
 
 
 def _stacks(view: View) -> list[dict[str, Any]]:

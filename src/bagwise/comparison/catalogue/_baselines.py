@@ -6,12 +6,25 @@ from bagwise.comparison.catalogue._grids import (
     FOREST,
     FRANK,
     LOGISTIC,
+    LOGISTIC_OF_ROWS,
 )
 from bagwise.comparison.catalogue._method import Method
 
 __all__ = ["BASELINES"]
 
 BASELINES: list[Method] = [
+    Method(
+        "Mean + logistic",
+        "bagwise.compose.SimpleMI",
+        params={"pooling": "mean", "estimator": LOGISTIC_OF_ROWS},
+        grid={"estimator__classify__C": [0.001, 0.01, 0.1, 1.0]},
+        large_grid={"estimator__classify__C": [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]},
+        scale="none",  # the means are scaled instead, which are fewer
+        kind="pooling",
+        paper="logistic regression on the mean instance of each bag",
+        note="Logistic regression on the mean of each bag: what others must beat.",
+        baseline=True,
+    ),
     Method(
         "BagClassifier",
         "bagwise.ensemble.BagClassifier",

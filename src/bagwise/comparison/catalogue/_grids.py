@@ -29,6 +29,15 @@ LOGISTIC = {
     "class": "sklearn.linear_model.LogisticRegression",
     "params": {"C": 0.1, "max_iter": 1000},
 }
+LOGISTIC_OF_ROWS = {
+    "class": "sklearn.pipeline.Pipeline",
+    "params": {
+        "steps": [
+            ["scale", {"class": "sklearn.preprocessing.StandardScaler", "params": {}}],
+            ["classify", LOGISTIC],
+        ]
+    },
+}
 FOREST = {
     "class": "sklearn.ensemble.RandomForestClassifier",
     "params": {"n_estimators": 100, "min_samples_leaf": 2},

@@ -88,6 +88,8 @@ def find_method(name: Any) -> Method:
             if method not in entries:
                 entries.append(method)
     found = table.get(_fold(name), [])
+    own = [method for method in found if _fold(method.name) == _fold(name)]
+    found = own or found  # before those that share the class
     if len(found) == 1:
         return found[0]
     if found:  # "MI-SVM" and "mi-SVM" are two methods

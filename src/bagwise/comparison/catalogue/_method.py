@@ -60,6 +60,9 @@ class Method:
         One sentence for whoever chooses.
     default : bool
         Whether `compare` may choose it on its own.
+    baseline : bool
+        Whether it stands first in every report, whatever its rank: what is no better
+        is not worth its price.
     aliases : tuple of str
         Other names.
     needs : str
@@ -67,9 +70,10 @@ class Method:
 
     Attributes
     ----------
-    sparse, multiclass, instances, probability, weights : bool
+    sparse, multiclass, instances, probability, weights, in_pieces : bool
         Takes CSR data; takes more than two classes; scores instances; gives
-        probabilities; takes weights of bags. From the tags and methods of the class.
+        probabilities; takes weights of bags; reads bags on disk piece by piece. From
+        the tags and methods of the class.
     task : {"classification", "regression", "survival"}
         What it predicts, from the class.
     """
@@ -89,6 +93,7 @@ class Method:
     paper: str = ""
     note: str = ""
     default: bool = True
+    baseline: bool = False
     aliases: tuple[str, ...] = ()
     needs: str = ""
 
@@ -197,6 +202,13 @@ class Method:
     def weights(self) -> bool:
         """Whether weights of bags are taken."""
         return not ignores_weights(self._built)
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether bags on disk are read piece by piece, by scaler and method."""
+        scaled = self.scale in ("standard", "minmax", "none")
+        tags = get_tags(self._steps[0]).input_tags
+        return scaled and bool(getattr(tags, "in_pieces", False))
 
     @property
     def task(self) -> str:
