@@ -89,7 +89,7 @@ def regression_members(plan):
         Member("statistics boosting", boosting, "statistics"),
         Member("linear max", MILinearRegression("max", 10.0), f"{thin}rows"),
         Member("linear min", MILinearRegression("min", 10.0), f"{thin}rows"),
-        Member("statistics trees", ExtraTreesRegressor(300), "statistics"),
+        Member("statistics trees", ExtraTreesRegressor(150), "statistics"),
         Member("instance forest", WrapperMIRegressor(forest), f"{thin}dense"),
     ]
     return [m for m in members if m.name not in plan.dropped]
@@ -100,7 +100,7 @@ def regression_seconds(name, size, plan, n_fits):
     n, N, d = float(size.n_bags), float(size.n_instances), float(size.n_features)
     rows = N if plan.max_bag_size is None else min(N, n * plan.max_bag_size)
     if name == "statistics trees":  # every column is looked at in every split
-        return n_fits * (0.2 + 1e-6 * n * 4 * d * np.log2(n + 2) * 3)
+        return n_fits * (0.1 + 1.5e-6 * n * 4 * d * np.log2(n + 2))
     if name == "set kernel":
         return 2e-9 * N * N * (5 + d / 10) + n_fits * 3e-9 * n**3
     if name in ("linear max", "linear min"):

@@ -32,7 +32,8 @@ class RidgePath:
 
     def __init__(self, K, target, weight, fit_intercept=True):
         self.root = np.sqrt(weight)
-        values, self.U = eigh(self.root[:, None] * K * self.root)
+        scaled = self.root[:, None] * K * self.root
+        values, self.U = eigh(scaled, driver="evd", overwrite_a=True)
         values = np.maximum(values, 0.0)
         values[values < _RANK * values[-1]] = 0.0
         self.values, self.fit_intercept = values, fit_intercept
