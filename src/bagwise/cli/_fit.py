@@ -1,7 +1,7 @@
 """`bagwise fit`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -47,6 +47,16 @@ def fit(
         chosen = ", ".join(f"{name}={value}" for name, value in found.params.items())
         typer.echo(f"parameters: {chosen}")
     if found.tune_score is not None:
-        typer.echo(f"inner cross-validation: {found.tune_score:.3f}")
+        typer.echo(f"inner cross-validation: {_figure(problem, found.tune_score)}")
     typer.echo(f"model: {out.absolute()}")
     return 0
+
+
+def _figure(problem: Any, score: float) -> str:
+    """Say what the inner folds measured; errors are negative scores there."""
+    from bagwise.comparison import METRICS
+    from bagwise.comparison._tasks import task_of
+
+    name = METRICS[task_of(problem).default_metric()[0]].scoring
+    text = name.removeprefix("neg_").replace("_", " ")
+    return f"{text} {-score:.4g}" if name.startswith("neg_") else f"{text} {score:.3f}"

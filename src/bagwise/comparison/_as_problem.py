@@ -120,7 +120,7 @@ def as_problem(
             f"sample_weight={sample_weight!r} names a column, but the data are no file;"
             " pass one number per bag"
         )
-    found, kind = _target(parts["y"], task)
+    found, kind = _target(parts["y"], task, parts["X"].ids)
     if sample_weight is not None:
         parts["sample_weight"] = sample_weight
     if parts.get("sample_weight") is not None:
@@ -181,7 +181,22 @@ def _has_fields(y: Any) -> bool:
     return {"event", "time"} == {str(name) for name in getattr(y, "columns", ())}
 
 
-def _target(y: NDArray[Any], task: str) -> tuple[NDArray[Any], str]:
+def _no_number(y: NDArray[Any], ids: NDArray[Any]) -> str:
+    """Say which bag has no number."""
+    text = "regression needs one number per bag as y"
+    if y.ndim != 1:
+        return f"{text}, and y has shape {y.shape}"
+    for i, value in enumerate(y.tolist()):
+        try:
+            if np.isfinite(float(value)):
+                continue
+        except (TypeError, ValueError):
+            pass
+        return f"{text}, and bag {ids[i]!s} has {value!r}; words are for classes"
+    return f"{text}; turn the text into numbers first"
+
+
+def _target(y: NDArray[Any], task: str, ids: NDArray[Any]) -> tuple[NDArray[Any], str]:
     """Return the checked labels or values, and what they are."""
     y = np.asarray(y)
     if y.dtype.names is not None or task == "survival":
@@ -204,7 +219,7 @@ def _target(y: NDArray[Any], task: str) -> tuple[NDArray[Any], str]:
         task = "regression" if real and many else "classification"
     if task == "regression":
         if y.dtype.kind not in "biuf" or y.ndim != 1:
-            raise ValueError("regression needs one number per bag as y")
+            raise ValueError(_no_number(y, ids))
         if len(np.unique(y)) < 2:
             raise ValueError(f"all bags have the value {y[0]!s}: nothing to predict")
         return y.astype(np.float64), "regression"
