@@ -53,7 +53,11 @@ def check_memory(n_bytes: float, what: str, hint: str) -> None:
     budget = memory_budget()
     if n_bytes > budget:
         raise ValueError(
-            f"{what} would take {n_bytes / 1e9:.1f} GB, more than the budget of "
-            f"{budget / 1e9:.1f} GB. {hint} (The environment variable BAGWISE_MEMORY "
+            f"{what} would take {_said(n_bytes)}, more than the budget of "
+            f"{_said(budget)}. {hint} (The environment variable BAGWISE_MEMORY "
             "sets the budget.)"
         )
+
+
+def _said(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.3g} MB"

@@ -214,6 +214,16 @@ def test_standard_assumption_scores_only_rise_with_an_instance():
         extra = rng.normal(scale=scale, size=(len(X), X.n_features))
         grown = [np.vstack([bag, row]) for bag, row in zip(X, extra, strict=True)]
         assert (model.decision_function(grown) >= before - 1e-9).all()
+    assert model.assumption_check_ == {}  # there is no other kind to disagree with
+    assert "assumption_check" not in model._fit_arrays()
+
+
+def test_what_the_sides_say_is_stored_for_reports(fitted):
+    _, _, model = fitted
+    check = model.assumption_check_
+    names = ("disagree", "standard_accuracy", "others_accuracy", "warn")
+    stored = model._fit_arrays()["assumption_check"]
+    assert stored.tolist() == [float(check[name]) for name in names]
 
 
 def test_the_sides_of_the_assumption_are_compared_out_of_fold():

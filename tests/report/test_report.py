@@ -246,3 +246,29 @@ def test_parameters_at_the_end_of_their_grid_are_marked():
     assert "C" in told["best one"][0]
     assert told[EVIL] == []
     assert render_report(report_context(comparison)).count("end of the grid") == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "says"),
+    [
+        (0.6, 0.9, "besides single positive"),
+        (0.9, 0.6, "keeps to them"),
+        (0.9, 0.9, ""),
+    ],
+)
+def test_members_that_assume_different_things_are_compared(own, others, says):
+    comparison = make_comparison(stacked=True)
+    warn = bool(says)
+    for k, row in enumerate(comparison.runs("best one")):
+        share = 0.3 + 0.1 * k if warn else 0.02
+        check = np.array([share, own, others, float(warn)])
+        comparison.arrays[row["key"]]["assumption_check"] = check
+    told = comparison.disagreement("best one")
+    assert told["warn"] == warn
+    assert told["share"] == pytest.approx(0.45 if warn else 0.02)
+    page = "".join(Page(render_report(report_context(comparison))).text)
+    assert f"the others disagree on {'45' if warn else '2'}% of held-out bags" in page
+    assert says in page
+    assert ("look closer" in page) == warn
+    assert ("assumption='standard'" in page) == warn
+    assert comparison.disagreement(EVIL) == {}

@@ -79,6 +79,10 @@ def print_ranking(result: Any) -> None:
         for note in result.grid_ends(row.method):
             text = f"{row.method}: {in_options(note)}"
             console.print(text, markup=False, highlight=False)
+        told = result.disagreement(row.method)
+        if told.get("warn"):
+            text = f"{row.method}: {in_options(told['text'])}"
+            console.print(text, markup=False, highlight=False)
     for name in ("time budget", "weights"):
         if name in result.provenance:
             text = f"{name}: {result.provenance[name]}"

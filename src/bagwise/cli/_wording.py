@@ -10,6 +10,10 @@ __all__ = ["in_options"]
 _SPELLINGS = (
     (re.compile(r"LeaveOneBagOut\(\)"), "--leave-one-out"),
     (re.compile(r"switch tuning off"), "use --grid none"),
+    (
+        re.compile(r"assumption='standard'"),
+        "--set BagClassifier.assumption=standard",
+    ),
     (re.compile(r"folds: widen it$"), "folds: --grid auto widens it"),
     (
         re.compile(r"Let them through with (--impute \w+) .*, or remove them"),

@@ -193,6 +193,50 @@ class Comparison:
         """
         return widen_note([row.get("grid_ends") or {} for row in self.runs(method)])
 
+    def disagreement(self, method: str) -> dict[str, Any]:
+        """Say how often members of a stack that assume different things disagree.
+
+        Those that respect the standard assumption (a bag is positive if and only if it
+        holds a positive instance) against the others, on training bags held out inside
+        each fold, see `BagClassifier.assumption_check_`.
+
+        Parameters
+        ----------
+        method : str
+            Name of a method.
+
+        Returns
+        -------
+        dict
+            "share" of the bags on which they disagree (mean over folds), "warn"
+            (whether it is large in half of the folds or more) and "text"; empty for
+            methods that are no such stack.
+        """
+        rows = [self.arrays.get(row["key"], {}) for row in self.runs(method)]
+        found = [row["assumption_check"] for row in rows if "assumption_check" in row]
+        if not found:
+            return {}
+        checks = np.array(found, dtype=np.float64)
+        share, own, others, warned = checks.mean(axis=0).tolist()
+        warn = warned >= 0.5
+        text = (
+            "members that respect the standard assumption and the others disagree on"
+            f" {100 * share:.0f}% of held-out bags"
+        )
+        if warn and others > own:
+            text += (
+                f", and the others are right more often ({others:.2f} against"
+                f" {own:.2f}): something besides single positive instances tells the"
+                " classes apart. If it would not do so on new bags,"
+                " assumption='standard' keeps to the first kind"
+            )
+        elif warn:
+            text += (
+                f", and the first are right more often ({own:.2f} against"
+                f" {others:.2f}): assumption='standard' keeps to them"
+            )
+        return {"share": share, "warn": warn, "text": text}
+
     def write_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write one row a run.
 

@@ -219,6 +219,15 @@ class BagClassifier(BagStackingClassifier):
                     self.oof_scores_, respects, task.codes == 1, weight
                 )
 
+    def _fit_arrays(self):
+        """Return what the stack trusts, and whether its two kinds of members agree."""
+        found = super()._fit_arrays()
+        if self.assumption_check_:
+            names = ("disagree", "standard_accuracy", "others_accuracy", "warn")
+            check = [float(self.assumption_check_[name]) for name in names]
+            found["assumption_check"] = np.array(check)
+        return found
+
 
 def compare_sides(scores, respects, positive, weight):
     """Compare members that respect the standard assumption with the others.

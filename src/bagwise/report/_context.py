@@ -292,7 +292,17 @@ def _stacks(view: View) -> list[dict[str, Any]]:
             }
             for member in table
         ]
-        stacks.append({"method": name, "axis": axis, "members": members})
+        told = view.comparison.disagreement(name)
+        text = told.get("text", "")
+        stacks.append(
+            {
+                "method": name,
+                "axis": axis,
+                "members": members,
+                "warn": told.get("warn", False),
+                "check": text[:1].upper() + text[1:],
+            }
+        )
     return stacks
 
 
