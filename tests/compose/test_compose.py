@@ -106,13 +106,15 @@ def test_simple_mi_is_the_classifier_on_summaries(toy):
         SimpleMI(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(len(X)))
 
 
-@pytest.mark.parametrize("model", [SimpleMI, WrapperMI])
-def test_bags_of_one_are_the_base_classifier(toy, model):
+@pytest.mark.parametrize(
+    ("model", "cut"), [(SimpleMI, {}), (WrapperMI, {"threshold": "zero"})]
+)
+def test_bags_of_one_are_the_base_classifier(toy, model, cut):
     X, y = toy
     rows = X.data[X.offsets[:-1]]
     bags = Bags(rows, np.arange(len(y) + 1))
     base = LogisticRegression(C=0.3)
-    ours = model(base).fit(bags, y).predict_proba(bags)
+    ours = model(base, **cut).fit(bags, y).predict_proba(bags)
     np.testing.assert_allclose(ours, base.fit(rows, y).predict_proba(rows), atol=1e-12)
 
 
@@ -133,7 +135,9 @@ def test_an_svc_decides_as_it_would_by_itself(toy, dtype):
 @pytest.mark.parametrize("aggregation", ["arithmetic", "geometric", "max"])
 def test_wrapper_mi_aggregates_probabilities(toy, aggregation):
     X, y = toy
-    ours = WrapperMI(LogisticRegression(), aggregation=aggregation).fit(X, y)
+    ours = WrapperMI(
+        LogisticRegression(), aggregation=aggregation, threshold="zero"
+    ).fit(X, y)
     rows_y, weight = np.repeat(y, X.sizes), np.repeat(1 / X.sizes, X.sizes)
     base = LogisticRegression().fit(X.data, rows_y, sample_weight=weight)
     p = [base.predict_proba(b)[:, 1] for b in X]

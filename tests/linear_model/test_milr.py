@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from bagwise import Bags
+from bagwise.datasets import make_bags
 from bagwise.linear_model import MILogisticRegression
 from bagwise.linear_model._milr import LINEAR_POOLINGS
 
@@ -32,7 +33,7 @@ def test_singletons_are_logistic_regression(pooling, C):
     X = rng.normal(size=(70, 3)) + 2.0
     y = np.where(X[:, 0] + rng.normal(size=70) > 2.0, "yes", "no")
     ours = MILogisticRegression(C, pooling=pooling, loss="log", tol=1e-9, n_init=1)
-    ours.set_params(pos_label="yes")
+    ours.set_params(pos_label="yes", threshold="zero")
     if pooling == "max":  # stops by progress, see the class
         ours.set_params(tol=1e-7)
     ours.fit(X[:, None, :], y)
@@ -241,3 +242,39 @@ def test_refuses(params, message):
     X, y = key_instance_bags(10)
     with pytest.raises(ValueError, match=message):
         MILogisticRegression(**params).fit(X, y)
+
+
+@pytest.mark.parametrize("size", [10, 100, 1000])
+def test_defaults_know_the_size_of_bags(size):
+    """With the published sharpness no instance of a large bag counts."""
+    X, y = make_bags(
+        90,
+        n_features=3,
+        bag_size=(size // 2, size + size // 2),
+        n_witnesses=max(1, size // 50),
+        shift=6.0,
+        random_state=size,
+    )
+    model = MILogisticRegression(random_state=0).fit(X[:60], y[:60])
+    n = X[:60].sizes.mean()
+    assert model.alpha_ == pytest.approx(max(3.5, np.log(4 * (n - 1))))
+    assert model.score(X[60:], y[60:]) > 0.85
+    if size == 1000:
+        published = MILogisticRegression(alpha=3.5, threshold="zero", random_state=0)
+        assert published.fit(X[:60], y[:60]).score(X[60:], y[60:]) < 0.7
+
+
+def test_the_cut_moves_probabilities_with_the_labels():
+    X, y = make_bags(60, n_classes=3, bag_size=(3, 8), random_state=0)
+    for labels in (y == 1, y):
+        model = MILogisticRegression(C=0.01, random_state=0).fit(X, labels)
+        called = model.classes_[model.predict_proba(X).argmax(axis=1)]
+        np.testing.assert_array_equal(called, model.predict(X))
+
+
+def test_sparse_text_is_not_called_one_class(benchmark):
+    bunch = benchmark("trec1")
+    X, y = bunch.X, bunch.y
+    train, test = np.arange(0, 400, 2), np.arange(1, 400, 2)
+    model = MILogisticRegression(random_state=0).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) > 0.9

@@ -247,7 +247,7 @@ def test_a_function_as_kernel(data):
     def linear(A, B, scale=1.0):
         return scale * set_kernel(A, B, kernel="linear", normalization="average")
 
-    model = BagSVC(linear, kernel_params={"scale": 2.0}, tol=1e-8).fit(X, y)
+    model = BagSVC(linear, 1.0, kernel_params={"scale": 2.0}, tol=1e-8).fit(X, y)
     params = {"kernel": "linear", "normalization": "average"}
     named = BagSVC(C=2.0, kernel_params=params, tol=1e-8).fit(X, y)
     assert_allclose(model.decision_function(X), named.decision_function(X), atol=1e-5)
@@ -273,7 +273,8 @@ def test_class_weight_equals_svc(three):
     K = set_kernel(X, gamma=0.1)
     for class_weight in ("balanced", {0: 3.0, 1: 0.5}):
         svc = SVC(kernel="precomputed", class_weight=class_weight, tol=1e-9).fit(K, y)
-        model = BagSVC(gamma=0.1, class_weight=class_weight, tol=1e-9).fit(X, y)
+        model = BagSVC(C=1.0, gamma=0.1, class_weight=class_weight, tol=1e-9)
+        model.fit(X, y)
         assert_allclose(model.decision_function(X), svc.decision_function(K), atol=1e-6)
 
 

@@ -19,6 +19,7 @@ def test_equals_the_special_case(data, level):
     X, y = data
     p, q = (y == 1).sum(), (y == 0).sum()
     settings = {"gamma": 0.5, "tol": 1e-7, "level": level, "random_state": 0}
+    settings["threshold"] = "zero"
     one = KISVM(4.0, **settings).fit(X, y)
     two = MIODM(2.0 * p, 2.0 * q, theta=0.0, nu=0.0, **settings).fit(X, y)
     assert one.objective_ == pytest.approx(two.objective_, rel=1e-9)
@@ -54,7 +55,7 @@ def test_theta_rescales_when_no_margin_is_too_large(data):
     X, y = data
     p, q = (y == 1).sum(), (y == 0).sum()
     theta, C = 0.2, 0.02  # weak enough that no margin gets large
-    settings = {"gamma": 0.5, "tol": 1e-8, "random_state": 0}
+    settings = {"gamma": 0.5, "tol": 1e-8, "random_state": 0, "threshold": "zero"}
     odm = MIODM(C * p, C * q, theta=theta, nu=0.5, **settings).fit(X, y)
     assert (-odm.instance_scores(X[y == 0]).values < 1 + theta).all()
     # F(w) = (1 - theta)^2 [ |w'|^2 / 2 + C / (1 - theta)^2 * squared hinge ]

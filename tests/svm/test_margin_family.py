@@ -27,6 +27,9 @@ FAMILY = [
     RegSVM(5.0, consistency=0.05),
     RegSVM(5.0, normalization="average", consistency=0.3),
 ]
+# The problems are those of the machines: their own scores, where no cut is subtracted.
+for _model in FAMILY:
+    _model.set_params(threshold="zero")
 ITERATIVE = [model for model in FAMILY if hasattr(model, "max_iter")]
 
 
@@ -221,7 +224,7 @@ def test_two_starts_are_no_worse_after_a_step_than_one(kernel, seed):
 def test_mica_with_the_absolute_norm(options, init):
     X, y = _bags(2)
     model = MICA(2.0, norm="l1", init=init, gamma=0.3, random_state=0, **options)
-    model.fit(X, y)
+    model.set_params(threshold="zero").fit(X, y)
     assert np.all(np.diff(model.objective_path_) <= 0)
     f = model.instance_scores(X).values
     top = segment_max(f, X.offsets)
@@ -238,7 +241,8 @@ def test_mica_with_the_absolute_norm(options, init):
 @pytest.mark.parametrize("slack", ["bag", "instance"])
 def test_last_step_of_mi_svm_equals_clarabel(clarabel_rows, slack):
     X, y = _bags(5)
-    model = MISVM(2.0, slack=slack, gamma=0.2, tol=1e-9).fit(X, y)
+    model = MISVM(2.0, slack=slack, gamma=0.2, tol=1e-9, threshold="zero")
+    model.fit(X, y)
     K = instance_kernel(X.data, gamma=0.2)
     values, vectors = np.linalg.eigh(K)
     kept = values > 1e-12
@@ -391,10 +395,13 @@ def test_zero_is_not_the_cut_of_sparse_machines():
     """All instances at 2 / n - 1 have no loss; a tuned cut tells the bags apart."""
     y = np.arange(20) % 2
     X = Bags(np.repeat(y, 4)[:, None].astype(float), np.arange(0, 81, 4))
-    model = SMIL(1e4, kernel="linear", tol=1e-8).fit(X, y)
+    model = SMIL(1e4, kernel="linear", tol=1e-8, threshold="zero").fit(X, y)
     # No loss needs b <= -1 and w + b >= 2 / 4 - 1; the smallest such w is 1/2.
     np.testing.assert_allclose([model.coef_.item(), model.intercept_], [0.5, -1.0])
     assert not model.predict(X).any()
     tuned = TunedThresholdClassifierCV(model, scoring="accuracy").fit(X, y)
     np.testing.assert_array_equal(tuned.predict(X), y)
     assert -1.0 < tuned.best_threshold_ <= -0.5 + 1e-6
+    default = SMIL(1e4, kernel="linear", tol=1e-8).fit(X, y)
+    np.testing.assert_array_equal(default.predict(X), y)
+    assert -1.0 < default.threshold_ < -0.5

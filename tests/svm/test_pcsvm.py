@@ -168,7 +168,7 @@ def test_every_point_is_feasible_and_no_step_rises(monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_attributes_say_what_the_model_does(seed):
     X, y = _toy(seed)
-    model = PCSVM(C=10.0, rho=0.6, tol=1e-6, max_iter=300).fit(X, y)
+    model = PCSVM(C=10.0, rho=0.6, tol=1e-6, max_iter=300, threshold="zero").fit(X, y)
     K = instance_kernel(X.data, gamma=model.gamma_)
     scores = model.instance_scores(X)
     variance = np.array([part.var() for part in scores.to_list()]) / _norm(model) ** 2
@@ -214,7 +214,7 @@ def test_a_step_that_cannot_be_solved_is_dropped_with_a_warning(monkeypatch):
 
     monkeypatch.setattr(_steps, "dual_coordinate", poor)
     with pytest.warns(ConvergenceWarning, match="raised the objective"):
-        model = PCSVM(C=10.0, rho=0.8).fit(X, y)
+        model = PCSVM(C=10.0, rho=0.8, threshold="zero").fit(X, y)
     assert calls[1:] == pytest.approx([1e-3, 1e-4, 1e-5, 1e-6])
     assert len(model.objective_path_) == 1
     assert model.objective_ == pytest.approx(_objective(model, X, y), rel=1e-6)
@@ -257,8 +257,9 @@ def test_a_free_bias_needs_the_conic_solver():
     X, y = _toy(0)
     with pytest.raises(ValueError, match="solver='clarabel'"):
         PCSVM(intercept=np.inf).fit(X, y)
-    free = PCSVM(C=5.0, rho=0.5, intercept=np.inf, solver="clarabel").fit(X, y)
-    nearly = PCSVM(C=5.0, rho=0.5, intercept=1e5, solver="clarabel").fit(X, y)
+    options = {"C": 5.0, "rho": 0.5, "solver": "clarabel", "threshold": "zero"}
+    free = PCSVM(intercept=np.inf, **options).fit(X, y)
+    nearly = PCSVM(intercept=1e5, **options).fit(X, y)
     assert free.objective_ == pytest.approx(nearly.objective_, rel=1e-3)
     assert free.objective_ == pytest.approx(_objective(free, X, y), rel=1e-6)
 

@@ -54,9 +54,10 @@ def test_a_free_bias_takes_up_an_offset(data, machine, wide):
     X, y = data
     if wide:  # more columns than rows: by the kernel matrix
         X = X.with_data(np.hstack([X.data] + 12 * [0.1 * X.data]))
-    model = machine(kernel="linear", random_state=0).fit(X, y)
+    options = {"kernel": "linear", "random_state": 0, "threshold": "zero"}
+    model = machine(**options).fit(X, y)
     moved = X.with_data(X.data + 1e6)
-    other = machine(kernel="linear", random_state=0).fit(moved, y)
+    other = machine(**options).fit(moved, y)
     np.testing.assert_allclose(
         other.decision_function(moved), model.decision_function(X), atol=2e-4
     )

@@ -28,7 +28,11 @@ from bagwise.base._estimator import (
 from bagwise.base._folds import bag_folds, most_folds
 from bagwise.base._regressors import BaseBagRegressor
 from bagwise.base._survival import check_survival, require_survival, survival_target
-from bagwise.base._thresholds import best_threshold, choose_threshold
+from bagwise.base._thresholds import (
+    best_threshold,
+    choose_threshold,
+    sigmoid_threshold,
+)
 from bagwise.base._transformers import BagTransformerMixin
 
 __all__ = [
@@ -48,5 +52,6 @@ __all__ = [
     "choose_threshold",
     "most_folds",
     "require_survival",
+    "sigmoid_threshold",
     "survival_target",
 ]

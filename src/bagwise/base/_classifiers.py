@@ -9,6 +9,7 @@ for ``classes_[1]``. The turn from one to the other stands here and nowhere else
 import warnings
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -23,7 +24,7 @@ from bagwise.base._estimator import (
     check_bag_weight,
     scores_instances,
 )
-from bagwise.base._thresholds import choose_threshold
+from bagwise.base._thresholds import choose_threshold, sigmoid_threshold
 
 
 class BagClassifierMixin(ClassifierMixin):
@@ -315,6 +316,11 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
     class, and fitted attributes of the method live there.
     """
 
+    # How a cut is found in scores, for methods with a parameter `threshold`.
+    _cut = staticmethod(sigmoid_threshold)
+    # Whether each of several classes gets a cut of its own.
+    _cut_each_class = True
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         if getattr(self, "threshold", None) == "cv":
@@ -346,6 +352,8 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
         self.estimators_ = []
         for k in range(len(self.classes_)):
             one = self._unfitted_copy()
+            if not self._cut_each_class:
+                one.threshold = "zero"
             self.estimators_.append(
                 one._fit_two(X, np.where(codes == k, 1.0, -1.0), weight)
             )
@@ -423,6 +431,8 @@ class ProbabilityMixin:
 
     A two-class method writes ``_positive_probability(X)``; any other
     ``_probabilities(X)``, a column per class (of two, the positive one comes second).
+    Where a two-class method has a `threshold`, its scores are log-odds, which are moved
+    by the cut: a bag at the cut has probability one half.
     """
 
     def predict_proba(self, X):
@@ -444,10 +454,18 @@ class ProbabilityMixin:
         return columns[:, ::-1] if self._turned else columns
 
     def _probabilities(self, X):
-        columns = [one._positive_probability(X) for one in self._parts()]
+        columns = [
+            one._moved_probability(X)
+            if getattr(one, "threshold_", 0.0)
+            else one._positive_probability(X)
+            for one in self._parts()
+        ]
         if len(columns) == 1:
             return np.column_stack([1.0 - columns[0], columns[0]])
         raw = np.column_stack(columns)
         total = raw.sum(axis=1, keepdims=True)
         flat = np.full_like(raw, 1.0 / raw.shape[1])
         return np.divide(raw, total, out=flat, where=total > 0)
+
+    def _moved_probability(self, X):
+        return expit(self._score_bags(X) - self.threshold_)

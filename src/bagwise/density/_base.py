@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_min
-from bagwise.base import WeightedBagClassifier
+from bagwise.base import WeightedBagClassifier, best_threshold
 from bagwise.density._objective import SMALLEST
 from bagwise.kernels._instance import row_blocks, squared_distances
 
@@ -76,6 +76,9 @@ def descend(objective, theta, max_iter):
 
 class DensityClassifier(WeightedBagClassifier):
     """Base of the methods that look for a concept point."""
+
+    # As in the papers, and better here than a sigmoid: scores have a long lower tail.
+    _cut = staticmethod(best_threshold)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -17,14 +17,20 @@ def fit_milr(model, parts):
     # A class counts its bags here, whatever they weigh, as in a local fit.
     factor = class_factor(model.class_weight, model.classes_, codes, bags)
     if len(model.classes_) == 2:
-        model._fit_sums(parts.map(_targets, model.classes_, model._positive, factor))
-        return model
+        return _fit_one(model, parts, model.classes_, model._positive, factor)
     model.estimators_ = []
     for k in range(len(model.classes_)):
         one = model._unfitted_copy()
-        one._fit_sums(parts.map(_targets, model.classes_, k, factor))
-        model.estimators_.append(one)
+        model.estimators_.append(_fit_one(one, parts, model.classes_, k, factor))
     model.n_iter_ = max(one.n_iter_ for one in model.estimators_)
+    return model
+
+
+def _fit_one(model, parts, classes, k, factor):
+    """Fit one class against the rest."""
+    targets = parts.map(_targets, classes, k, factor)
+    model._fit_sums(targets)
+    model._cut_sums(targets)
     return model
 
 

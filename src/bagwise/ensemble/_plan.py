@@ -36,6 +36,8 @@ _TREES, _MANY_BAGS, _TREES_OF_MANY = 200, 1_000, 100
 _MAX_ROWS, _MIN_BAG_SIZE = 50_000, 20
 # Above so many bags members that are quadratic in the bags are left out.
 _QUADRATIC_LIMIT = 5_000
+# Scores of members are weighed, never cut: no cut is looked for.
+_UNCUT = {"threshold": "zero"}
 _QUADRATIC = ("statistics SVC", "near bags", "near bags in the cube")
 
 
@@ -210,17 +212,19 @@ def default_members(plan):
     logistic = LogisticRegression(C=0.1, max_iter=1_000)
     statistics_svc = make_pipeline(ClippedScaler(), SVC(C=10.0))
     near = SVC(C=10.0, kernel="precomputed")
+    on_rows = WrapperMI(logistic, **_UNCUT)
+    on_trees = WrapperMI(forest, **_UNCUT)
     members = [
         Member("Fisher vector", LinearSVC(C=1.0, dual="auto"), "fisher"),
         Member("statistics SVC", statistics_svc, "statistics"),
-        Member("instance logistic", WrapperMI(logistic), f"{thin}rows", native=True),
+        Member("instance logistic", on_rows, f"{thin}rows", native=True),
         Member("statistics trees", trees, "statistics", native=True),
         Member("statistics boosting", boosting, "statistics"),
         Member("near bags", near, "near"),
         Member("near bags in the cube", near, "near_cube"),
         *standard_members(plan)[:2],
         Member("MILES", L1SVC(10.0), "prototypes"),
-        Member("instance forest", WrapperMI(forest), f"{thin}dense", native=True),
+        Member("instance forest", on_trees, f"{thin}dense", native=True),
     ]
     return [m for m in members if m.name not in plan.dropped]
 
@@ -232,9 +236,9 @@ def standard_members(plan):
     probabilities of being negative: what the standard assumption asks for.
     """
     thin = "" if plan.max_bag_size is None else "thin_"
-    rbf = MISVM(C=10.0, n_components=plan.basis)
-    linear = MISVM(C=1.0, kernel="linear")
-    milr = MILogisticRegression(100.0, pooling="noisy_or", loss="log")
+    rbf = MISVM(C=10.0, n_components=plan.basis, **_UNCUT)
+    linear = MISVM(C=1.0, kernel="linear", **_UNCUT)
+    milr = MILogisticRegression(100.0, pooling="noisy_or", loss="log", **_UNCUT)
     return [
         Member("MILBoost", MILBoost(100, pooling="noisy_or"), f"{thin}dense"),
         Member("MI-SVM", rbf, f"{thin}rows"),

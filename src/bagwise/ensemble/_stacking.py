@@ -136,7 +136,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
     def _make_members(self, X):
         chosen = self.estimators
         if chosen is None:
-            chosen = [("simple", SimpleMI()), ("wrapper", WrapperMI())]
+            chosen = [("simple", SimpleMI()), ("wrapper", WrapperMI(threshold="zero"))]
         if not chosen or len({name for name, _ in chosen}) < len(chosen):
             raise ValueError(
                 "estimators must be a list of (name, estimator) with "

@@ -17,7 +17,7 @@ from bagwise.linear_model._loss import (
     fit_linear,
     linear_scores,
 )
-from bagwise.linear_model._pooling import bag_logit, pool
+from bagwise.linear_model._pooling import bag_logit, pool, sharpness
 from bagwise.linear_model._summed import SummedLoss
 
 #: Poolings offered by the linear models.
@@ -57,16 +57,21 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     C : float, default=10.0
         Inverse strength of the penalty. The loss is a *mean* over bags: the same `C`
         means the same compromise whatever the number of bags.
-    alpha : float, default=3.5
-        Sharpness of the poolings softmax and lse, the value of [1]_. A bag in which
-        one of :math:`n` instances is sure reaches only
-        :math:`e^\alpha / (e^\alpha + n - 1)`: take a larger `alpha` for large bags.
+    alpha : float or "auto", default="auto"
+        Sharpness of the poolings softmax and lse. A bag in which one of :math:`n`
+        instances is sure reaches only :math:`e^\alpha / (e^\alpha + n - 1)`.
+        ``"auto"``: the value 3.5 of [1]_, or :math:`\log 4(n - 1)` if that is more,
+        with which such a bag reaches 4/5; :math:`n` is the mean size of training bags.
     pooling : str, default="softmax"
         One of those above: how instance probabilities make a bag probability.
     loss : {"squared", "log"}, default="squared"
         Loss between probability and label.
     fit_intercept : bool, default=True
         Whether to fit :math:`b`. It is not penalised.
+    threshold : {"train", "cv", "zero"}, default="train"
+        Where the log-odds of a bag are cut: where a sigmoid through training or
+        out-of-fold scores crosses one half, or at the model's own probability 1/2,
+        on one side of which all bags may lie when the penalty is strong.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     pos_label : label, default=None
@@ -92,6 +97,10 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         The direction :math:`w`.
     intercept_ : float
         The intercept :math:`b`.
+    alpha_ : float
+        The sharpness.
+    threshold_ : float
+        The cut that is subtracted from the log-odds of bags and instances.
     objective_ : float
         Smallest value of the objective.
     objective_path_ : ndarray
@@ -108,7 +117,9 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     Notes
     -----
     Differs from [1]_: a ridge penalty (training bags that can be separated would send
-    :math:`w` to infinity), more poolings and losses, several starts. All problems but
+    :math:`w` to infinity), more poolings and losses, several starts, a sharpness that
+    knows the size of bags, and a cut of its own (that of [1]_ is
+    ``alpha=3.5, threshold="zero"``). All problems but
     gmean with the log loss are non-convex. With ``pooling="max"`` the objective has
     kinks: there the iterations end when they stop to make progress.
 
@@ -142,10 +153,11 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     _parameter_constraints: dict = {
         "C": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "pooling": [StrOptions(set(LINEAR_POOLINGS))],
         "loss": [StrOptions(set(LOSSES))],
         "fit_intercept": ["boolean"],
+        "threshold": [StrOptions({"zero", "train", "cv"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -157,10 +169,11 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         self,
         C=10.0,
         *,
-        alpha=3.5,
+        alpha="auto",
         pooling="softmax",
         loss="squared",
         fit_intercept=True,
+        threshold="train",
         class_weight=None,
         pos_label=None,
         n_init="auto",
@@ -173,6 +186,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         self.pooling = pooling
         self.loss = loss
         self.fit_intercept = fit_intercept
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.n_init = n_init
@@ -183,7 +197,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.duplicate_invariant = self.pooling != "noisy_or"
+        by_size = self.alpha == "auto" and self.pooling in ("softmax", "lse")
+        tags.input_tags.duplicate_invariant = not by_size and self.pooling != "noisy_or"
         tags.input_tags.respects_standard_assumption = self.pooling not in (
             "mean",
             "gmean",
@@ -202,16 +217,32 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         loss = BagLoss(
             X.data, X.offsets, positive, bag_weight, mean=mean, **self._loss_options()
         )
+        loss.alpha = self.alpha_ = sharpness(self.alpha, loss.rates()[1])
         self._minimise(loss)
 
     def _fit_sums(self, pieces):
         """Fit from sums over pieces whose targets are 0.0 or 1.0."""
-        self._minimise(
-            SummedLoss(pieces, centre=self.fit_intercept, **self._loss_options())
+        loss = SummedLoss(pieces, centre=self.fit_intercept, **self._loss_options())
+        loss.options["alpha"] = self.alpha_ = sharpness(self.alpha, loss.rates()[1])
+        self._minimise(loss)
+
+    def _cut_sums(self, pieces):
+        """Find the cut from pieces that never are in one place."""
+        if self.threshold == "cv":
+            raise ValueError(
+                'threshold="cv" needs all bags in one place; use "train" or "zero".'
+            )
+        if self.threshold == "zero":
+            self.threshold_ = 0.0
+            return
+        found = pieces.each(_judge_piece, self)
+        scores, target, weight = (
+            np.concatenate(part) for part in zip(*found, strict=True)
         )
+        self.threshold_ = self._cut(scores, target > 0.5, weight)
 
     def _loss_options(self):
-        return {"pooling": self.pooling, "alpha": self.alpha, "loss": self.loss}
+        return {"pooling": self.pooling, "loss": self.loss}
 
     def _minimise(self, loss):
         best = fit_with_restarts(
@@ -238,7 +269,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         return linear_scores(X.data, self.coef_[:, None], self.intercept_)[:, 0]
 
     def _pooled(self, X):
-        return pool(self._score_instances(X), X.offsets, self.pooling, self.alpha)
+        return pool(self._score_instances(X), X.offsets, self.pooling, self.alpha_)
 
     def _score_bags(self, X):
         return bag_logit(self._pooled(X))
@@ -250,6 +281,10 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 def _score_piece(piece, model):
     data = piece.X.data
     return linear_scores(data, model.coef_[:, None], model.intercept_)[:, 0]
+
+
+def _judge_piece(piece, model):
+    return model._score_bags(piece.X), piece.y, piece.weight
 
 
 def is_convex(loss):

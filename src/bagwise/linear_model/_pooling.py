@@ -112,6 +112,27 @@ def pool(z, offsets, pooling="softmax", alpha=3.5, *, n_outputs=1):
     return PooledBags(prob, complement, slope.reshape(z.shape))
 
 
+def sharpness(alpha, size):
+    """Return `alpha`, or for "auto" what suits bags of that mean size.
+
+    Parameters
+    ----------
+    alpha : float or "auto"
+        The sharpness that was asked for.
+    size : float
+        Mean number of values that are pooled.
+
+    Returns
+    -------
+    float
+        For "auto" at least 3.5, and enough for one sure instance to bring a bag of
+        that size to 4/5.
+    """
+    if alpha != "auto":
+        return float(alpha)
+    return float(max(3.5, np.log(4.0 * max(size - 1.0, 1.0))))
+
+
 def bag_logit(pooled):
     """Return ``log(P / (1 - P))`` for each bag; finite even when `P` is 0 or 1."""
     tiny = np.finfo(np.float64).tiny

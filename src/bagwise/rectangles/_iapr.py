@@ -9,7 +9,7 @@ from scipy.stats import norm
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min
-from bagwise.base import BinaryBagClassifier
+from bagwise.base import BinaryBagClassifier, best_threshold
 from bagwise.kernels.box.loops.points import canonical_sets
 from bagwise.rectangles.loops.boxes import cover, eliminate, grow
 
@@ -93,6 +93,9 @@ class IAPR(BinaryBagClassifier):
     >>> model.predict([[[5.1]], [[4.0], [7.0]]])
     array([1, 0])
     """
+
+    # As in the papers, and better here than a sigmoid: scores have a long lower tail.
+    _cut = staticmethod(best_threshold)
 
     _parameter_constraints: dict = {
         "method": [StrOptions({"all", "gfs", "iapr"})],

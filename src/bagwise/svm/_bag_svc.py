@@ -62,8 +62,9 @@ class BagSVC(MulticlassBagClassifier):
         "mi_graph", "emd", "ppmm", "box"), "precomputed" for kernel matrices in place
         of bags, or a function ``K = kernel(X, Y, **kernel_params)`` of two `Bags`,
         whose value for two bags must not depend on the other bags.
-    C : float, default=1.0
-        Weight of the loss.
+    C : float, default=10.0
+        Weight of the loss. Normalised kernels are at most one: with 1.0 and few bags of
+        one class most machines answer with the other.
     gamma : float or str, default=None
         Width of the kernel; None is the default of the kernel. The same as
         ``kernel_params={"gamma": gamma}``.
@@ -173,7 +174,7 @@ class BagSVC(MulticlassBagClassifier):
     def __init__(
         self,
         kernel="set",
-        C=1.0,
+        C=10.0,
         *,
         gamma=None,
         kernel_params=None,

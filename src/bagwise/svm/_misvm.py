@@ -56,9 +56,10 @@ class MISVM(KernelBagSVM):
     n_components : int, default=None
         Size of a Nystroem basis. None takes the exact kernel, whose matrix is
         quadratic in the number of instances.
-    threshold : {"zero", "train", "cv"}, default="zero"
-        Where scores are cut: at zero as in the paper, where the accuracy on the
-        training bags is best, or where that of out-of-fold scores is.
+    threshold : {"train", "cv", "zero"}, default="train"
+        Where scores are cut: where a sigmoid through training scores, or out-of-fold
+        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -137,7 +138,7 @@ class MISVM(KernelBagSVM):
         degree=3,
         coef0=1.0,
         n_components=None,
-        threshold="zero",
+        threshold="train",
         class_weight=None,
         pos_label=None,
         max_iter=100,

@@ -33,10 +33,10 @@ class MiSVM(KernelBagSVM):
         Of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
-    threshold : {"cv", "train", "zero"}, default="cv"
-        Where scores are cut: at zero as in the paper, where the accuracy on the
-        training bags is best, or where that of out-of-fold scores is. Zero is biased;
-        "cv" costs five more fits.
+    threshold : {"train", "cv", "zero"}, default="train"
+        Where scores are cut: where a sigmoid through training scores, or out-of-fold
+        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -104,7 +104,7 @@ class MiSVM(KernelBagSVM):
         degree=3,
         coef0=1.0,
         n_components=None,
-        threshold="cv",
+        threshold="train",
         class_weight=None,
         pos_label=None,
         max_iter=100,

@@ -69,8 +69,9 @@ class SMIL(SparseMIL):
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"train", "cv", "zero"}, default="train"
-        Where scores are cut: at zero as in the paper, where the accuracy on the
-        training bags is best, or where that of out-of-fold scores is. Zero is biased.
+        Where scores are cut: where a sigmoid through training scores, or out-of-fold
+        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -185,9 +186,9 @@ class STMIL(SparseMIL):
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"cv", "train", "zero"}, default="cv"
-        Where scores are cut: at zero as in the paper, where the accuracy on the
-        training bags is best, or where that of out-of-fold scores is. Zero is biased;
-        "cv" costs five more fits.
+        Where scores are cut: where a sigmoid through training scores, or out-of-fold
+        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None

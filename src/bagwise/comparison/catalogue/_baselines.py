@@ -49,7 +49,7 @@ BASELINES: list[Method] = [
     Method(
         "WrapperMI (logistic)",
         "bagwise.compose.WrapperMI",
-        params={"estimator": LOGISTIC, "threshold": "cv"},
+        params={"estimator": LOGISTIC},
         grid={"estimator__C": [0.001, 0.01, 0.1, 1.0, 10.0]},
         large_grid={
             "estimator__C": [0.001, 0.01, 0.1, 1.0, 10.0],
@@ -63,7 +63,7 @@ BASELINES: list[Method] = [
     Method(
         "WrapperMI (forest)",
         "bagwise.compose.WrapperMI",
-        params={"estimator": FOREST, "threshold": "cv"},
+        params={"estimator": FOREST},
         large_grid={
             "estimator__min_samples_leaf": [1, 2, 5],
             "aggregation": ["arithmetic", "max"],

@@ -74,7 +74,7 @@ def bag_kernel_method(name: str, kernel: str, **more: Any) -> Method:
     more.setdefault("large_grid", {"C": C_LARGE})
     more.setdefault("max_bags", 3_000)
     more.setdefault("max_instances", 20_000)
-    params = {"kernel": kernel, "C": 10.0, **more.pop("params", {})}
+    params = {"kernel": kernel, **more.pop("params", {})}
     return Method(
         name,
         "bagwise.svm.BagSVC",

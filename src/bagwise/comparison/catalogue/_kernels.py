@@ -29,7 +29,7 @@ KERNELS: list[Method] = [
     Method(
         "MI-Kernel (features)",
         "bagwise.svm.BagSVC",
-        params={"kernel": "set", "C": 10.0, "n_components": 300},
+        params={"kernel": "set", "n_components": 300},
         grid={"C": C_GRID, "gamma": WIDTHS},
         kind="kernel",
         max_bags=20_000,

@@ -37,7 +37,7 @@ from bagwise.linear_model._milr import (
     SYMMETRIC_POOLINGS,
     warn_unless_converged,
 )
-from bagwise.linear_model._pooling import bag_logit, pool
+from bagwise.linear_model._pooling import bag_logit, pool, sharpness
 
 _LOW_DIMENSION = 10
 
@@ -134,6 +134,8 @@ class MIDR(
         Intercepts of the scores on projected (centred) instances.
     mean_ : ndarray of shape (n_features,)
         Mean of the training instances.
+    alpha_ : float
+        The sharpness of the pooling.
     classes_ : ndarray of shape (n_classes,)
         Labels of bags.
     objective_ : float
@@ -192,7 +194,7 @@ class MIDR(
         "C1": [Interval(Real, 0, None, closed="left")],
         "tau": [Interval(Real, 0, 1, closed="neither")],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "pooling": [StrOptions(set(LINEAR_POOLINGS))],
         "loss": [StrOptions(set(LOSSES))],
         "n_hypotheses": [Interval(Integral, 1, None, closed="left")],
@@ -213,7 +215,7 @@ class MIDR(
         C1=0.001,
         tau=0.1,
         C=10.0,
-        alpha=3.5,
+        alpha="auto",
         pooling="softmax",
         loss="squared",
         n_hypotheses=1,
@@ -280,13 +282,15 @@ class MIDR(
         if len(self.classes_) == 2:
             target = target[:, 1:]
         self.mean_ = column_means(X, weight)
+        pooled = float(weight @ X.sizes / weight.sum()) * self.n_hypotheses
+        self.alpha_ = sharpness(self.alpha, pooled)
         loss = BagLoss(
             X.data,
             X.offsets,
             target,
             weight,
             pooling=self.pooling,
-            alpha=self.alpha,
+            alpha=self.alpha_,
             loss=self.loss,
             n_hypotheses=self.n_hypotheses,
             mean=self.mean_,
@@ -397,7 +401,7 @@ class MIDR(
     def _pooled(self, X):
         z = self._scores(X)
         n_outputs = z.shape[1] // self.n_hypotheses
-        return pool(z, X.offsets, self.pooling, self.alpha, n_outputs=n_outputs)
+        return pool(z, X.offsets, self.pooling, self.alpha_, n_outputs=n_outputs)
 
     def _decide(self, X):
         """Return the logit of each bag's pooled probability."""

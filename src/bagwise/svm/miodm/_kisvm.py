@@ -32,8 +32,8 @@ class KISVM(KeyInstanceMachine):
     solver, prox_variant, polish
         As in `MIODM`.
     threshold : {"train", "cv", "zero"}, default="train"
-        As in `MIODM`; the best cut of the training scores is close to that of
-        out-of-fold scores here, and costs nothing.
+        As in `MIODM`; the cut of the training scores is close to that of out-of-fold
+        scores here, and costs nothing.
     class_weight, tol, max_iter, random_state
         As in `MIODM`.
     pos_label : label, default=None

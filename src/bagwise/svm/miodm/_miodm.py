@@ -62,8 +62,8 @@ class MIODM(KeyInstanceMachine):
         Kind of mirror prox: the one of [1]_, a plain one with tested steps (the
         fastest of the three), or the one of [1]_ with sampled gradients.
     threshold : {"cv", "train", "zero"}, default="cv"
-        Where bag scores are cut: at zero as in [1]_, at the best cut of the training
-        scores, or at the best cut of out-of-fold scores (five more fits). Zero is
+        Where bag scores are cut: where a sigmoid through out-of-fold scores (five more
+        fits) or training scores crosses one half, or at zero as in [1]_, which is
         biased, see Notes.
     polish : bool, default=False
         Predict with the best single choice found instead of the mixture: the descent

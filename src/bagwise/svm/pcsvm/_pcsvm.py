@@ -88,10 +88,10 @@ class PCSVM(KernelBagSVM):
     memory : str, joblib.Memory or None, default=None
         Caches the basis and the range of :math:`\delta`, which do not depend on `C`,
         `rho` or `delta`: a grid over those computes them once per training set.
-    threshold : {"cv", "train", "zero"}, default="cv"
-        Where scores are cut: at zero as in the paper, where the accuracy on the
-        training bags is best, or where that of out-of-fold scores is. Zero is biased;
-        "cv" costs five more fits.
+    threshold : {"train", "cv", "zero"}, default="train"
+        Where scores are cut: where a sigmoid through training scores, or out-of-fold
+        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -189,7 +189,7 @@ class PCSVM(KernelBagSVM):
         n_components=None,
         solver="dual",
         memory=None,
-        threshold="cv",
+        threshold="train",
         class_weight=None,
         pos_label=None,
         max_iter=50,
