@@ -120,6 +120,15 @@ def cases():
         yield f"{n_bags} bags, {n_features} features, linear kernel", "linear", few
 
 
+READING = """
+Reading. With mist between stones and waterfalls no pressure helps: the normal is right
+already, and with an RBF kernel it does harm. With few bags in many features pressure
+does what the paper says of it: rho chosen inside the training bags takes most false
+positives away and lifts the AUROC of the same machine without it. A smaller C does as
+well there when it is chosen in its favour: the constraint is one way, not the only one,
+to keep a normal from following noise."""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=10)
@@ -136,7 +145,7 @@ def main():
             cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True)]
             lines.append(f"| {title} | {name} | " + " | ".join(cells) + " |")
             print(lines[-1], file=sys.stderr, flush=True)
-    page = "\n".join(lines) + "\n"
+    page = "\n".join(lines) + "\n" + READING + "\n"
     if asked.out is None:
         print(page)
     else:

@@ -388,6 +388,22 @@ def test_where_the_diagonal_dominates_every_bag_pulls_by_itself():
     assert errors[1] < 0.2 * errors[0]
 
 
+def test_without_a_constant_scales_may_be_seventy_orders_apart():
+    """Counts of boxes are: bags that hardly resemble each other pull by themselves."""
+    rng = np.random.default_rng(0)
+    n = 30
+    t = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    size = 10.0 ** rng.uniform(-35, 0, n + 10)
+    likeness = 1e-40 * rng.random((n + 10, n + 10))
+    likeness = likeness + likeness.T
+    np.fill_diagonal(likeness, 1.0)
+    K = size[:, None] * likeness * size
+    model = BagSVC("precomputed", C=1e90, fit_intercept=False).fit(K[:n, :n], t)
+    cross = K[n:, :n]
+    limit = cross @ (t / np.diag(K)[:n])
+    np.testing.assert_allclose(model.decision_function(cross), limit, rtol=1e-3)
+
+
 def test_without_a_constant_more_classes_are_pairs(three):
     X, y = three
     model = BagSVC(C=2.0, gamma=0.2, fit_intercept=False, tol=1e-8).fit(X, y)

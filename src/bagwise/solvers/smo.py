@@ -116,7 +116,8 @@ def _single(gradient, beta, total, cap, group, c, diagonal):
             limit = beta[row]
         if limit <= 0.0:
             continue
-        curvature = max(diagonal[row], _TINY)
+        # As it is, however small: counts of boxes span seventy orders of magnitude.
+        curvature = diagonal[row] if diagonal[row] > 0.0 else _TINY
         step = min(abs(slope) / curvature, limit)
         gain = step * abs(slope) - 0.5 * step * step * curvature
         worst = max(worst, abs(slope))
@@ -185,16 +186,21 @@ def _pair_step(gradient, beta, total, cap, group, c, diagonal, inner, i, j):
 
 @njit()
 def _move(row, change, beta, total, cap, group):
-    """Change one dual variable and its group's total, landing on bounds exactly."""
+    """Change one dual variable and its group's total, landing on bounds exactly.
+
+    What rounding leaves of a variable that goes to zero is small against what it was;
+    against the bound, which may be out of reach, nothing can be said.
+    """
     g = group[row]
     value = beta[row] + change
-    if value <= 1e-14 * cap[g]:
+    if value <= 1e-14 * beta[row]:
         change, value = -beta[row], 0.0
+    before = total[g]
     beta[row] = value
-    total[g] += change
+    total[g] = before + change
     if total[g] >= cap[g] * (1.0 - 1e-14):
         total[g] = cap[g]
-    elif total[g] <= 1e-14 * cap[g]:
+    elif total[g] <= 1e-14 * before:
         total[g] = 0.0
 
 
