@@ -92,6 +92,7 @@ mathjax3_config = {
 # -- gallery ---------------------------------------------------------------------------
 # These draw benchmark sets and are shown without pictures where none are at hand.
 _NEED_DATA = ["plot_midr_dimensions", "plot_midr_sparsity", "plot_safe_latent"]
+_NEED_DATA += ["plot_binding_energies"]
 _left_out = "" if os.environ.get("BAGWISE_DATA") else f"(?!{'|'.join(_NEED_DATA)})"
 
 sphinx_gallery_conf = {
