@@ -178,7 +178,8 @@ def main():
         ax.set_title(f"{name}: R2 {score:.2f}", fontsize=9)
         far = np.argsort(-np.abs(found - y))[:3]
         for i in far:
-            ax.annotate(X.ids[i], (y[i], found[i]), fontsize=7)
+            place = {"xytext": (-4, 3), "textcoords": "offset points", "ha": "right"}
+            ax.annotate(X.ids[i], (y[i], found[i]), fontsize=7, **place)
     values = instance_scores(model.fit(X, y), X).values
     draw(axes[2], spans, values, "span of the shape (Å)", "its value in the model")
     axes[2].set_title("single shapes, whose spans no model was told", fontsize=9)
