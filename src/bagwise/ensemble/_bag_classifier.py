@@ -47,7 +47,7 @@ class BagClassifier(BagStackingClassifier):
         instance joins a bag, with weights that are not negative.
     cv : int, default=5
         Number of stratified folds; fewer when a class has fewer bags. Groups of bags
-        stay together.
+        stay together, and so do copies of a bag.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None

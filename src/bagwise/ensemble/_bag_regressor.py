@@ -8,8 +8,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.base import BaseBagRegressor, bag_folds, most_folds
-from bagwise.ensemble._members import Clock, Member, PlainViews, Values, fit_members
+from bagwise.base import BaseBagRegressor, most_folds
+from bagwise.ensemble._members import (
+    Clock,
+    Member,
+    PlainViews,
+    Values,
+    fit_members,
+    stack_folds,
+)
 from bagwise.ensemble._plan import Size, make_plan, view_seconds
 from bagwise.ensemble._regression_plan import regression_members, regression_seconds
 from bagwise.ensemble._views import DefaultViews
@@ -40,7 +47,8 @@ class BagRegressor(BaseBagRegressor):
         The members; a list takes the place of the default ones, and every entry learns
         from the bags as they are.
     cv : int, default=5
-        Number of folds; fewer when there are fewer bags. Groups of bags stay together.
+        Number of folds; fewer when there are fewer bags. Groups of bags stay together,
+        and so do copies of a bag.
     n_jobs : int, default=None
         Folds fitted at the same time. The result does not depend on it.
     random_state : int or RandomState, default=None
@@ -144,7 +152,7 @@ class BagRegressor(BaseBagRegressor):
         seconds = _AUTO_SECONDS if self.time_budget == "auto" else self.time_budget
         clock = Clock(None if self.time_budget == "auto" else seconds)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = bag_folds(X, y, n_splits, random_state=seed)
+        folds = stack_folds(X, y, n_splits, seed)
         self._centre = float(np.average(y, weights=weight))
         spread = np.sqrt(np.average((y - self._centre) ** 2, weights=weight))
         self._spread = float(spread) or 1.0

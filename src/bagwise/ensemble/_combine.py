@@ -1,6 +1,6 @@
 """From out-of-fold scores to one decision: Platt scaling and two logistic stackers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -147,14 +147,6 @@ class Combination:
         )
         coef = 0.5 * (plain[0] + free[0])
         return cls(scales, coef, 0.5 * (plain[1] + free[1]))
-
-    def shifted(self, levels):
-        """Return the combination for scores that lie higher by one level per member."""
-        scales = [
-            replace(scale, centre=scale.centre + float(level))
-            for scale, level in zip(self.scales, levels, strict=True)
-        ]
-        return replace(self, scales=scales)
 
     def logits(self, scores):
         """Return the members' log-odds."""

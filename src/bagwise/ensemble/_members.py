@@ -10,6 +10,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
+from bagwise.base import bag_folds, most_folds
+
 
 @dataclass
 class Member:
@@ -177,6 +179,52 @@ def _jobs(member, views, task, folds, weight, seed):
         )
     rows = take(views.train, member.view, {}, None, None)
     yield delayed(_fit)(member, rows, targets, weight, seed)
+
+
+def stack_folds(X, y, n_splits, seed):
+    """Return the folds of a stack: copies of a bag are not scored by each other.
+
+    Groups of bags, where there are some, stand as they are.
+
+    Parameters
+    ----------
+    X : Bags
+        The training bags.
+    y : ndarray of shape (n_bags,)
+        Classes or values.
+    n_splits : int
+        How many folds.
+    seed : int
+        Deals out the bags.
+
+    Returns
+    -------
+    list of (train, test)
+    """
+    copies = None if X.groups is not None else copied_bags(X)
+    if copies is not None and most_folds(X, y, n_splits, groups=copies) == n_splits:
+        return bag_folds(X, y, n_splits, random_state=seed, groups=copies)
+    return bag_folds(X, y, n_splits, random_state=seed)
+
+
+def copied_bags(X):
+    """Return for every bag the first one with the same rows; None without copies."""
+    first, known = np.arange(len(X)), {}
+    heads = X.data[X.offsets[:-1]]
+    for i, size in enumerate(X.sizes):
+        head = heads[[i]] if X.is_sparse else heads[i]
+        mark = head.data.tobytes() if X.is_sparse else head.tobytes()
+        alike = known.setdefault((int(size), mark), [])
+        first[i] = next((k for k in alike if _same(X[k], X[i])), i)
+        if first[i] == i:
+            alike.append(i)
+    return first if (first != np.arange(len(X))).any() else None
+
+
+def _same(one, other):
+    if hasattr(one, "tocsr"):
+        return (one != other).nnz == 0
+    return np.array_equal(one, other, equal_nan=True)
 
 
 class Clock:

@@ -14,12 +14,23 @@ from bagwise.bags import Ragged
 from bagwise.base import (
     MulticlassBagClassifier,
     ProbabilityMixin,
-    bag_folds,
     most_folds,
 )
 from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.ensemble._combine import Combination, fold_levels
-from bagwise.ensemble._members import Classes, Clock, Member, PlainViews, fit_members
+from bagwise.ensemble._members import (
+    Classes,
+    Clock,
+    Member,
+    PlainViews,
+    fit_members,
+    stack_folds,
+)
+from bagwise.kernels._emd import thin_bags
+
+# What every member that scores instances has to say on them beside what it has earned,
+# and the training instances that show the scale of its scores.
+_EVEN_SHARE, _SCALE_ROWS = 0.05, 20_000
 
 
 class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
@@ -40,7 +51,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         Names and bag classifiers. By default SimpleMI and WrapperMI.
     cv : int, default=5
         Number of stratified folds; fewer when a class has fewer bags. Groups of bags
-        stay together.
+        stay together, and so do copies of a bag.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -67,11 +78,13 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
 
     Notes
     -----
-    `instance_scores` is a weighted mean of the log-odds that members with instance
-    scores give to an instance. Its weights are fitted to their out-of-fold bag scores
-    after every fold has been centred: models of different folds are not on one scale,
-    and a member that ranks well in every fold may rank badly over all. It is not a part
-    of the decision. Costs ``cv + 1`` fits of every member.
+    `instance_scores` is a weighted mean of the scores that members give to instances,
+    each in units of its spread over the training instances: 0 is the mean of these.
+    The weights are fitted to out-of-fold bag scores after every fold has been centred
+    (models of different folds are not on one scale, and a member that ranks well in
+    every fold may rank badly over all), and .05 is added, so that members share the say
+    where no weight is earned. It is not a part of the decision. Costs ``cv + 1`` fits
+    of every member.
 
     Differs from [1]_: two stackers are averaged, and scores are scaled by robust Platt
     curves first.
@@ -159,7 +172,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         clock = self._make_clock()
         members = self._make_members(X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = bag_folds(X, codes, self._n_splits(X, codes), random_state=seed)
+        folds = stack_folds(X, codes, self._n_splits(X, codes), seed)
         self.views_ = self._make_views(X, members)
         task = Classes(codes, len(self.classes_))
         scores, models = fit_members(
@@ -207,19 +220,20 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         raw, names = self._raw, self._names
         del self._raw
         judges = [k for k in range(len(names)) if self._scores_instances(k)]
-        levels = fold_levels(raw, folds)
-        self._combinations, self._instance_combinations, areas = [], [], []
+        centred = raw - fold_levels(raw, folds)
+        self._combinations, shares, areas = [], [], []
         for k in range(task.n_columns):
             positive = task.codes == (1 if task.n_columns == 1 else k)
             self._combinations.append(self._combine(raw[:, :, k], positive, weight))
             areas.append([roc_auc_score(positive, c) for c in raw[:, :, k].T])
             if judges:
-                centred = (raw - levels)[:, judges, k]
-                found = Combination.fit(centred, positive, weight, signed=False)
-                found = found.shifted(levels.mean(axis=0)[judges, k])
-                self._instance_combinations.append(found)
+                own = centred[:, judges, k]
+                share = Combination.fit(own, positive, weight, signed=False).coef
+                shares.append((share + _EVEN_SHARE) / (share + _EVEN_SHARE).sum())
         self._judges = judges
         self.oof_scores_ = raw[:, :, 0] if task.n_columns == 1 else raw
+        if judges:
+            self._scale_instances(shares)
         several = task.n_columns > 1
         weights = np.array([c.coef for c in self._combinations])
         self.members_ = {
@@ -294,20 +308,30 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         own = self._views_used[k] not in self.views_.columns
         return own and hasattr(self._models[k][0], "instance_scores")
 
+    def _instance_columns(self, views):
+        """Return (n_instances, n_judges, n_columns) scores of instances."""
+        found = []
+        for k in self._judges:
+            rows = views[self._views_used[k]]
+            columns = [one.instance_scores(rows).values for one in self._models[k]]
+            several = columns[0].ndim == 2
+            found.append(columns[0] if several else np.column_stack(columns))
+        return np.stack(found, axis=1)
+
+    def _scale_instances(self, shares):
+        """Give every judge its share and the scale of its scores in training."""
+        most = max(1, _SCALE_ROWS // len(self.oof_scores_))
+        used = {self._views_used[k] for k in self._judges}
+        thin = {name: thin_bags(self.views_.train[name], most) for name in used}
+        scores = self._instance_columns(thin)
+        spread = scores.std(axis=0)
+        self._instance_centre = scores.mean(axis=0)
+        self._instance_slope = np.transpose(shares) / np.where(spread > 0, spread, 1.0)
+
     def _judge(self, X):
-        views = self.views_.of(X)
-        task = Classes(None, len(self.classes_))
-        scores = [
-            _instance_columns(self._models[k], views[self._views_used[k]], task)
-            for k in self._judges
-        ]
-        scores = np.stack(scores, axis=1)
-        columns = []
-        for k, found in enumerate(self._instance_combinations):
-            weights = found.coef if found.coef.sum() > 0 else np.ones_like(found.coef)
-            logits = found.logits(scores[:, :, k])
-            columns.append(logits @ (weights / weights.sum()))
-        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+        scores = self._instance_columns(self.views_.of(X)) - self._instance_centre
+        columns = np.einsum("ijk,jk->ik", scores, self._instance_slope)
+        return columns[:, 0] if columns.shape[1] == 1 else columns
 
     def _has_judges(self):
         return bool(getattr(self, "_judges", True))  # unfitted: it may have them
@@ -324,14 +348,9 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         Returns
         -------
         Ragged
-            One mean log-odds per instance, high for the positive class, or one row
-            with a column per class.
+            One mean score per instance, high for the positive class, or one row with a
+            column per class.
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         return Ragged(self._judge(X), X.offsets)
-
-
-def _instance_columns(models, rows, task):
-    columns = [model.instance_scores(rows).values for model in models]
-    return columns[0] if columns[0].ndim == 2 else np.column_stack(columns)
