@@ -60,10 +60,15 @@ two classes.
 # torch is not installed.
 MORE = [
     ("BagClassifier (standard)", "ensemble.BagClassifier", {"assumption": "standard"}),
-    ("Network (gated attention)", "neural.AttentionBagClassifier", {}),
-    ("Network (pooled head)", "neural.AttentionBagClassifier", {"head": "pooled"}),
-    ("Network (mean)", "neural.AttentionBagClassifier", {"pooling": "mean"}),
-    ("Network (max)", "neural.AttentionBagClassifier", {"pooling": "max"}),
+    *(
+        (
+            f"Network ({pooling}{', pooled head' if head == 'pooled' else ''})",
+            "neural.AttentionBagClassifier",
+            {"pooling": pooling, "head": head, "precision": "float32"},
+        )
+        for pooling in ("gated", "attention", "mean", "max")
+        for head in ("additive", "pooled")
+    ),
 ]
 
 

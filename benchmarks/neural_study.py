@@ -1,16 +1,19 @@
 """How good are the networks: classic sets, images, and the spread of seeds.
 
-    python benchmarks/neural_study.py [--parts classic,spread,images,references]
+    python benchmarks/neural_study.py [--parts choose,classic,spread,...]
                                       [--data FOLDER] [--output results/neural]
 
-`classic`     the five classic sets, 10 folds x 3, one setting for all
+`choose`      settings on other data: texts, scenes, digits, drawn bags; five folds
+`classic`     the five classic sets, 10 folds x 3, with the setting that was chosen
 `spread`      test AUROC over ten runs, of five models averaged and of single ones
+`tune`        settings of the image encoder, on draws of images that are not reported
 `images`      networks on bags of digit images, 50 to 400 bags
 `references`  classic methods on the same bags of images
 
 Every figure is a row of `figures.csv`; rows that are there are not computed again, so
-that a run can be stopped and continued, and parts can be run on different machines.
-`README.md` is written from the rows. The folds of a set are trained together.
+that a run can be stopped and continued, and parts can be run on different machines. The
+settings of `classic` and `images` are those with the best rows of `choose` and `tune`.
+`README.md` is written from the rows. Folds and settings are trained together.
 """
 
 import argparse
@@ -20,31 +23,50 @@ import time
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
+from neural_data import IMAGES, OTHERS, SETS, classic_set, image_bags, other_set
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 
-from bagwise import Bags
-
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ("musk1", "musk2", "elephant", "fox", "tiger")
-# With fewer than some hundred bags, validation bags are worth more in training. The
-# rates are the best of four on four of the sets.
-SETTING = {
-    "validation_fraction": 0.0,
-    "max_epochs": 40,
-    "learning_rate": 5e-4,
-    "weight_decay": 1e-2,
-    "dropout": 0.5,
-}
-IMAGE_SETTING = {"learning_rate": 1e-3, "weight_decay": 1e-4, "dropout": 0.25}
 PUBLISHED = dict(zip(SETS, (0.900, 0.863, 0.857, 0.603, 0.845), strict=True))
 HELD = dict(zip(SETS, (0.877, 0.850, 0.855, 0.560, 0.847), strict=True))
 SIZES = (50, 100, 200, 400)
 FIELDS = ("part", "data", "size", "seed", "method", "figure", "value", "seconds")
+
+# The settings to choose from. What is free is trained together.
+ENDS = {
+    "early stopping": {},
+    "40 epochs": {"validation_fraction": 0.0, "max_epochs": 40},
+    "80 epochs": {"validation_fraction": 0.0, "max_epochs": 80},
+}
+WIDTHS = {"256 wide": {}, "64 wide": {"hidden": 64, "attention": 32}}
+FREE = {
+    f"rate {rate:g} decay {decay:g} dropout {dropout:g}": {
+        "learning_rate": rate,
+        "weight_decay": decay,
+        "dropout": dropout,
+    }
+    for rate in (2e-4, 5e-4, 1e-3)
+    for decay in (1e-4, 1e-2)
+    for dropout in (0.25, 0.5)
+}
+DEFAULT = "early stopping, 256 wide, rate 0.0002 decay 0.0001 dropout 0.25"
+# Of the image encoder, on draws that are not reported.
+TUNING_DRAWS = (1000, 1001)
+ENCODED = {
+    f"{end}, rate {rate:g}": {**ENDS[end], "learning_rate": rate}
+    for end in ENDS
+    for rate in (5e-4, 1e-3, 2e-3)
+}
+
+
+def setting_of(name):
+    """Return the parameters of a setting by its name."""
+    end, width, free = name.split(", ")
+    return {**ENDS[end], **WIDTHS[width], **FREE[free]}
 
 
 class Figures:
@@ -90,60 +112,111 @@ class Figures:
             ]
         )
 
-
-def classic_set(name, folder):
-    """Read one of the five sets."""
-    file = np.load(folder / f"{name}.npz", allow_pickle=False)
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(file["bag"]))])
-    return Bags(np.asarray(file["X"], dtype=np.float64), offsets), file["y"] > 0
+    def methods(self, part):
+        """Return the methods with a row in a part, in their order."""
+        found = (row["method"] for row in self.rows if row["part"] == part)
+        return list(dict.fromkeys(found))
 
 
 def network(**params):
     """The network of the study."""
     from bagwise.neural import AttentionBagClassifier
 
-    return AttentionBagClassifier(**{"precision": "float32", **SETTING, **params})
+    return AttentionBagClassifier(**{"precision": "float32", **params})
+
+
+def folds_of(y, n_folds, seed):
+    """Return stratified folds: masks of the training bags, and the test bags."""
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    tests = [test for _, test in folds.split(y, y)]
+    masks = np.ones((n_folds, len(y)), dtype=bool)
+    for mask, test in zip(masks, tests, strict=True):
+        mask[test] = False
+    return masks, tests
+
+
+def fold_figures(models, tests, X, y):
+    """Return accuracy and area over the folds."""
+    hits, areas = [], []
+    for model, test in zip(models, tests, strict=True):
+        score = model.decision_function(X[test])
+        hits.append(np.mean((score > 0) == y[test]))
+        areas.append(roc_auc_score(y[test], score))
+    return {
+        "accuracy": np.mean(hits),
+        "fold_sd": np.std(hits, ddof=1),
+        "auroc": np.mean(areas),
+    }
+
+
+def run_choose(figures, folder, names):
+    """Five folds of every setting on other data; three models each, for time."""
+    for name in names:
+        X, y = other_set(name, folder)
+        masks, tests = folds_of(y, 5, 0)
+        for end, ending in ENDS.items():
+            for width, form in WIDTHS.items():
+                labels = [f"{end}, {width}, {free}" for free in FREE]
+                if all(figures.has("choose", name, "", 0, label) for label in labels):
+                    continue
+                begun = time.perf_counter()
+                base = network(n_models=3, random_state=0, **ending, **form)
+                fitted = base.fit_many(X, y, masks, list(FREE.values()))
+                seconds = time.perf_counter() - begun
+                for label, models in zip(labels, fitted, strict=True):
+                    found = fold_figures(models, tests, X, y)
+                    figures.add(("choose", name, "", 0, label), found, seconds)
+
+
+def choosing_scores(figures):
+    """Mean accuracy of each setting over the kinds of data, best first."""
+    scores = {}
+    for method in figures.methods("choose"):
+        kinds = {
+            kind: [figures.values("choose", n, method, "accuracy") for n in names]
+            for kind, names in OTHERS.items()
+        }
+        if all(len(cell) for cells in kinds.values() for cell in cells):
+            kinds = {
+                kind: np.concatenate(cells).mean() for kind, cells in kinds.items()
+            }
+            scores[method] = (float(np.mean(list(kinds.values()))), kinds)
+    return dict(sorted(scores.items(), key=lambda item: -item[1][0]))
+
+
+def chosen_setting(figures):
+    """Return the name of the setting that is best on the other data."""
+    scores = choosing_scores(figures)
+    if not scores:
+        raise SystemExit("no rows of `choose` yet: run that part first")
+    return next(iter(scores))
 
 
 def run_classic(figures, folder, names):
-    """Ten folds, three times, one setting."""
+    """Ten folds, three times: the chosen setting, and the defaults."""
+    chosen = setting_of(chosen_setting(figures))
+    methods = {
+        "gated": {"pooling": "gated", **chosen},
+        "mean": {"pooling": "mean", **chosen},
+        "gated, defaults": {},
+    }
     for name in names:
         X, y = classic_set(name, folder)
-        for pooling in ("gated", "mean"):
-            todo = [
-                s for s in range(3) if not figures.has("classic", name, "", s, pooling)
-            ]
-            for seed in todo:
+        for method, params in methods.items():
+            for seed in range(3):
+                key = ("classic", name, "", seed, method)
+                if figures.has(*key):
+                    continue
                 begun = time.perf_counter()
-                folds = StratifiedKFold(10, shuffle=True, random_state=seed)
-                splits = list(folds.split(y, y))
-                masks = np.ones((10, len(y)), dtype=bool)
-                for mask, (_, test) in zip(masks, splits, strict=True):
-                    mask[test] = False
-                models = network(pooling=pooling, random_state=seed).fit_many(
-                    X, y, masks
-                )[0]
-                hits, areas = [], []
-                for model, (_, test) in zip(models, splits, strict=True):
-                    score = model.decision_function(X[test])
-                    hits.append(np.mean((score > 0) == y[test]))
-                    areas.append(roc_auc_score(y[test], score))
-                figures.add(
-                    ("classic", name, "", seed, pooling),
-                    {
-                        "accuracy": np.mean(hits),
-                        "fold_sd": np.std(hits, ddof=1),
-                        "auroc": np.mean(areas),
-                    },
-                    time.perf_counter() - begun,
-                )
+                masks, tests = folds_of(y, 10, seed)
+                models = network(random_state=seed, **params).fit_many(X, y, masks)[0]
+                found = fold_figures(models, tests, X, y)
+                figures.add(key, found, time.perf_counter() - begun)
 
 
-def run_spread(figures, folder):
+def run_spread(figures, folder, names):
     """Ten runs of the default on one split, averaged and single."""
-    from bagwise.neural import AttentionBagClassifier
-
-    for name in SETS:
+    for name in names:
         X, y = classic_set(name, folder)
         train, test = train_test_split(
             np.arange(len(y)), test_size=0.5, stratify=y, random_state=0
@@ -156,76 +229,74 @@ def run_spread(figures, folder):
                 continue
             begun = time.perf_counter()
             settings = [{"random_state": 1000 * n_models + s} for s in range(10)]
-            base = AttentionBagClassifier(n_models=n_models, precision="float32")
-            for seed, (model,) in enumerate(base.fit_many(X, y, mask, settings)):
+            fitted = network(n_models=n_models).fit_many(X, y, mask, settings)
+            for seed, (model,) in enumerate(fitted):
                 area = roc_auc_score(y[test], model.decision_function(X[test]))
                 seconds = time.perf_counter() - begun
-                figures.add(
-                    ("spread", name, "", seed, method), {"auroc": area}, seconds
-                )
+                key = ("spread", name, "", seed, method)
+                figures.add(key, {"auroc": area}, seconds)
 
 
-def image_bags(kind, n_bags, seed, *, test):
-    """Bags of digit images; positive with a nine among them. No image on both sides.
-
-    "digits" are scikit-learn's 8 x 8 images; "moved digits" stand at a random place of
-    a noisy 10 x 10 image.
-    """
-    source = load_digits()
-    rng = np.random.default_rng([seed, int(test), n_bags])
-    order = np.random.default_rng(seed).permutation(len(source.target))
-    half = order[1200:] if test else order[:1200]
-    nines = half[source.target[half] == 9]
-    others = half[source.target[half] != 9]
-    bags, y = [], np.arange(n_bags) % 2
-    for label in y:
-        size = int(rng.integers(8, 13))
-        chosen = rng.choice(others, size)
-        if label:
-            n = int(rng.integers(1, 3))
-            chosen[:n] = rng.choice(nines, n)
-        pictures = source.images[chosen] / 16.0
-        if kind == "moved digits":
-            canvas = 0.1 * rng.standard_normal((size, 10, 10))
-            for picture, place in zip(pictures, canvas, strict=True):
-                i, j = rng.integers(0, 3, 2)
-                place[i : i + 8, j : j + 8] += picture
-            pictures = canvas
-        bags.append(pictures.reshape(size, -1))
-    return Bags.from_list(bags), y
+def run_tune(figures, seeds):
+    """Settings of the image encoder, on draws that are not reported."""
+    for seed in seeds:
+        for kind, shape in IMAGES.items():
+            X, y = image_bags(kind, 200, seed, test=False)
+            T, truth = image_bags(kind, 400, seed, test=True)
+            for method, params in ENCODED.items():
+                key = ("tune", kind, 200, seed, method)
+                if not figures.has(*key):
+                    begun = time.perf_counter()
+                    model = network(
+                        encoder="image", instance_shape=shape, random_state=0, **params
+                    )
+                    score(figures, key, model.fit(X, y), T, truth, begun)
 
 
-IMAGES = {"digits": (8, 8), "moved digits": (10, 10)}
+def tuned_encoder(figures):
+    """Return the name of the best setting of the image encoder."""
+    scores = {
+        method: np.mean(
+            [figures.values("tune", k, method, "accuracy", 200).mean() for k in IMAGES]
+        )
+        for method in figures.methods("tune")
+    }
+    if not scores:
+        raise SystemExit("no rows of `tune` yet: run that part first")
+    return max(scores, key=scores.get)
 
 
 def run_images(figures, seeds):
     """Networks with and without an encoder."""
+    encoded = ENCODED[tuned_encoder(figures)]
+    plain = setting_of(chosen_setting(figures))
     for seed in seeds:
         for kind, shape in IMAGES.items():
+            methods = {
+                "network, image encoder": {
+                    "encoder": "image",
+                    "instance_shape": shape,
+                    **encoded,
+                },
+                "network": plain,
+            }
             for size in SIZES:
                 X, y = image_bags(kind, size, seed, test=False)
                 T, truth = image_bags(kind, 400, seed, test=True)
-                for method, params in {
-                    "network, image encoder": {
-                        "encoder": "image",
-                        "instance_shape": shape,
-                        **IMAGE_SETTING,
-                    },
-                    "network": IMAGE_SETTING,
-                }.items():
+                for method, params in methods.items():
                     key = ("images", kind, size, seed, method)
                     if figures.has(*key):
                         continue
                     begun = time.perf_counter()
                     model = network(random_state=seed, **params).fit(X, y)
-                    _score(figures, key, model, T, truth, begun)
+                    score(figures, key, model, T, truth, begun)
 
 
-def _score(figures, key, model, T, truth, begun):
-    score = model.decision_function(T)
+def score(figures, key, model, T, truth, begun):
+    """Add accuracy and area on the test bags."""
     found = {
         "accuracy": np.mean(model.predict(T) == truth),
-        "auroc": roc_auc_score(truth, score),
+        "auroc": roc_auc_score(truth, model.decision_function(T)),
     }
     figures.add(key, found, time.perf_counter() - begun)
 
@@ -262,111 +333,15 @@ def run_references(figures, seeds):
                         if components is not None:
                             steps.insert(0, OnInstances(PCA(30, random_state=0)))
                         model = make_pipeline(*steps).fit(X, y)
-                        _score(figures, key, model, T, truth, begun)
-
-
-def write_page(figures, folder):
-    """Write README.md from the rows."""
-    lines = [
-        "# Networks",
-        "",
-        "`python benchmarks/neural_study.py` writes `figures.csv` and this page.",
-        "",
-        "## Five classic sets",
-        "",
-        "Accuracy, 10 folds repeated three times, one setting for all: five models "
-        "averaged, all bags in training for 40 epochs (`validation_fraction=0, "
-        "max_epochs=40, learning_rate=5e-4, weight_decay=0.01, dropout=0.5`). **These "
-        "figures are optimistic:** the setting is not the default, and it was chosen "
-        "among about sixteen after accuracies on test folds of these sets had been "
-        "seen. Standard errors are those of a share of so many bags. Published are the "
-        "figures of Ilse et al. (2018), "
-        "and those of an earlier implementation under the same protocol.",
-        "",
-        "| set | gated | mean pooling | standard error | published | earlier | held |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    n_bags = dict(zip(SETS, (92, 102, 200, 200, 200), strict=True))
-    for name in SETS:
-        found = figures.values("classic", name, "gated", "accuracy")
-        plain = figures.values("classic", name, "mean", "accuracy")
-        if not len(found):
-            continue
-        mean = found.mean()
-        error = np.sqrt(mean * (1 - mean) / n_bags[name])
-        held = "yes" if mean >= HELD[name] - error else "**no**"
-        other = f"{plain.mean():.3f}" if len(plain) else ""
-        lines.append(
-            f"| {name} | {mean:.3f} | {other} | {error:.3f} | {PUBLISHED[name]:.3f} | "
-            f"{HELD[name]:.3f} | {held} |"
-        )
-    lines += [
-        "",
-        "## The spread of seeds",
-        "",
-        "Standard deviation, and range, of the test AUROC in points over ten runs that "
-        "differ in the seed alone; half of the bags in training; the defaults, with "
-        "five models averaged or a single one.",
-        "",
-        "| set | five models | one model |",
-        "|---|---|---|",
-    ]
-    for name in SETS:
-        cells = []
-        for method in ("five models", "one model"):
-            found = 100 * figures.values("spread", name, method, "auroc")
-            if len(found):
-                cells.append(f"{found.std(ddof=1):.1f} (range {np.ptp(found):.1f})")
-        if len(cells) == 2:
-            lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
-    lines += [
-        "",
-        "## Bags of images",
-        "",
-        "Accuracy on 400 test bags of 8 to 12 digit images, positive with one or two "
-        "nines, mean over the draws that were run, as many as the last column says "
-        "(test images are in no training bag). Moved digits "
-        "stand at a random place of a noisy 10 x 10 image (a size chosen after larger "
-        "ones could not be learned from 100 bags). The best of the classic "
-        "methods is chosen by the test bags, which favours it.",
-    ]
-    names = {r["method"] for r in figures.rows if r["part"] == "images"}
-    nets = [m for m in ("network, image encoder", "network") if m in names]
-    others = sorted(names - set(nets))
-    for kind in IMAGES:
-        lines += [
-            "",
-            f"### {kind.capitalize()}",
-            "",
-            "| method | " + " | ".join(f"{s} bags" for s in SIZES) + " | draws |",
-            "|---" * (len(SIZES) + 2) + "|",
-        ]
-        table = {
-            method: [
-                figures.values("images", kind, method, "accuracy", size)
-                for size in SIZES
-            ]
-            for method in [*nets, *others]
-        }
-        best = [
-            max((table[m][k].mean() for m in others if len(table[m][k])), default=None)
-            for k in range(len(SIZES))
-        ]
-        for method, cells in table.items():
-            text = [f"{c.mean():.3f}" if len(c) else "" for c in cells]
-            draws = sorted({len(c) for c in cells})
-            count = str(draws[0]) if len(draws) == 1 else f"{draws[0]} to {draws[-1]}"
-            lines.append(f"| {method} | " + " | ".join(text) + f" | {count} |")
-        text = ["" if b is None else f"**{b:.3f}**" for b in best]
-        lines.append("| *best classic* | " + " | ".join(text) + " | |")
-    (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+                        score(figures, key, model, T, truth, begun)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", default="classic,spread,images,references")
-    parser.add_argument("--seeds", default="0,1,2", help="draws of the images")
-    parser.add_argument("--sets", default=",".join(SETS), help="of the classic ones")
+    every = "choose,classic,spread,tune,images,references"
+    parser.add_argument("--parts", default=every)
+    parser.add_argument("--seeds", default="0,1,2,3,4", help="draws of the images")
+    parser.add_argument("--sets", help="of `classic`, `spread` or `choose`; all")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "neural")
     options = parser.parse_args()
@@ -374,14 +349,23 @@ def main():
     parts = options.parts.split(",")
     seeds = [int(seed) for seed in options.seeds.split(",")]
     folder = options.data or Path(os.environ.get("BAGWISE_DATA", "."))
+    others = [name for names in OTHERS.values() for name in names]
+    wanted = options.sets.split(",") if options.sets else [*others, *SETS]
+    if "choose" in parts:
+        run_choose(figures, folder, [n for n in others if n in wanted])
+    five = [name for name in SETS if name in wanted]
     if "classic" in parts:
-        run_classic(figures, folder, options.sets.split(","))
+        run_classic(figures, folder, five)
     if "spread" in parts:
-        run_spread(figures, folder)
+        run_spread(figures, folder, five)
+    if "tune" in parts:
+        run_tune(figures, TUNING_DRAWS)
     if "images" in parts:
         run_images(figures, seeds)
     if "references" in parts:
         run_references(figures, seeds)
+    from neural_page import write_page
+
     write_page(figures, options.output)
 
 

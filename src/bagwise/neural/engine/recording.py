@@ -6,6 +6,8 @@ take the rows that are missing, with a weight of zero. There is one record for e
 few sizes, which are so close that little is computed in vain.
 """
 
+import gc
+
 import numpy as np
 import torch
 
@@ -50,8 +52,8 @@ class Recorder:
         The instances, on the device.
     filler : int
         Number of a bag with zero weight.
-    per_step : int
-        Most bags of a step.
+    per_step, most_rows : int
+        Most bags, and rows, of a step.
     rates : tensor
         The learning rates in force, which are set before each step.
     total : tensor of shape (n_models,)
@@ -63,7 +65,16 @@ class Recorder:
     """
 
     def __init__(
-        self, step, rows, filler, per_step, rates, total, generator, record=True
+        self,
+        step,
+        rows,
+        filler,
+        per_step,
+        most_rows,
+        rates,
+        total,
+        generator,
+        record=True,
     ):
         self.step, self.rows, self.filler = step, rows, filler
         self.rates, self.total, self.generator = rates, total, generator
@@ -71,7 +82,9 @@ class Recorder:
         self.slots = per_step + 1
         device = rows.device
         self.n_models = len(total)
-        self.index = torch.zeros(0, dtype=torch.int64, device=device)
+        # Records read from these places, which are therefore never made anew.
+        room = filled_size(most_rows + self.slots, self.n_models)
+        self.index = torch.zeros(room, dtype=torch.int64, device=device)
         # Sizes and numbers of the bags of a step; the share of one bag.
         self.bags = torch.zeros(2, self.slots, dtype=torch.int64, device=device)
         self.share = torch.zeros((), dtype=total.dtype, device=device)
@@ -106,7 +119,6 @@ class Recorder:
         table = torch.as_tensor(table).to(device)
         shares = torch.as_tensor(1.0 / np.diff(cuts), dtype=dtype).to(device)
         rates = rates.to(device)
-        self._make_room(max(filled))
         for i in range(n_steps):
             part = index[row_cuts[i] : row_cuts[i + 1]]
             self.index[: len(part)].copy_(part)
@@ -114,12 +126,6 @@ class Recorder:
             self.share.copy_(shares[i])
             self.rates.copy_(rates[i])
             self._run(filled[i])
-
-    def _make_room(self, size):
-        """Grow the place of row numbers; records read from the old one."""
-        if size > len(self.index):
-            self.index = torch.zeros(size, dtype=torch.int64, device=self.rows.device)
-            self.seen, self.graphs = set(), {}
 
     def _run(self, size):
         if size in self.graphs:
@@ -140,7 +146,14 @@ class Recorder:
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:
             graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph, pool=self.pool):
-            self._body(size)
+        # Nothing may be freed meanwhile, such as the records of another run.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool):
+                self._body(size)
+        finally:
+            if collects:
+                gc.enable()
         self.pool = graph.pool()
         return graph

@@ -234,6 +234,7 @@ class _Run:
                 )
             if not running.any():
                 break
+        self.recorder = None  # it knows this run: neither would be freed
         arrays = {
             name: np.ascontiguousarray(weight.cpu().numpy())
             for name, weight in self.parameters.named(best).items()
@@ -282,11 +283,19 @@ class _Run:
             self.rows,
             len(self.train_weight[0]) - 1,
             per_step,
+            self._most_rows(per_step),
             self.optimizer.now,
             self.total,
             None if self.noise is NO_NOISE else self.noise.generator,
             record,
         )
+
+    def _most_rows(self, per_step):
+        """Return the rows of the largest step there can be."""
+        sizes = np.diff(self.offsets)[self.active]
+        if self.options.max_instances is not None:
+            sizes = np.minimum(sizes, self.options.max_instances)
+        return int(np.sort(sizes)[-per_step:].sum())
 
     def _step(self, x, bags, segments, share):
         """Make one step; `share` is one over the number of bags that count."""
