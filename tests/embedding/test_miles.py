@@ -181,7 +181,8 @@ def test_a_sample_stands_for_very_many_instances(bags, model, monkeypatch):
     monkeypatch.setattr(f"{drawn}.MANY_INSTANCES", 20)
     monkeypatch.setattr(f"{drawn}.SAMPLE", 12)
     name = "max_prototypes" if isinstance(model, MILES) else "max_candidates"
-    auto = model.fit(X, y).decision_function(X)
+    with pytest.warns(UserWarning, match=r"12 of \d+ instances are prototypes"):
+        auto = model.fit(X, y).decision_function(X)
     twelve = clone(model).set_params(**{name: 12}).fit(X, y).decision_function(X)
     np.testing.assert_array_equal(auto, twelve)
 

@@ -1,5 +1,6 @@
 """Similarities of bags to training instances: the embedding of MILES."""
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -145,7 +146,15 @@ MOST_CONSTRAINT = [
 def chosen_rows(n_rows, most, random_state):
     """Return all row numbers, or a random sample of them in their order."""
     if most == "auto":
-        most = SAMPLE if n_rows > MANY_INSTANCES else None
+        most = None
+        if n_rows > MANY_INSTANCES:
+            most = SAMPLE
+            warnings.warn(
+                f"{SAMPLE} of {n_rows} instances are prototypes, drawn at random; a "
+                "number in place of 'auto' asks for more or fewer.",
+                UserWarning,
+                stacklevel=3,
+            )
     if most is None or n_rows <= most:
         return np.arange(n_rows)
     return np.sort(check_random_state(random_state).permutation(n_rows)[:most])

@@ -156,8 +156,11 @@ def resolve_gamma(gamma: float | str, data: Any, weight: Any = None) -> float:
 
 
 def row_blocks(n_rows: int, bytes_per_row: float) -> Iterator[slice]:
-    """Cut `n_rows` into slices that keep to scikit-learn's `working_memory`."""
-    budget = get_config()["working_memory"] * 2**20
+    """Cut `n_rows` into slices that keep to scikit-learn's `working_memory`.
+
+    And to a quarter of the memory budget, where that is less.
+    """
+    budget = min(get_config()["working_memory"] * 2**20, 0.25 * memory_budget())
     step = max(1, int(budget // max(1.0, bytes_per_row)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
