@@ -252,7 +252,7 @@ def test_sparse_linear_model():
     found = feature_contributions(model, thin)
     assert found.kind == "linear"
     np.testing.assert_allclose(found.values, thin.data.toarray() * model.coef_)
-    np.testing.assert_allclose(found.base, model.intercept_)
+    np.testing.assert_allclose(found.base, model.intercept_ - model.threshold_)
 
 
 # Charts and messages -----------------------------------------------------------------

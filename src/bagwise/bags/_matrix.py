@@ -106,7 +106,14 @@ def frozen(matrix: Any) -> Any:
         return matrix
     if not sp.issparse(matrix):
         return read_only(matrix)
-    parts = (matrix.data, matrix.indices, matrix.indptr)
+    # Trees of scikit-learn take 32-bit indices only: 64 bits where they are needed.
+    short = max(matrix.nnz, *matrix.shape) < 2**31
+    index = np.int32 if short else np.int64
+    parts = (
+        matrix.data,
+        matrix.indices.astype(index, copy=False),
+        matrix.indptr.astype(index, copy=False),
+    )
     frozen = type(matrix)(parts, shape=matrix.shape, copy=False)
     frozen.has_canonical_format = matrix.has_canonical_format
     frozen.data = read_only(frozen.data)

@@ -1,12 +1,14 @@
 """Base of the methods that turn a bag into one row and let a classifier learn rows."""
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._compat import _fit_context
+from bagwise._sizes import check_memory
 from bagwise.bags import Bags, Ragged
 from bagwise.base import BagClassifierMixin, BaseBagEstimator, check_bag_weight
 from bagwise.kernels import instance_kernel
@@ -56,7 +58,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         """
         X, y = self._check_bags(X, y, reset=True)
         self._encode_labels(y)
-        base = self._base_estimator(X.is_sparse)
+        base = self._base_estimator(self._learns_sparse(X))
         options, weight = {}, np.ones(len(X))
         if sample_weight is not None:
             if not has_fit_parameter(base, "sample_weight"):
@@ -64,8 +66,29 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
             weight = check_bag_weight(sample_weight, len(X))
             options["sample_weight"] = weight
         rows = self._fit_rows(X, y, weight)
-        self.estimator_ = clone(base).fit(rows, y, **options)
+        self._learns_dense = not sp.issparse(rows)
+        self._origin = self._find_origin(rows)
+        self.estimator_ = clone(base).fit(self._placed(rows), y, **options)
         return self
+
+    def _learns_sparse(self, X):
+        """Whether the default learner is that for sparse data."""
+        return X.is_sparse
+
+    def _find_origin(self, rows):
+        """Return what is taken off rows before they are learned, None for nothing."""
+        return None
+
+    def _placed(self, rows):
+        """Return rows as the learner knows them: dense or not, about their origin."""
+        if self._learns_dense and sp.issparse(rows):
+            check_memory(
+                8.0 * rows.shape[0] * rows.shape[1],
+                f"{rows.shape[0]} dense rows of {rows.shape[1]} columns",
+                "The model was fitted on dense bags; fit it on sparse ones.",
+            )
+            rows = rows.toarray()
+        return rows if self._origin is None else rows - self._origin
 
     def predict(self, X):
         """Predict the label of each bag.
@@ -133,12 +156,12 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         alone = Bags(X.data, np.arange(X.n_instances + 1))
-        scores = _decide(self.estimator_, self._rows(alone))
+        scores = _decide(self.estimator_, self._placed(self._rows(alone)))
         return Ragged(-scores if self._turned else scores, X.offsets)
 
     def _checked_rows(self, X):
         check_is_fitted(self)
-        return self._rows(self._check_bags(X, reset=False))
+        return self._placed(self._rows(self._check_bags(X, reset=False)))
 
 
 def _decide(estimator, rows):

@@ -19,6 +19,11 @@ from bagwise.compose._embedded import EmbeddedClassifier
 POOLINGS = ("mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics")
 
 
+def mostly_zero(X):
+    """Whether bags are sparse, and not only stored so."""
+    return X.is_sparse and X.data.nnz < 0.5 * X.n_instances * X.n_features
+
+
 def pool(X, pooling="mean"):
     """Summarise every bag by one vector.
 
@@ -59,12 +64,8 @@ def pool(X, pooling="mean"):
         return 0.5 * (reduce(X, "min") + reduce(X, "max"))
     if pooling == "mean+std":
         mean = reduce(X, "mean")
-        square = X.data.multiply(X.data) if X.is_sparse else None
-        if square is not None:
-            power = bag_matrix(X.offsets, mean=True) @ square
-            variance = power - mean.multiply(mean)
-            variance.data = np.maximum(variance.data, 0.0)
-            return _columns(mean, variance.sqrt())
+        if X.is_sparse:
+            return _columns(mean, _sparse_spread(X, mean))
         centred = X.data - mean[X.bag_index]
         return _columns(mean, np.sqrt(segment_mean(centred**2, X.offsets)))
     return reduce(X, pooling)
@@ -103,6 +104,33 @@ def _reduce_sparse(X, op):
     return sp.vstack([sp.csr_array(r.reshape(1, -1)) for r in rows], format="csr")
 
 
+def _sparse_spread(X, mean):
+    """Return standard deviations of CSR bags, from differences to the means.
+
+    Squares minus the square of the mean have no digits left where the mean is large.
+    """
+    count = bag_matrix(X.offsets)
+    where = X.data.astype(np.float64)
+    where.data = np.ones_like(where.data)
+    seen = sp.csr_array(count @ where)  # entries of each bag and column that are there
+    seen.sort_indices()
+    keys = np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr)) * seen.shape[1]
+    keys = keys + seen.indices
+    rows = np.repeat(X.bag_index, np.diff(X.data.indptr)) * seen.shape[1]
+    place = np.searchsorted(keys, rows + X.data.indices)
+    centre = mean.tocsr()[
+        np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr)), seen.indices
+    ]
+    centre = np.asarray(centre).ravel()
+    apart = (X.data.data - centre[place]) ** 2
+    total = np.bincount(place, weights=apart, minlength=len(keys))
+    sizes = np.repeat(X.sizes, np.diff(seen.indptr))
+    total += (sizes - seen.data) * centre**2  # the zeros
+    spread = seen.copy()
+    spread.data = np.sqrt(total / sizes)
+    return spread
+
+
 def _columns(*parts):
     if sp.issparse(parts[0]):
         return sp.hstack(parts, format="csr")
@@ -122,8 +150,8 @@ class SimpleMI(EmbeddedClassifier):
     Parameters
     ----------
     estimator : classifier, default=None
-        Any scikit-learn classifier. By default ``SVC(C=10)``, and ``LinearSVC()`` on
-        sparse data.
+        Any scikit-learn classifier. By default ``SVC(C=10)`` on rows about their mean,
+        and ``LinearSVC()`` on sparse data of which more than half the entries are zero.
     pooling : str or callable, default="mean"
         The summary: "mean", "max", "min", "minmax", "midpoint", "mean+std" or
         "statistics". A callable gets the `Bags` and returns one row per bag.
@@ -182,6 +210,21 @@ class SimpleMI(EmbeddedClassifier):
 
     def _default_estimator(self, sparse):
         return LinearSVC() if sparse else SVC(C=10.0)
+
+    def _learns_sparse(self, X):
+        return mostly_zero(X)
+
+    def _fit_rows(self, X, y, weight):
+        rows = self._rows(X)
+        if self.estimator is None and sp.issparse(rows) and not mostly_zero(X):
+            return rows.toarray()  # no larger than it was, and what dense bags give
+        return rows
+
+    def _find_origin(self, rows):
+        # The default learner measures distances, which lose digits far from the origin.
+        if self.estimator is not None or sp.issparse(rows):
+            return None
+        return np.asarray(rows, dtype=np.float64).mean(axis=0)
 
     def _rows(self, X):
         return pool(X, self.pooling)

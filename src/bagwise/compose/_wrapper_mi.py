@@ -9,6 +9,7 @@ from sklearn.utils.validation import has_fit_parameter
 from bagwise._compat import HasMethods, StrOptions
 from bagwise.bags.segments import repeat, segment_max, segment_mean
 from bagwise.base import ProbabilityMixin, WeightedBagClassifier
+from bagwise.compose._simple_mi import mostly_zero
 
 # No cut is closer to 0 or 1: odds stay finite.
 _SURE = 1e-12
@@ -125,7 +126,15 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
             )
         weight = repeat(bag_weight / X.sizes, X.offsets)
         labels = repeat(t > 0, X.offsets)
-        self.estimator_ = clone(base).fit(X.data, labels, sample_weight=weight)
+        if not _takes_up_an_offset(base):
+            self.estimator_ = clone(base).fit(X.data, labels, sample_weight=weight)
+            return
+        # The intercept takes up the means of columns: the problem is the same, and an
+        # origin far away does not keep the solver from its end.
+        rows, mean = _about_the_mean(X)
+        model = clone(base).fit(rows, labels, sample_weight=weight)
+        model.intercept_ = model.intercept_ - model.coef_ @ mean
+        self.estimator_ = model
 
     def _instance_probability(self, X):
         return self.estimator_.predict_proba(X.data)[:, 1]
@@ -151,3 +160,22 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
 
     def _score_instances(self, X):
         return self._instance_probability(X) - 0.5
+
+
+def _takes_up_an_offset(base):
+    """Whether a learner is a logistic regression whose intercept is not penalised."""
+    return (
+        type(base) is LogisticRegression
+        and base.fit_intercept
+        and base.solver != "liblinear"
+    )
+
+
+def _about_the_mean(X):
+    """Return rows about the means of their columns; sparse ones as they are."""
+    if mostly_zero(X):
+        return X.data, np.zeros(X.n_features)
+    rows = X.data.toarray() if X.is_sparse else X.data
+    rows = np.asarray(rows, dtype=np.float64)
+    mean = rows.mean(axis=0)
+    return rows - mean, mean

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import get_tags
 
 from bagwise.bags import Bags
@@ -125,6 +125,71 @@ def check_float32(estimator):
         model = fit(estimator, X, y)
         agree = (model.predict(X) == model.predict(single)).mean()
         assert agree > 0.9, f"float32 changes {1 - agree:.0%} of the predictions"
+
+
+def _same_answers(one, X, other, Y, rtol, what):
+    """Decisions agree to `rtol` of their scale, and labels where that is sure."""
+    expected, ours = output(one, X), output(other, Y)
+    assert_same(expected, ours, rtol, what)
+    if is_classifier(one) and expected.ndim == 1:
+        sure = np.abs(expected) > 2 * rtol * max(1.0, np.abs(expected).max())
+        assert sure.mean() > 0.5, f"{what}: decisions are all about zero"
+        np.testing.assert_array_equal(
+            one.predict(X)[sure], other.predict(Y)[sure], f"labels, {what}"
+        )
+
+
+def _need_target(estimator):
+    if not (is_classifier(estimator) or is_regressor(estimator)):
+        skip("an embedding may move with the data")
+
+
+def check_offset(estimator):
+    """Columns far from zero give the same answers as columns about zero."""
+    _need_target(estimator)
+    X, y = toy()
+    model = fit(estimator, X, y)
+    moved = X.with_data(X.data + 1e6)
+    _same_answers(model, X, fit(estimator, moved, y), moved, 1e-3, "offset")
+    # Rounded to single precision the rows are others: these, in both precisions.
+    single = X.with_data((X.data + 1e4).astype(np.float32))
+    double = X.with_data(single.data.astype(np.float64))
+    model = fit(estimator, double, y)
+    _same_answers(
+        model, double, fit(estimator, single, y), single, 1e-2, "offset, float32"
+    )
+
+
+def check_offset_of_sparse(estimator):
+    """And so they do when they are stored as CSR."""
+    _need_target(estimator)
+    _need_sparse(estimator)
+    X, y = toy()
+    near, far = (X.with_data(sp.csr_matrix(X.data + a)) for a in (0.0, 1e6))
+    model = fit(estimator, near, y)
+    _same_answers(model, near, fit(estimator, far, y), far, 1e-2, "offset, CSR")
+
+
+def _need_sparse(estimator):
+    if not get_tags(estimator).input_tags.sparse:
+        skip("takes no sparse data, by its tag")
+
+
+def check_other_storage(estimator):
+    """Fitted on dense bags it takes CSR, and the reverse; 64-bit indices are fine."""
+    _need_sparse(estimator)
+    X, y = toy()
+    thin = X.data * (np.abs(X.data) > 0.3)
+    dense, sparse = X.with_data(thin), X.with_data(sp.csr_matrix(thin))
+    for trained, what in ((dense, "fitted on dense bags"), (sparse, "fitted on CSR")):
+        model = fit(estimator, trained, y)
+        assert_same(output(model, dense), output(model, sparse), 1e-7, what)
+    matrix = sp.csr_array(thin)
+    matrix.indices = matrix.indices.astype(np.int64)
+    matrix.indptr = matrix.indptr.astype(np.int64)
+    long = Bags(matrix, X.offsets)
+    expected = output(fit(estimator, sparse, y), sparse)
+    assert_same(expected, output(fit(estimator, long, y), long), 1e-12, "int64")
 
 
 def check_read_only_memory_map(estimator):

@@ -10,7 +10,7 @@ from bagwise.neural.engine.network import (
     full,
     head_values,
 )
-from bagwise.neural.engine.scaling import host_chunk
+from bagwise.neural.engine.scaling import Standardize, host_chunk
 from bagwise.neural.engine.segments import Segments
 from bagwise.neural.engine.training import chunk_rows
 
@@ -45,7 +45,7 @@ class Fitted:
         self.buffers = {
             k: torch.as_tensor(b, device=device) for k, b in buffers.items()
         }
-        self.mean, self.scale = self._tensor(mean, wide), self._tensor(scale, wide)
+        self.standardize = Standardize(mean, scale, device, wide)
         self.n_models = len(weights["intercept"])
 
     def _tensor(self, values, dtype):
@@ -56,8 +56,7 @@ class Fitted:
         step = chunk_rows(self.shape, self.n_models, self.device)
         for start in range(0, data.shape[0], step):
             part = slice(start, min(start + step, data.shape[0]))
-            x = host_chunk(data, part).to(self.device).to(self.wide)
-            x = ((x - self.mean) / self.scale).to(self.dtype)
+            x = self.standardize(host_chunk(data, part).to(self.device)).to(self.dtype)
             if self.encoder is not None:
                 x = self.encoder(self.weights, self.buffers, x, training=False)
             yield part, embed(self.shape, self.weights, x)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
-from bagwise.neural.engine.scaling import chunks, host_chunk
+from bagwise.neural.engine.scaling import Standardize, chunks, host_chunk
 
 # Share of the free memory that instances may take; the rest is for activations.
 _SHARE = 0.5
@@ -43,9 +43,8 @@ class Rows:
 
     def __init__(self, data, mean, scale, device, dtype, host_budget, say=None):
         self.device, self.dtype = device, dtype
-        wide = torch.float64 if dtype == torch.float64 else torch.float32
-        self.mean = torch.as_tensor(mean, dtype=wide, device=device)
-        self.scale = torch.as_tensor(scale, dtype=wide, device=device)
+        self.wide = torch.float64 if dtype == torch.float64 else torch.float32
+        self.standardize = Standardize(mean, scale, device, self.wide)
         self.n_rows, self.width = data.shape
         need = float(self.n_rows) * self.width * torch.finfo(dtype).bits / 8
         free = free_memory(device, host_budget)
@@ -68,8 +67,8 @@ class Rows:
                 self.host = torch.from_numpy(np.asarray(data))
 
     def _standardized(self, block):
-        block = block.to(self.device, non_blocking=True).to(self.mean.dtype)
-        return ((block - self.mean) / self.scale).to(self.dtype)
+        block = block.to(self.device, non_blocking=True)
+        return self.standardize(block).to(self.dtype)
 
     def take(self, index):
         """Return the rows with these numbers."""

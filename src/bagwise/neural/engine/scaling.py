@@ -19,6 +19,33 @@ def host_chunk(data, part):
     return torch.from_numpy(np.array(data[part]))
 
 
+class Standardize:
+    """Take a mean off rows and divide by a scale, with the digits that rows have.
+
+    Parameters
+    ----------
+    mean, scale : arrays of shape (width,)
+        What is taken off, and what the rest is divided by.
+    device, wide : torch.device, torch.dtype
+        Where, and the type of what comes out.
+    """
+
+    def __init__(self, mean, scale, device, wide):
+        # In float32 little is left of a column far from zero: its mean is taken off
+        # in the type of the rows.
+        self.mean = {
+            kind: torch.as_tensor(np.asarray(mean), dtype=kind, device=device)
+            for kind in {wide, torch.float64}
+        }
+        self.scale = torch.as_tensor(np.asarray(scale), dtype=wide, device=device)
+        self.wide = wide
+
+    def __call__(self, rows):
+        """Return the standardised rows."""
+        kind = torch.float64 if rows.dtype == torch.float64 else self.wide
+        return (rows.to(kind) - self.mean[kind]).to(self.wide) / self.scale
+
+
 def moments(data, offsets, pattern, n_patterns, device):
     """Counts, sums and sums of squares of the instances of each set of bags.
 

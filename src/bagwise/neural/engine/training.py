@@ -119,7 +119,7 @@ class _Run:
         self.shape, self.models, self.options = shape, models, options
         self.encoder = encoder
         device = self.device = rows.device
-        wide = self.wide = rows.mean.dtype
+        wide = self.wide = rows.wide
         start = initial_weights(shape, models.seeds)
         if intercept is not None:
             start["intercept"] = torch.as_tensor(intercept, dtype=torch.float64)
