@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bagwise.io import TableError, TableWarning, read_bags
+from bagwise.io.readers import _slides
 
 h5py = pytest.importorskip("h5py")
 
@@ -123,12 +124,11 @@ def test_types_meet_in_the_wider_one(tmp_path):
 
 
 def test_the_cache_is_found_again_and_notices_changes(folder, tmp_path, monkeypatch):
-    from bagwise.io.readers import _slides
 
     cache = tmp_path / "cache"
     read_bags(folder, cache=cache)
     with monkeypatch.context() as patch:
-        patch.setattr(_slides.SlideFile, "read_into", None)
+        patch.setattr(_slides.SlideFile, "stream", None)
         X, _ = read_bags(folder, cache=cache)
     assert isinstance(X.data, np.memmap)
     np.testing.assert_array_equal(X[0], SLIDES["s0"])
@@ -331,3 +331,34 @@ def test_an_archive_that_lies_about_its_size(tmp_path):
         archive.writestr("features.npy", raw)
     with pytest.raises(TableError, match="not the size that it says"):
         read_bags(tmp_path)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("layout", ["one piece", "chunks", "axis", "squeezed", "wider"])
+def test_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch, layout, on_disk):
+    """Whatever the layout, and where a slide in the middle turns out to be unsound."""
+    monkeypatch.setattr(_slides, "BLOCK_BYTES", 6 * 2 * 3)
+    rng = np.random.default_rng(0)
+    slides = {f"s{k}": rng.normal(size=(n, 3)) for k, n in enumerate((7, 20, 1, 13))}
+    slides["s1"][17, 2] = np.nan
+    kept = {name: rows.astype(np.float16) for name, rows in slides.items()}
+    more = {
+        "chunks": {"chunks": (4, 3)},
+        "squeezed": {"chunks": (2, 3), "compression": "gzip"},
+    }.get(layout, {})
+    folder = tmp_path / "features"
+    folder.mkdir()
+    for name, rows in kept.items():
+        rows = rows.astype(np.float32) if (layout, name) == ("wider", "s3") else rows
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            rows = rows[None] if layout == "axis" else rows
+            file.create_dataset("features", data=rows, **more)
+    cache = tmp_path / "cache" if on_disk else False
+    with pytest.warns(TableWarning, match=r"'s1' holds NaN \(row 17, feature 2\)"):
+        X, _ = read_bags(folder, on_missing="drop", cache=cache)
+    assert X.dtype == (np.float32 if layout == "wider" else np.float16)
+    assert X.ids.tolist() == ["s0", "s2", "s3"]
+    for i, name in enumerate(X.ids):
+        np.testing.assert_array_equal(X[i], kept[name])
+    X, _ = read_bags(folder, missing="keep", cache=cache)
+    np.testing.assert_array_equal(X[1], kept["s1"])

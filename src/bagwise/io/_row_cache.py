@@ -6,13 +6,15 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from bagwise.bags._halves import all_finite
 from bagwise.io.readers._slides import Sides, SlideFile
 
 # Rows that take less than this share of the memory are simply kept in it.
@@ -81,16 +83,21 @@ def stacked_rows(
 def _in_memory(
     rows: npt.NDArray[Any], files: Sequence[SlideFile], missing: str
 ) -> Stacked:
-    start = 0
-    sides, wrong = [], {}
+    start, sides, wrong = 0, [], {}
     for file in files:
-        part = rows[start : start + file.n_rows]
-        side, trouble = _read(file, part, missing)
+        taken = start
+
+        def room(n: int) -> npt.NDArray[Any]:
+            nonlocal taken
+            taken += n
+            return rows[taken - n : taken]
+
+        side, trouble = _read(file, room, lambda part: None, rows.dtype, missing)
         if side is None:
             wrong[file.name] = trouble
             continue
         sides.append(side)
-        start += file.n_rows
+        start = taken
     coords, names = _joined(sides)
     return Stacked(rows[:start], coords, names, wrong)
 
@@ -104,27 +111,24 @@ def _write(
 ) -> None:
     """Write the matrix and then the note, each whole or not at all.
 
-    One buffer serves all files: writing through a memory map would cost a page fault
-    for every page.
+    Not through a memory map, which would cost a page fault for every page.
     """
-    buffer = np.empty((max(f.n_rows for f in files), files[0].n_features), dtype=dtype)
-    n_rows = 0
+    n_rows, n_bytes = 0, files[0].n_features * dtype.itemsize
     sides, wrong = [], {}
     handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".part")
+
     try:
         with os.fdopen(handle, "wb", buffering=0) as stream:
-            _reserve(stream, sum(f.n_rows for f in files) * buffer[0].nbytes)
+            _reserve(stream, sum(f.n_rows for f in files) * n_bytes)
             for file in files:
-                part = buffer[: file.n_rows]
-                side, trouble = _read(file, part, missing)
+                write = partial(_write_all, stream)
+                side, trouble = _read(file, None, write, dtype, missing)
                 if side is None:
                     wrong[file.name] = trouble
+                    stream.seek(n_rows * n_bytes)  # the next one takes its place
                     continue
                 sides.append(side)
                 n_rows += file.n_rows
-                raw: Any = memoryview(part.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
-                while raw.nbytes:
-                    raw = raw[stream.write(raw) :]
             stream.truncate()
         os.replace(temporary, target)
         told: dict[str, Any] = {"n_rows": n_rows, "wrong": json.dumps(wrong)}
@@ -141,19 +145,49 @@ def _write(
         raise
 
 
+def _write_all(stream: Any, part: npt.NDArray[Any]) -> None:
+    raw: Any = memoryview(part.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+    while raw.nbytes:
+        raw = raw[stream.write(raw) :]
+
+
+class _Unsound(Exception):
+    """Rows that are no numbers."""
+
+
 def _read(
-    file: SlideFile, part: npt.NDArray[Any], missing: str
+    file: SlideFile,
+    room: Callable[[int], npt.NDArray[Any]] | None,
+    then: Callable[[npt.NDArray[Any]], None],
+    dtype: np.dtype[Any],
+    missing: str,
 ) -> tuple[Sides | None, str]:
     """Read one file; return what stands beside its rows, or what is wrong with it."""
+
+    def check(part: npt.NDArray[Any], first: int) -> None:
+        trouble = _not_finite(part, missing, first)
+        if trouble is not None:
+            raise _Unsound(trouble)
+        try:
+            then(part)
+        except OSError as error:  # of the disk that is written to
+            raise _Full(error) from error
+
     try:
-        sides = file.read_into(part)
+        return file.stream(room, check, dtype), ""
+    except _Unsound as trouble:
+        return None, str(trouble)
+    except _Full as full:
+        raise full.args[0] from None
     except (FileNotFoundError, ImportError, MemoryError):
         raise
     # Damage inside a file shows in the library that reads it, in many ways.
     except Exception as error:
         return None, f"cannot be read ({type(error).__name__}: {error})"
-    trouble = _not_finite(part, missing)
-    return (None, trouble) if trouble is not None else (sides, "")
+
+
+class _Full(Exception):
+    """What went wrong is not the file that is read."""
 
 
 def _joined(sides: Sequence[Sides]) -> list[npt.NDArray[Any] | None]:
@@ -181,11 +215,9 @@ def _reserve(stream: Any, n_bytes: int) -> None:
         os.posix_fallocate(stream.fileno(), 0, n_bytes)
 
 
-def _not_finite(part: npt.NDArray[Any], missing: str) -> str | None:
+def _not_finite(part: npt.NDArray[Any], missing: str, first: int) -> str | None:
     if part.dtype == np.float16:
-        # The exponent of NaN and infinity is all ones; converting would cost more.
-        bits = part.view(np.uint16)
-        sound = not ((bits & 0x7C00) == 0x7C00).any()
+        sound = all_finite(part)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             sound = bool(np.isfinite(part.sum()) or np.isfinite(part).all())
@@ -193,7 +225,7 @@ def _not_finite(part: npt.NDArray[Any], missing: str) -> str | None:
         return None
     bad = np.argwhere(~np.isfinite(part))
     kind = "NaN" if np.isnan(part[tuple(bad[0])]) else "infinity"
-    return f"holds {kind} (row {bad[0][0]}, feature {bad[0][1]})"
+    return f"holds {kind} (row {first + bad[0][0]}, feature {bad[0][1]})"
 
 
 def _common_type(files: Sequence[SlideFile]) -> np.dtype[Any]:

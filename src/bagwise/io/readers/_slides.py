@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ SUFFIXES = (".h5", ".hdf5", ".pt", ".pth", ".npz", ".npy", ".zarr")
 FEATURES = ("features", "feats", "patch_embeddings", "embeddings", "X")
 COORDS = ("coords", "coordinates")
 NAMES = ("instance_ids", "patch_ids", "names")
+BLOCK_BYTES = 2 * 2**20
 _INSTALL = {
     "h5py": 'pip install "bagwise[h5]"',
     "zarr": 'pip install "bagwise[h5]"',
@@ -42,19 +43,67 @@ class SlideFile:
     coords: str | None
     names: str | None
 
-    def read_into(self, out: npt.NDArray[Any]) -> Sides:
-        """Write the rows to an array of their shape; return what stands beside them."""
+    def stream(
+        self,
+        room: Callable[[int], npt.NDArray[Any]] | None,
+        check: Callable[[npt.NDArray[Any], int], None],
+        dtype: np.dtype[Any],
+    ) -> Sides:
+        """Read the rows, a few at a time, and hand them on.
+
+        A few: what was read is still in the processor's own memory when it is looked
+        at and copied on. Rows that lie in the file as they are, are not even read, but
+        mapped.
+
+        Parameters
+        ----------
+        room : callable or None
+            ``room(n)`` returns an array for the next `n` rows, in their order; None if
+            they are needed in `check` alone.
+        check : callable
+            ``check(rows, first)`` is called with the rows, `first` being the place of
+            the first one in the file.
+        dtype : dtype
+            The type in which they are wanted.
+
+        Returns
+        -------
+        Sides
+            What stands beside the rows.
+        """
         with _opened(self.path) as arrays:
             found = arrays[self.dataset]
-            # (h5 reads straight into the array when the types agree)
-            direct = hasattr(found, "read_direct") and found.ndim == 2
-            if direct and found.dtype == out.dtype:
-                found.read_direct(out)
-            else:
-                out[:] = _plain(found).reshape(out.shape)
+            if room is None:
+                found = _mapped(found, self.path)
+            step = self._rows_at_once(found)
+            if not hasattr(found, "read_direct") and not isinstance(found, np.ndarray):
+                found = _plain(found).reshape(self.n_rows, self.n_features)
+            buffer = np.empty((0, self.n_features), dtype=dtype)
+            for first in range(0, self.n_rows, step):
+                last = min(first + step, self.n_rows)
+                n = last - first
+                rows = np.s_[first:last] if found.ndim == 2 else np.s_[0, first:last]
+                if room is None and isinstance(found, np.ndarray):
+                    part = np.ascontiguousarray(found[rows], dtype=dtype)
+                else:
+                    if room is None and n > len(buffer):
+                        buffer = np.empty((n, self.n_features), dtype=dtype)
+                    part = buffer[:n] if room is None else room(n)
+                    if hasattr(found, "read_direct") and found.dtype == dtype:
+                        found.read_direct(part, rows)  # no copy in between
+                    else:
+                        part[:] = found[rows]
+                check(part, first)
             return Sides(
                 self._side(arrays, self.coords, 2), self._side(arrays, self.names, 1)
             )
+
+    def _rows_at_once(self, found: Any) -> int:
+        """Return how many rows to read: about a block, and whole chunks of the file."""
+        row = max(1, self.n_features * self.dtype.itemsize)
+        chunks = getattr(found, "chunks", None)
+        chunk = int(chunks[-2]) if chunks else 1
+        return max(1, BLOCK_BYTES // (row * chunk)) * chunk
 
     def _side(self, arrays: Any, key: str | None, axes: int) -> Any:
         if key is None:
@@ -69,6 +118,19 @@ class SlideFile:
             text = [v.decode() if isinstance(v, bytes) else v for v in found.tolist()]
             found = np.array(text, dtype=str)
         return found
+
+
+def _mapped(found: Any, path: Path) -> Any:
+    """Return an h5 dataset that lies in its file as it is as a memory map of it."""
+    if not hasattr(found, "read_direct") or found.chunks is not None:
+        return found
+    start, size = found.id.get_offset(), found.id.get_storage_size()
+    plain = found.dtype.isnative and size == found.size * found.dtype.itemsize
+    if start is None or not plain or found.file.userblock_size or not size:
+        return found
+    if start + size > path.stat().st_size:  # cut off: reading it will say so
+        return found
+    return np.memmap(path, found.dtype, "r", start, found.shape)
 
 
 class Sides(NamedTuple):
