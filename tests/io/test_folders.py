@@ -343,8 +343,8 @@ def test_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch, layout, on_disk):
     slides["s1"][17, 2] = np.nan
     kept = {name: rows.astype(np.float16) for name, rows in slides.items()}
     more = {
-        "chunks": {"chunks": (4, 3)},
-        "squeezed": {"chunks": (2, 3), "compression": "gzip"},
+        "chunks": {"chunks": (4, 3), "maxshape": (None, 3)},
+        "squeezed": {"chunks": (2, 3), "maxshape": (None, 3), "compression": "gzip"},
     }.get(layout, {})
     folder = tmp_path / "features"
     folder.mkdir()
