@@ -30,9 +30,9 @@ def cpu(function, repeats=3):
 def bench_kernel(quick):
     """Ten strengths against the kernel matrix and one solve."""
     rows = []
-    for n_bags, size in ((100, (5, 15)), (200 if quick else 400, (5, 15))):
+    for n_bags, d in ((100, 20),) if quick else ((200, 20), (400, 20), (400, 166)):
         X, y = make_regression_bags(
-            n_bags, n_features=20, bag_size=size, random_state=0
+            n_bags, n_features=d, bag_size=(5, 15), random_state=0
         )
         K = set_kernel(X, gamma=GAMMA)
 
@@ -42,7 +42,8 @@ def bench_kernel(quick):
         parts = cpu(lambda X=X: set_kernel(X, gamma=GAMMA)) + cpu(one_solve)
         model = BagKernelRidge(gamma=GAMMA, alphas=ALPHAS)
         whole = cpu(lambda m=model, X=X, y=y: m.fit(X, y))
-        rows.append((f"{n_bags} bags of {size}", f"{whole / parts:.2f}", "<= 1.3"))
+        name = f"{n_bags} bags of 5 to 15, {d} features"
+        rows.append((name, f"{whole / parts:.2f}", "<= 1.3"))
     show("BagKernelRidge, ten alphas over (kernel matrix + one solve)", rows)
 
 
@@ -89,13 +90,16 @@ def bench_stack(quick):
     label = (y > np.median(y)).astype(int)
     BagRegressor(random_state=0, cv=2).fit(X[:20], y[:20])  # compiles
     BagClassifier(random_state=0, cv=2).fit(X[:20], np.arange(20) % 2)
-    real = cpu(lambda: BagRegressor(random_state=0).fit(X, y), 1)
-    classes = cpu(lambda: BagClassifier(random_state=0).fit(X, label), 1)
+    real = classes = np.inf
+    for _ in range(2):  # in turns: the machine is not equally busy all the time
+        real = min(real, cpu(lambda: BagRegressor(random_state=0).fit(X, y), 1))
+        fit = cpu(lambda: BagClassifier(random_state=0).fit(X, label), 1)
+        classes = min(classes, fit)
     show(
         f"BagRegressor over BagClassifier, {n} bags of 7 x 20",
         [
             ("seconds of both", f"{real:.1f}, {classes:.1f}", ""),
-            ("fit", f"{real / classes:.2f}", "<= 1"),
+            ("fit", f"{real / classes:.2f}", "about 1"),
         ],
     )
 

@@ -108,12 +108,11 @@ class Problem:
 
     def ridge(self, Z, target):
         """Minimise the mean squared error and the penalty over given rows."""
-        sparse = sp.issparse(Z)
-        solver = {"solver": "sparse_cg", "tol": 1e-10} if sparse else {}
+        alpha = 0.5 * self.weight.sum() / self.C
+        if not sp.issparse(Z):
+            return dense_ridge(Z, target, self.weight, alpha, self.fit_intercept)
         model = Ridge(
-            alpha=0.5 * self.weight.sum() / self.C,
-            fit_intercept=self.fit_intercept,
-            **solver,
+            alpha, fit_intercept=self.fit_intercept, solver="sparse_cg", tol=1e-10
         ).fit(Z, target, sample_weight=self.weight)
         return [np.asarray(model.coef_, dtype=np.float64), float(model.intercept_)]
 
@@ -127,6 +126,32 @@ class Problem:
         """Return one instance of each bag, at places between 0 and 1."""
         rows = self.X.offsets[:-1] + (places * self.X.sizes).astype(int)
         return self.X.data[rows]
+
+
+def dense_ridge(Z, target, weight, alpha, fit_intercept):
+    """Return coefficients and constant of ridge regression with weights.
+
+    scikit-learn's would check its input again in every step, which costs more than the
+    step itself where bags are few.
+    """
+    mean, level = np.zeros(Z.shape[1]), 0.0
+    if fit_intercept:
+        share = weight / weight.sum()
+        mean, level = share @ Z, float(share @ target)
+    root = np.sqrt(weight)
+    A, t = root[:, None] * (Z - mean), root * (target - level)
+    n, d = A.shape
+    try:
+        if d <= n:
+            factor = scipy.linalg.cho_factor(A.T @ A + alpha * np.eye(d))
+            coef = scipy.linalg.cho_solve(factor, A.T @ t)
+        else:
+            factor = scipy.linalg.cho_factor(A @ A.T + alpha * np.eye(n))
+            coef = A.T @ scipy.linalg.cho_solve(factor, t)
+    except scipy.linalg.LinAlgError:  # next to no penalty, and columns that repeat
+        U, s, Vt = scipy.linalg.svd(A, full_matrices=False)
+        coef = Vt.T @ (s / (s**2 + alpha) * (U.T @ t))
+    return [coef, level - float(mean @ coef)]
 
 
 def _bag_sums(weight, offsets):
