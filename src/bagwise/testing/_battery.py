@@ -33,6 +33,7 @@ BATTERY = (
     fits.check_refit_forgets,
     fits.check_kind_of_seed,
     fits.check_fit_in_threads,
+    fits.check_fit_in_process,
     fits.check_fit_changes_nothing,
     labels.check_classifier_outputs,
     labels.check_names_of_labels,

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 
 from bagwise.testing._tools import assert_same, fit, need_classifier, output, skip, toy
@@ -77,6 +78,19 @@ def check_kind_of_seed(estimator):
     plain = clone(estimator).set_params(random_state=7).fit(X, y)
     other = clone(estimator).set_params(random_state=np.int64(7)).fit(X, y)
     np.testing.assert_array_equal(output(plain, X), output(other, X))
+
+
+def _fit_and_answer(estimator, X, y):
+    return output(fit(estimator, X, y), X)
+
+
+def check_fit_in_process(estimator):
+    """A fit in another process, which knows nothing of this one, is the same fit."""
+    X, y = toy()
+    # One worker for all estimators: it starts once.
+    pool = get_reusable_executor(max_workers=1, timeout=300)
+    found = pool.submit(_fit_and_answer, estimator, X, y).result(timeout=300)
+    np.testing.assert_array_equal(_fit_and_answer(estimator, X, y), found)
 
 
 def check_fit_in_threads(estimator):
