@@ -87,8 +87,8 @@ class MILinearRegression(BaseBagRegressor):
     `instance_scores` are the values :math:`w'x + b`; `key_instances` the one that
     decides: the largest, or for "min" the smallest.
 
-    Shifting y shifts predictions; scaling y scales them up to the penalty, which is
-    not scaled.
+    Shifting y shifts predictions, scaling y scales them: errors and penalty are both
+    squares.
 
     Differs from [1]_: a ridge penalty and several starts. A step costs one product with
     the instances and one ridge problem over bags. Sparse instances stay sparse.
