@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bagwise.bags import Bags, _chunks, _stored, check_bags
+from bagwise.bags import Bags, _bags, _chunks, _stored, check_bags
 from bagwise.bags._chunks import Chunks, larger_than_a_piece
 from bagwise.bags._stored import StoredRows, map_behind, temporary_map
 
@@ -125,3 +125,18 @@ def test_temporary_maps_leave_no_file(tmp_path, monkeypatch):
     out[:] = 4.0
     assert not list(tmp_path.iterdir())
     np.testing.assert_array_equal(out, 4.0)
+
+
+def test_many_rows_are_read_a_few_at_a_time(stored, monkeypatch):
+    plain, X = stored
+    forgotten = []
+    monkeypatch.setattr(_bags, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(_bags, "forget_pages", forgotten.append)
+    rows = np.random.default_rng(0).permutation(X.n_instances)
+    found = X.take_rows(rows)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, plain.data[rows])
+    assert len(forgotten) == -(-len(rows) // 7)
+    part = X[[3, 1, 7]]
+    rows = np.arange(part.n_instances)[::-1]
+    np.testing.assert_array_equal(part.take_rows(rows), plain[[3, 1, 7]].data[rows])

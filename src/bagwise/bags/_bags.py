@@ -18,6 +18,9 @@ from bagwise.bags._segmented import Offsets, Segmented, check_offsets, read_only
 from bagwise.bags._stack import group_rows, one_per_bag, stack_list
 from bagwise.bags._stored import StoredRows, forget_pages, map_behind
 
+# Rows that are read from a map before its pages are let go.
+_ROWS_AT_ONCE = 1000
+
 
 class Bags(Segmented):
     """Bags of instances, stacked in one matrix.
@@ -331,11 +334,20 @@ class Bags(Segmented):
         ndarray or CSR matrix of shape (len(rows), n_features)
             The instances; half precision becomes float32.
         """
-        found = self._stacked[rows]
-        if sp.issparse(found):
-            return found
-        found = np.asarray(found)
-        return widened(found) if found.dtype == np.float16 else found
+        if not self.on_disk or len(rows) <= _ROWS_AT_ONCE:
+            found = self._stacked[rows]
+            if sp.issparse(found):
+                return found
+            found = np.asarray(found)
+            return widened(found) if found.dtype == np.float16 else found
+        # A row here and there brings in pages around it: they are let go in between.
+        kind = np.float32 if self.dtype == np.float16 else self.dtype
+        out = np.empty((len(rows), self.n_features), dtype=kind)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            out[some] = self._stacked[rows[some]]
+            forget_pages(self._stacked)
+        return out
 
     def in_memory(self) -> Self:
         """Return the same bags with the instances in memory, at least in float32."""
@@ -347,7 +359,10 @@ class Bags(Segmented):
             f"The {self.n_instances} instances of {self.n_bags} bags",
             "Use a method that reads bags in pieces, or SampleInstances before.",
         )
-        data = np.array(self._stacked, dtype=np.float32 if half else self.dtype)
+        if half:
+            data: Any = widened(np.asarray(self._stacked))
+        else:
+            data = np.array(self._stacked, dtype=self.dtype)
         out = self._rebuild(data, self._offsets, slice(None), slice(None))
         forget_pages(self._stacked)
         return out
