@@ -1,0 +1,267 @@
+"""How the time and memory of every method grow with bags, instances and features.
+
+One axis at a time is doubled from small drawn bags until a fit takes longer than the
+limit; the slope of log seconds against log size over the last three sizes is the
+exponent. Memory is what numpy and Python had allocated at most, from two further fits
+(buffers inside compiled loops do not count). What the docstring of a class promises,
+its O(...) terms, is read as a power of the same axis and compared.
+
+    python benchmarks/growth.py [--methods MILES,SAFE] [--limit 1] [--out FOLDER]
+
+Writes growth.csv, a row as soon as it is measured: methods that are there already are
+not measured again. growth.md is the page of it.
+"""
+
+import argparse
+import csv
+import inspect
+import platform
+import re
+import sys
+import time
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bagwise
+from bagwise.bags import Bags
+from bagwise.base import survival_target
+from bagwise.comparison import list_methods
+from bagwise.comparison._description import build_estimator
+from bagwise.comparison._limits import RunTimeLimit, memory_guard, time_guard
+
+AXES = {"bags": 0, "instances": 1, "features": 2}
+BASE = (40, 5, 10)  # bags, instances in a bag, features
+DOUBLINGS = 9
+MEMORY = 2 * 10**9
+COLUMNS = [
+    "method",
+    "axis",
+    "exponent",
+    "memory_exponent",
+    "claimed",
+    "within",
+    "smallest",
+    "largest",
+    "seconds",
+    "megabytes",
+    "note",
+]
+SLACK = 0.35  # a measured exponent this far above the promised one is within it
+
+
+def drawn(n_bags, n_instances, n_features, task):
+    """Draw scaled bags: instances of positive bags are shifted a little, one more."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n_bags) % 2
+    data = rng.standard_normal((n_bags * n_instances, n_features))
+    data[:, 0] += 0.5 * np.repeat(y, n_instances)
+    data[::n_instances, : min(3, n_features)] += 2.0 * y[:, None]
+    offsets = np.arange(0, len(data) + 1, n_instances)
+    X = Bags(StandardScaler().fit_transform(data), offsets)
+    if task == "classification":
+        return X, y
+    value = y + 0.5 * rng.standard_normal(n_bags)
+    if task == "regression":
+        return X, value
+    return X, survival_target(rng.random(n_bags) < 0.7, np.exp(value))
+
+
+def model_of(method):
+    """Build the estimator of an entry, with a fixed seed where it takes one."""
+    model = build_estimator(method.spec())
+    seeds = [name for name in model.get_params() if name.endswith("random_state")]
+    return model.set_params(**dict.fromkeys(seeds, 0))
+
+
+def seconds_of(method, size, limit):
+    """Fit once; CPU seconds, or None where it took too long, or the refusal."""
+    X, y = drawn(*size, method.task)
+    model = model_of(method)
+    start = time.process_time()
+    try:
+        with time_guard(4.0 * limit), memory_guard(MEMORY):
+            model.fit(X, y)
+    except RunTimeLimit:
+        return None
+    return time.process_time() - start
+
+
+def bytes_of(method, size, limit):
+    """Fit once more under tracemalloc; the highest mark."""
+    X, y = drawn(*size, method.task)
+    model = model_of(method)
+    tracemalloc.start()
+    try:
+        with time_guard(20.0 * limit), memory_guard(MEMORY):
+            model.fit(X, y)
+        return tracemalloc.get_traced_memory()[1]
+    except (RunTimeLimit, MemoryError):
+        return None
+    finally:
+        tracemalloc.stop()
+
+
+def slope(sizes, values):
+    """Exponent of a power law through the points."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def measure(method, axis, limit):
+    """Return a row of the table."""
+    where = AXES[axis]
+    sizes, seconds, note = [], [], ""
+    for step in range(DOUBLINGS + 1):
+        size = list(BASE)
+        size[where] *= 2**step
+        try:
+            spent = seconds_of(method, size, limit)
+        except Exception as error:
+            note = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+            break
+        if spent is None:
+            note = f"stopped after {4 * limit:g} s at {size[where]}"
+            break
+        sizes.append(size[where])
+        seconds.append(max(spent, 1e-6))
+        if spent > limit:
+            break
+    row = {"method": method.name, "axis": axis, "note": note}
+    if len(sizes) < 3:
+        return row
+    row["exponent"] = round(slope(sizes[-3:], seconds[-3:]), 2)
+    row["smallest"], row["largest"] = sizes[0], sizes[-1]
+    row["seconds"] = f"{seconds[-1]:.3g}"
+    marks, at = [], sizes[-3:-1]
+    for value in at:
+        size = list(BASE)
+        size[where] = value
+        marks.append(bytes_of(method, size, limit))
+    if all(marks):
+        row["memory_exponent"] = round(slope(at, marks), 2)
+        row["megabytes"] = f"{marks[-1] / 1e6:.3g}"
+    claim = claimed(method, axis)
+    if claim is not None:
+        row["claimed"] = f"{claim:g}"
+        row["within"] = "yes" if row["exponent"] <= claim + SLACK else "no"
+    return row
+
+
+SYMBOLS = {
+    "bags": ("bag", "instance", "row", "positive", "candidate", "prototype"),
+    "instances": (
+        "instance",
+        "row",
+        "positive_i",
+        "bag_size",
+        "candidate",
+        "prototype",
+    ),
+    "features": ("feature",),
+}
+
+
+def claimed(method, axis):
+    """Highest power of the axis in the O(...) terms of the docstring, or None."""
+    model = model_of(method)
+    if isinstance(model, Pipeline):
+        model = model[0]
+    text = " ".join((inspect.getdoc(type(model)) or "").split())
+    terms = [match[1] for match in re.finditer(r"O\(((?:[^()]|\([^()]*\))*)\)", text)]
+    if not terms:
+        return None
+    return max(degree(term, SYMBOLS[axis]) for term in terms)
+
+
+def degree(term, names):
+    """Power of the axis in a term such as ``n_bags**2 * n_features + n_instances``."""
+    best = 0.0
+    for product in term.replace("**", "^").split("+"):
+        power = 0.0
+        for factor in product.split("*"):
+            if any(name in factor for name in names):
+                times = re.search(r"\^\s*(\d+(?:\.\d+)?)", factor)
+                power += float(times[1]) if times else 1.0
+        best = max(best, power)
+    return best
+
+
+def page(rows, folder):
+    """Write the table of the exponents, one line for each method."""
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    by = {(row["method"], row["axis"]): row for row in rows}
+    lines = [
+        "# How methods grow",
+        "",
+        "Made by `python benchmarks/growth.py` from `growth.csv`; nothing is edited by",
+        "hand. Exponents of the CPU seconds of one fit with the catalogue's settings,",
+        "over the last three sizes of an axis that is doubled (from 40 bags of 5",
+        "instances with 10 features) until a fit takes longer than the limit; in",
+        "brackets, of the memory. Small sizes are ruled by overhead: an exponent is a",
+        "lower bound of what very large sets see. A star: above the docstring.",
+        "",
+        f"bagwise {bagwise.__version__}, Python {platform.python_version()}, "
+        f"{platform.machine()}, one thread.",
+        "",
+        "| method | bags | instances in a bag | features | largest fits, s |",
+        "|---|---|---|---|---|",
+    ]
+    for name in methods:
+        cells, largest = [], []
+        for axis in AXES:
+            row = by.get((name, axis), {})
+            if not row.get("exponent"):
+                cells.append(row.get("note") or "-")
+                continue
+            star = "*" if row.get("within") == "no" else ""
+            cells.append(
+                f"{row['exponent']}{star} ({row.get('memory_exponent') or '-'})"
+            )
+            largest.append(f"{row['seconds']} ({row['largest']})")
+        lines.append(f"| {name} | {' | '.join(cells)} | {', '.join(largest)} |")
+    (folder / "growth.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--methods", default="", help="names, by commas; all")
+    parser.add_argument("--limit", type=float, default=1.0, help="seconds of a fit")
+    parser.add_argument("--out", default="results/growth")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "growth.csv"
+    rows = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as handle:
+            rows = list(csv.DictReader(handle))
+    wanted = [name for name in options.methods.split(",") if name]
+    if wanted:
+        rows = [row for row in rows if row["method"] not in wanted]
+    there = {row["method"] for row in rows}
+    for method in list_methods():
+        if method.name in there or (wanted and method.name not in wanted):
+            continue
+        try:
+            seconds_of(method, BASE, 10.0)  # compiles
+        except Exception as error:
+            print(f"{method.name}: {error}", file=sys.stderr)
+        for axis in AXES:
+            row = measure(method, axis, options.limit)
+            rows.append({column: row.get(column, "") for column in COLUMNS})
+            print(rows[-1], flush=True)
+        with path.open("w", encoding="utf-8", newline="") as handle:
+            writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        page(rows, folder)
+    page(rows, folder)
+
+
+if __name__ == "__main__":
+    main()
