@@ -84,7 +84,7 @@ def seconds_of(method, size, limit):
     model = model_of(method)
     start = time.process_time()
     try:
-        with time_guard(4.0 * limit), memory_guard(MEMORY):
+        with time_guard(60.0 * limit), memory_guard(MEMORY):
             model.fit(X, y)
     except RunTimeLimit:
         return None
@@ -97,7 +97,7 @@ def bytes_of(method, size, limit):
     model = model_of(method)
     tracemalloc.start()
     try:
-        with time_guard(20.0 * limit), memory_guard(MEMORY):
+        with time_guard(60.0 * limit), memory_guard(MEMORY):
             model.fit(X, y)
         return tracemalloc.get_traced_memory()[1]
     except (RunTimeLimit, MemoryError):
@@ -124,7 +124,7 @@ def measure(method, axis, limit):
             note = f"{type(error).__name__}: {error}".splitlines()[0][:120]
             break
         if spent is None:
-            note = f"stopped after {4 * limit:g} s at {size[where]}"
+            note = f"stopped after {60 * limit:g} s at {size[where]}"
             break
         sizes.append(size[where])
         seconds.append(max(spent, 1e-6))

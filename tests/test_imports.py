@@ -13,7 +13,7 @@ import bagwise
 ROOT = Path(bagwise.__file__).parent
 # From the ground up. A room may use those below it and those beside it.
 LAYERS = [
-    ["_version", "_compat", "_config", "_jit", "_sizes"],
+    ["_version", "_compat", "_config", "_jit", "_later", "_sizes"],
     ["bags"],
     ["base"],
     ["kernels", "solvers"],

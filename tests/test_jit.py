@@ -1,7 +1,13 @@
 """Compiled loops where nothing can be written, as in many containers."""
 
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bagwise._jit import njit
 
 SCRIPT = """
 import warnings
@@ -14,13 +20,14 @@ for name in ("CacheImpl", "_CacheImpl"):  # of newer and older versions
         getattr(caching, name)._locator_classes = []
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    from bagwise.bags.segments import segment_argmax, segment_max
-    from bagwise.svm import MISVM
+    from bagwise.bags.segments import segment_max, segment_min
+
+    values, offsets = np.arange(20_000.0), np.array([0, 5, 20_000])
+    assert segment_max(values, offsets).tolist() == [4.0, 19_999.0]
+    assert segment_min(values, offsets).tolist() == [0.0, 5.0]
 told = [w for w in caught if "compiled code cannot be kept" in str(w.message)]
 assert len(told) == 1, [str(w.message) for w in caught]
 assert "NUMBA_CACHE_DIR" in str(told[0].message)
-assert segment_max(np.array([1.0, 3.0, 2.0]), np.array([0, 2, 3])).tolist() == [3, 2]
-assert segment_argmax(np.array([1.0, 3.0]), np.array([0, 2])).tolist() == [1]
 print("compiled anew")
 """
 
@@ -31,3 +38,52 @@ def test_a_package_without_a_cache_compiles_anew_and_says_so_once():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "compiled anew"
+
+
+HEAVY = ("numba", "scipy", "sklearn", "pandas", "torch")
+
+
+@pytest.mark.parametrize("statement", ["import bagwise", "import bagwise.cli"])
+def test_importing_bagwise_waits_with_the_slow_packages(statement):
+    script = (
+        f"import sys; {statement}; print(*[m for m in {HEAVY} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def test_importing_methods_waits_with_the_compiler():
+    script = "import sys, bagwise.svm, bagwise.ensemble; print('numba' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+@njit()
+def _twice(x):
+    return 2.0 * x
+
+
+@njit()
+def _four_times(x):
+    """Call another compiled function, by its name."""
+    return _twice(_twice(x))
+
+
+def test_compiled_functions_call_each_other_and_keep_their_names():
+    assert _four_times.__doc__.startswith("Call another")
+    assert _four_times.py_func(1.0) == _four_times(1.0) == 4.0
+    assert len(_four_times.signatures) == 1
+    assert pickle.loads(pickle.dumps(_four_times))(2.0) == 8.0
+
+
+def test_threads_may_make_the_first_call_together():
+    @njit()
+    def shifted(x):
+        return x + 1.0
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(shifted, range(8))) == [x + 1.0 for x in range(8)]

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from bagwise._later import sparse as sp
 from bagwise._sizes import check_memory
 from bagwise.bags._halves import widened
 from bagwise.bags._matrix import as_matrix, frozen

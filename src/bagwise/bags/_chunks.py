@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from bagwise._later import sparse as sp
 from bagwise.bags._bags import Bags
 from bagwise.bags._halves import Buffers, widened
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from bagwise._later import sparse as sp
 from bagwise.bags._bags import Bags
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from bagwise._later import sparse as sp
 from bagwise.bags._segmented import read_only
 from bagwise.bags._stored import StoredRows
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from bagwise._later import sparse as sp
 from bagwise.bags._matrix import refuse_other_values
 from bagwise.bags._segmented import Offsets
 

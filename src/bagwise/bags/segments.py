@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from bagwise._later import sparse as sp
 from bagwise.bags import _loops as compiled
 
 Array = npt.NDArray[Any]
