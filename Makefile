@@ -33,6 +33,8 @@ $(VENV)/.done: pyproject.toml
 	@# This version has a small wheel without CUDA where a plain one pulls gigabytes.
 	$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@# Loops are compiled once, here, and not while the first tests run.
+	$(BIN)/python -m bagwise.compile --quiet
 	@touch $@
 
 setup: $(VENV)/.done

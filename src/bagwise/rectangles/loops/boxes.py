@@ -20,10 +20,9 @@ def _extra(x, low, high):
 @njit(nogil=True)
 def _extremes(X, chosen, low, low2, high, high2):
     """Two smallest and two largest values per feature over the chosen instances."""
-    low[:] = np.inf
-    low2[:] = np.inf
-    high[:] = -np.inf
-    high2[:] = -np.inf
+    for f in range(low.shape[0]):
+        low[f] = low2[f] = np.inf
+        high[f] = high2[f] = -np.inf
     for b in range(chosen.shape[0]):
         if chosen[b] < 0:
             continue
@@ -92,7 +91,11 @@ def grow(X, offsets, start, backfit):
     _extremes(X, chosen, low, low2, high, high2)
     spread = 0.0
     for f in range(d):
-        spread += X[:, f].max() - X[:, f].min()
+        least, most = X[0, f], X[0, f]
+        for r in range(1, X.shape[0]):
+            least = min(least, X[r, f])
+            most = max(most, X[r, f])
+        spread += most - least
     for _ in range(n_bags - 1):
         least = np.inf
         best, owner = -1, -1
@@ -211,15 +214,22 @@ def cover(distance, margin):
             covers[r, at] = True
         open_row[r] = at >= 0
     chosen = np.zeros(d, np.bool_)
-    while open_row.any():
+    n_open = 0
+    for r in range(n):
+        n_open += open_row[r]
+    while n_open > 0:
         counts = np.zeros(d, np.int64)
         for r in range(n):
             if open_row[r]:
                 for f in range(d):
                     counts[f] += covers[r, f]
-        f = np.argmax(counts)
-        chosen[f] = True
+        best = 0
+        for f in range(1, d):
+            if counts[f] > counts[best]:
+                best = f
+        chosen[best] = True
         for r in range(n):
-            if covers[r, f]:
+            if covers[r, best] and open_row[r]:
                 open_row[r] = False
+                n_open -= 1
     return chosen

@@ -7,6 +7,7 @@ from bagwise.kernels.box.loops.points import mix64
 from bagwise.kernels.box.loops.sampler import sample_mean, self_adjusting
 from bagwise.kernels.box.loops.screen import (
     gather_local,
+    largest,
     pairs_that_matter,
     points_that_matter,
 )
@@ -34,7 +35,11 @@ def _estimate(P, Q, same, sets, top, method, rule, target, limits, seed):
     first, second, logs, log_max = sets
     epsilon, delta, slack, z = target
     local, m_p, m, a, b = gather_local(P, Q, first, second, same)
-    cumulative = np.cumsum(np.exp(logs - log_max))
+    cumulative = np.empty(logs.shape[0])
+    running = 0.0
+    for k in range(logs.shape[0]):
+        running += np.exp(logs[k] - log_max)
+        cumulative[k] = running
     log_sum = log_max + np.log(cumulative[-1])
     max_samples = limits[1]
     inner = (epsilon - slack, delta, z)  # what was left out takes its part of epsilon
@@ -71,9 +76,19 @@ def _estimate(P, Q, same, sets, top, method, rule, target, limits, seed):
 def _marked(points, numbers):
     """Rows of `points` whose number occurs."""
     mark = np.zeros(points.shape[0], np.bool_)
-    for k in numbers:
-        mark[k] = True
-    return points[mark]
+    for k in range(numbers.shape[0]):
+        mark[numbers[k]] = True
+    count = 0
+    for r in range(points.shape[0]):
+        count += mark[r]
+    out = np.empty((count, points.shape[1]), points.dtype)
+    m = 0
+    for r in range(points.shape[0]):
+        if mark[r]:
+            for i in range(points.shape[1]):
+                out[m, i] = points[r, i]
+            m += 1
+    return out
 
 
 @njit(nogil=True)
@@ -111,7 +126,7 @@ def _one_pair(P, Q, same, blocks, top, coarse, method, rule, target, limits, see
         first, second, logs = pairs_that_matter(
             P, Q, blocks[0], blocks[1], top, coarse[1], coarse[0], slack
         )
-    log_max = logs.max()
+    log_max = largest(logs)
     if method == EXACT:
         log_count = tree_count(P, Q, same, top, log_max, limits[0], NEGLIGIBLE)
         how = HOW_FAILED if np.isnan(log_count) else HOW_EXACT
@@ -120,7 +135,9 @@ def _one_pair(P, Q, same, blocks, top, coarse, method, rule, target, limits, see
         size = P.shape[0] if same else P.shape[0] + Q.shape[0]
         if P.shape[0] == 1 and (same or Q.shape[0] == 1):  # one set: its size
             return log_max, HOW_EXACT, 0, 0.0, False
-        total = np.exp(logs - log_max).sum() + slack
+        total = slack
+        for k in range(logs.shape[0]):
+            total += np.exp(logs[k] - log_max)
         if total <= (1.0 + epsilon) / (1.0 - epsilon):
             # The harmonic middle of the bounds is off by (U - max) / (U + max) at most.
             log_count = log_max + np.log(2.0 * total / (1.0 + total))

@@ -47,7 +47,6 @@ def hash_rows(rows):
     return out
 
 
-@njit(nogil=True)
 def canonical_sets(rows, offsets):
     """Order the distinct rows of every bag by hash.
 
@@ -55,18 +54,23 @@ def canonical_sets(rows, offsets):
     rows have equal hashes, so duplicates stand side by side after the sort.
     """
     hashes = hash_rows(rows)
+    bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((hashes, bag))  # not compiled: a sort takes the compiler seconds
+    return _distinct(rows, offsets, hashes, order)
+
+
+@njit(nogil=True)
+def _distinct(rows, offsets, hashes, order):
     n_bags = offsets.shape[0] - 1
     chosen = np.empty(rows.shape[0], np.int64)
     sets = np.zeros(n_bags + 1, np.int64)
     keys = np.empty(n_bags, np.uint64)
     m = 0
     for b in range(n_bags):
-        begin = offsets[b]
-        order = np.argsort(hashes[begin : offsets[b + 1]], kind="mergesort")
         first = m
         key = np.uint64(0)
-        for k in order:
-            r = begin + k
+        for k in range(offsets[b], offsets[b + 1]):
+            r = order[k]
             new = m == first
             if not new:
                 last = chosen[m - 1]
@@ -169,6 +173,7 @@ def _add_rows(acc, block, k, own, p):
 @njit(nogil=True)
 def coarse_row(own, p, block, acc):
     """Coarse log counts of point `p` against every point of a block."""
-    acc[:] = 0
+    for q in range(acc.shape[0]):
+        acc[q] = 0
     for k in range(0, block.shape[0], UNROLL):
         _add_rows(acc, block, k, own, p)

@@ -88,8 +88,8 @@ def _survivors(local, n_points, a, b, top, state, mask, alive, base, sides):
     a list when few are.
     """
     lo, span = sides
-    mask[:n_points] = 1
-    mask[n_points:] = 0
+    for k in range(mask.shape[0]):
+        mask[k] = np.uint16(k < n_points)
     count = n_points
     in_list = False
     for i in range(0, local.shape[0], GROUP):
@@ -194,7 +194,8 @@ def sample_mean(
     alive = np.empty(local.shape[1] + 1, np.int32)
     sides = (np.empty(GROUP, np.uint16), np.empty(GROUP, np.uint16))
     ends = np.zeros(local.shape[0], np.uint16)
-    ends[: top.shape[0]] = top
+    for i in range(top.shape[0]):
+        ends[i] = top[i]
     base = 1 if same else 2
     total = 0.0
     squares = 0.0

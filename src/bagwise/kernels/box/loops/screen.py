@@ -15,6 +15,15 @@ _STORE = 1 << 23  # coarse sums kept between the two passes (16 MB), else recomp
 
 
 @njit(nogil=True)
+def largest(values):
+    """Return the largest value; a loop compiles faster than the method."""
+    top = values[0]
+    for k in range(values.shape[0]):
+        top = max(top, values[k])
+    return top
+
+
+@njit(nogil=True)
 def _largest(acc):
     top = np.uint16(0)
     for q in range(acc.shape[0]):
@@ -54,15 +63,31 @@ def _select(own, n_own, block, n_block, margin, flip):
                 second[m] = p if flip else q
                 m += 1
     if flip:  # the order of the pairs must not depend on which side was the longer
-        order = np.argsort(first.astype(np.int64) * n_own + second, kind="mergesort")
-        first, second = first[order], second[order]
+        return _by_first(first, second, n_block)
     return first, second
+
+
+@njit(nogil=True)
+def _by_first(first, second, n_values):
+    """Order pairs by their first number, those with the same one as they come."""
+    place = np.zeros(n_values + 1, np.int64)
+    for k in range(first.shape[0]):
+        place[first[k] + 1] += 1
+    for v in range(n_values):
+        place[v + 1] += place[v]
+    a, b = np.empty_like(first), np.empty_like(second)
+    for k in range(first.shape[0]):
+        at = place[first[k]]
+        place[first[k]] += 1
+        a[at] = first[k]
+        b[at] = second[k]
+    return a, b
 
 
 @njit(nogil=True)
 def _keep(first, second, logs, n_pairs, slack):
     """Drop the pairs that together hold less than `slack` times the largest."""
-    cut = logs.max() - np.log(n_pairs / slack)
+    cut = largest(logs) - np.log(n_pairs / slack)
     m = 0
     for k in range(logs.shape[0]):
         if logs[k] >= cut:

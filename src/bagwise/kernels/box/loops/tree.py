@@ -89,10 +89,12 @@ def tree_count(P, Q, same, top, log_max, budget, cut):
     total = 0.0
     for p in range(n_p):
         if p > 0:
-            others[p - 1] = P[p - 1]
+            for i in range(d):
+                others[p - 1, i] = P[p - 1, i]
         for q in range(n_q):
             if q > 0:
-                others[p + q - 1] = Q[q - 1]
+                for i in range(d):
+                    others[p + q - 1, i] = Q[q - 1, i]
             partner = P[p] if same else Q[q]
             for i in range(d):
                 lo[0, i] = min(P[p, i], partner[i])
@@ -128,10 +130,13 @@ def line_count(P, Q, top):
     n = np.int64(top[0]) + 1
     in_p = np.zeros(n, np.bool_)
     in_q = np.zeros(n, np.bool_)
+    in_any = np.zeros(n, np.bool_)
     for k in range(P.shape[0]):
         in_p[P[k, 0]] = True
+        in_any[P[k, 0]] = True
     for k in range(Q.shape[0]):
         in_q[Q[k, 0]] = True
+        in_any[Q[k, 0]] = True
     every = n * (n + 1.0) / 2.0
-    count = every - _gaps(in_p) - _gaps(in_q) + _gaps(in_p | in_q)
+    count = every - _gaps(in_p) - _gaps(in_q) + _gaps(in_any)
     return np.log(count)
