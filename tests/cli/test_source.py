@@ -126,6 +126,21 @@ def test_gaps_are_filled_where_asked(run, tmp_path):
     assert "u" in err
     status, *_ = run(*words, "--impute", "median", "--out", tmp_path / "out")
     assert status == 0
+    # A model that fills gaps needs no option to do so, and one that does not says so.
+    roles, model = ["--bag", "bag", "--label", "y"], tmp_path / "out" / "model.bagwise"
+    status, text, err = run("predict", model, path, *roles)
+    assert status == 0, err
+    assert len(text.splitlines()) == 31
+    whole = tmp_path / "whole.csv"
+    whole.write_text(
+        path.read_text(encoding="utf-8").replace(",\n", ",1\n"), encoding="utf-8"
+    )
+    plain = tmp_path / "plain.bagwise"
+    words = ["--method", "SimpleMI", "--grid", "none", "--out", plain]
+    assert run("fit", whole, *roles, *words)[0] == 0
+    status, _, err = run("predict", plain, path, *roles)
+    assert status == 1
+    assert "contains NaN: bag b0" in err
 
 
 def test_groups_reach_the_report(run, slides, tmp_path):

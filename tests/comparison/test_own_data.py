@@ -187,8 +187,9 @@ def test_several_labels_are_means_over_labels(tmp_path):
     rng = np.random.default_rng(0)
     Y = np.column_stack([problem.y, rng.permutation(problem.y)])
     both = compare(
-        problem.X, Y, methods=["SimpleMI"], grid="none", out=tmp_path, **QUIET
-    )
+        problem.X, Y, methods=["SimpleMI"], grid="none", out=tmp_path,
+        permute_features=True, **QUIET,
+    )  # fmt: skip
     assert both.problem.task == "multilabel"
     assert both.metric == "auroc"
     assert not both.failures
@@ -198,6 +199,8 @@ def test_several_labels_are_means_over_labels(tmp_path):
         areas = [metrics.roc_auc_score(truth[:, k], score[:, k]) for k in range(2)]
         assert row["auroc"] == pytest.approx(np.mean(areas))
         assert row["accuracy"] == pytest.approx((arrays["label"] == truth).mean())
+    falls = [both.arrays[row["key"]]["feature_falls"] for row in both.rows]
+    assert np.mean(falls, axis=0).argmax() == 0  # the one that tells the first label
     model = load(both.paths["model"])
     assert model.predict(problem.X).shape == Y.shape
     assert ((model.decision_function(problem.X) > 0) == model.predict(problem.X)).all()

@@ -237,10 +237,17 @@ class Source:
     def bags(self) -> Any:
         """Return the bags, without labels."""
         from bagwise.comparison import as_problem
+        from bagwise.io import TableError
 
         if self.is_file:
-            parts = self.settled & {"label", "group", "weight"}
-            return self._read_known(self.data, sorted(parts))[0]
+            parts = sorted(self.settled & {"label", "group", "weight"})
+            try:
+                return self._read_known(self.data, parts)[0]
+            except TableError as error:
+                if "missing values" not in error.problem:
+                    raise
+                # Whether gaps may stay is for the model to say.
+                return replace(self, impute="median")._read_known(self.data, parts)[0]
         self._refuse_columns(self.data)
         return as_problem(self.data).X
 

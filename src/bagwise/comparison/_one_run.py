@@ -232,7 +232,13 @@ def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
 def _feature_falls(
     model: Any, X: Any, y: NDArray[Any], seed: int
 ) -> NDArray[np.float64]:
-    """Return what is lost of the default score when a feature is permuted."""
+    """Return what is lost of the default score when a feature is permuted.
+
+    Of several labels a bag, each with a model of its own, the mean loss.
+    """
+    if y.ndim == 2:
+        each = zip(model.models, y.T, strict=True)
+        return np.mean([_feature_falls(one, X, own, seed) for one, own in each], axis=0)
     classes = getattr(model, "classes_", None)
     both = classes is not None and len(np.unique(y)) == 2 == len(classes)
     scoring: Any = "roc_auc" if both else "r2" if is_regressor(model) else "accuracy"
