@@ -1,9 +1,22 @@
-"""What `BagClassifier` costs: against its parts, and as the data grow."""
+"""What `BagClassifier` costs: against its parts, and as the data grow.
 
+    python benchmarks/bench_bag_classifier.py --growth 50 200 1000 5000 --keep rows.csv
+    python benchmarks/bench_bag_classifier.py --large 42 500 512 --keep rows.csv
+    python benchmarks/bench_bag_classifier.py --classes 5 100 --keep rows.csv
+    python benchmarks/bench_bag_classifier.py --keep rows.csv --page FOLDER
+
+Every fit is one line of the file that `--keep` names, so that long ones can be run one
+at a time; `--page` makes a table of them. Without arguments, ratios on small data and
+the growth up to 20,000 bags; `--slides` adds 400 bags of 5,000 x 1,024 on disk.
+"""
+
+import argparse
+import csv
 import resource
-import sys
 import tempfile
 import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 from _timing import show
@@ -73,14 +86,28 @@ def parts(name, X, y):
     show(f"{name}: {X!r}", rows)
 
 
+class Timed(BagClassifier):
+    """The stack, with the processor seconds of its parts."""
+
+    def _make_views(self, X, members):
+        seconds, views = cpu(lambda: super(Timed, self)._make_views(X, members))
+        self.parts = {"views": seconds}
+        return views
+
+    def _track(self, members):
+        for member in members:
+            start = time.process_time()
+            yield member
+            self.parts[member.name] = time.process_time() - start
+
+
 def growth(sizes):
-    """Grow the bags, with 20 features and 3 to 11 instances each."""
-    show_sizes(
-        "Growth (20 features, 3 to 11 instances a bag), processor seconds",
-        [make_bags(n, n_features=20, bag_size=(3, 11), random_state=0) for n in sizes],
-    )
+    """Yield bags with 20 features and 3 to 11 instances each."""
+    for n in sizes:
+        yield make_bags(n, n_features=20, bag_size=(3, 11), random_state=0)
 
 
+@contextmanager
 def large(n_bags, size, n_features):
     """Few large bags, as slides have them, on a memory map in single precision."""
     rng = np.random.default_rng(0)
@@ -91,34 +118,128 @@ def large(n_bags, size, n_features):
         y = np.arange(n_bags) % 2
         shift = rng.normal(size=n_features) / np.sqrt(n_features)
         for i in range(n_bags):
-            part = rng.normal(size=(size, n_features))
+            part = rng.standard_normal((size, n_features), dtype=np.float32)
             part[: size // 20] += 6.0 * y[i] * shift
             rows[i * size : (i + 1) * size] = part
         rows.flush()
-        X = Bags(np.load(path, mmap_mode="r"), np.arange(n_bags + 1) * size)
-        show_sizes("Large bags, single precision, memory-mapped", [(X, y)])
+        del rows
+        yield Bags(np.load(path, mmap_mode="r"), np.arange(n_bags + 1) * size), y
 
 
-def show_sizes(title, problems):
-    rows = []
-    for X, y in problems:
-        model = BagClassifier(random_state=0, time_budget=None)
-        start = time.perf_counter()
-        seconds, _ = cpu(lambda m=model, X=X, y=y: m.fit(X, y))
-        wall = time.perf_counter() - start
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        guess = model.plan_["estimated_seconds"]
-        what = (
-            f"{len(X)} bags, {X.n_instances} x {X.n_features}, "
-            f"{len(model.members_)} members"
-        )
-        note = f"wall {wall:.0f} s, peak {peak:.1f} GB so far, estimated {guess:.0f} s"
-        rows.append((what, f"{seconds:.1f} s", note))
-    show(title, rows)
+def fit_once(X, y, keep=None):
+    """Fit without a budget; print and keep what it cost."""
+    BagClassifier(random_state=0).fit(*make_bags(20, random_state=0))  # compile first
+    model = Timed(random_state=0, time_budget=None)
+    seconds, _ = cpu(lambda: model.fit(X, y))
+    n_classes = len(model.classes_)
+    row = {
+        "what": f"{len(X)} bags, {X.n_instances} x {X.n_features}"
+        + ("" if n_classes == 2 else f", {n_classes} classes"),
+        "seconds": round(seconds, 1),
+        "estimated": round(model.plan_["estimated_seconds"], 1),
+        "whole_by_parts": round(seconds / sum(model.parts.values()), 2),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 1),
+        "members": len(model.members_),
+        "left_out": "; ".join(model.plan_["dropped"]),
+        "short_cuts": short_cuts(model.plan_),
+    }
+    print(row)
+    for name, spent in model.parts.items():
+        guess = model.plan_["costs"].get(name, 0.0)
+        print(f"  {name:<24} {spent:7.2f} s, estimated {guess:7.2f} s", flush=True)
+    if keep is not None:
+        new = not keep.exists()
+        with keep.open("a", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, list(row), lineterminator="\n")
+            if new:
+                table.writeheader()
+            table.writerow(row)
+
+
+def short_cuts(plan):
+    """Say what the size of the data has changed."""
+    found = [] if plan["exact_distances"] else ["sliced distances"]
+    for name, what in (
+        ("max_bag_size", "{} instances a bag in fits"),
+        ("max_prototypes", "{} prototypes"),
+        ("basis", "basis of {}"),
+        ("tree_draws", "{} instances a tree"),
+        ("bag_draws", "{} bags a tree"),
+    ):
+        if plan[name] is not None:
+            found.append(what.format(plan[name]))
+    return ", ".join(found)
+
+
+# What was asked for, in processor seconds of one core.
+BARS = {
+    "1000 bags, 6981 x 20": 12,
+    "5000 bags, 35192 x 20": 60,
+    "20000 bags": 120,
+    "42 bags, 21000 x 512": 30,
+    "400 bags, 2000000 x 1024": 600,
+    "100 bags, 531 x 5, 5 classes": 17,
+}
+
+
+def page(keep, out):
+    """Write the kept rows as a table of Markdown."""
+    with keep.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    lines = ["# What BagClassifier costs as data grow", "", __doc__.strip(), ""]
+    lines += ["Processor seconds of one core, no time budget. Whole / parts is the fit"]
+    lines += ["by the sum of its views and of the fits of its members."]
+    lines += [
+        "",
+        "| data | seconds | bar | estimated | whole / parts | peak GB | members",
+    ]
+    lines[-1] += " | left out | short cuts |"
+    lines += ["|---" * 9 + "|"]
+    for row in rows:
+        what = row["what"]
+        bar = next((b for key, b in BARS.items() if what.startswith(key)), "")
+        cells = [what, row["seconds"], str(bar), row["estimated"]]
+        cells += [row["whole_by_parts"], row["peak_gb"], row["members"]]
+        lines.append("| " + " | ".join([*cells, row["left_out"], row["short_cuts"]]))
+        lines[-1] += " |"
+    (out / "growth.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main():
-    quick = "--quick" in sys.argv
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--slides", action="store_true")
+    parser.add_argument("--growth", nargs="*", type=int, default=[])
+    parser.add_argument("--large", nargs=3, type=int)
+    parser.add_argument("--classes", nargs=2, type=int, help="classes and bags")
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--page", type=Path, help="folder of the page")
+    arguments = parser.parse_args()
+    one = arguments.growth or arguments.large or arguments.classes or arguments.page
+    sizes = arguments.growth
+    if not one:
+        ratios()
+        sizes = [200] if arguments.quick else [50, 200, 1_000, 5_000, 20_000]
+    for X, y in growth(sizes):
+        fit_once(X, y, arguments.keep)
+    if arguments.classes:
+        n_classes, n_bags = arguments.classes
+        X, y = make_bags(n_bags, n_classes=n_classes, random_state=0)
+        fit_once(X, y, arguments.keep)
+    shapes = [arguments.large] if arguments.large else []
+    if not one and not arguments.quick:
+        shapes.append((42, 500, 512))
+    if arguments.slides:
+        shapes.append((400, 5_000, 1_024))
+    for shape in shapes:
+        with large(*shape) as (X, y):
+            fit_once(X, y, arguments.keep)
+    if arguments.page:
+        page(arguments.keep, arguments.page)
+
+
+def ratios():
+    """Show what sharing saves, on two small sets."""
     try:
         data = fetch("elephant")
         parts("Elephant", data.X, data.y)
@@ -126,11 +247,6 @@ def main():
         print(f"Elephant is not at hand: {error}")
     X, y = make_bags(200, n_features=50, bag_size=(7, 7), random_state=0)
     parts("200 bags of 7", X, y)
-    growth([200] if quick else [50, 200, 1_000, 5_000, 20_000])
-    if not quick:
-        large(42, 500, 512)
-    if "--slides" in sys.argv:
-        large(400, 5_000, 1_024)
 
 
 if __name__ == "__main__":

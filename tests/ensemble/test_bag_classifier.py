@@ -14,6 +14,7 @@ from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import _plan as module
 from bagwise.ensemble._bag_classifier import compare_sides
+from bagwise.ensemble._members import _next_seconds
 from bagwise.ensemble._plan import Plan, Size, default_members, make_plan
 from bagwise.ensemble._views import (
     ClippedScaler,
@@ -202,6 +203,23 @@ def test_missing_values_are_filled_and_marked():
     assert np.mean(model.predict(holes) == y) > 0.8
     # Bags without a gap, and gaps where training had none.
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_infinity_is_no_missing_value(sparse):
+    X, y = make_bags(20, n_features=4, random_state=3)
+    data = X.data.copy()
+    data[[2, 7], [1, 2]] = np.nan, np.inf
+    bags = X.with_data(sp.csr_matrix(data) if sparse else data)
+    with pytest.raises(ValueError, match=r"contains infinity: bag .*column 2"):
+        BagClassifier().fit(bags, y)
+
+
+def test_the_next_member_is_timed_at_the_pace_of_those_before():
+    costs = {"views": 1.0, "a": 2.0, "b": 6.0}
+    # Estimated at 3 s, it took 9: the next takes three times its estimate as well.
+    assert _next_seconds("b", ["a"], costs, 9.0, 4.0) == pytest.approx(18.0)
+    assert _next_seconds("unknown", ["a"], costs, 9.0, 4.0) == 4.0
 
 
 def test_standard_assumption_scores_only_rise_with_an_instance():

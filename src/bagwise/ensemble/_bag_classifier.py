@@ -91,10 +91,14 @@ class BagClassifier(BagStackingClassifier):
     100 principal axes. Sparse rows stay sparse for distances and linear members. Each
     of the `cv` + 1 fits of a member sees views that were computed once. What is
     quadratic gives way as the data grow: sliced Wasserstein in place of exact earth
-    mover's distances above roughly 900 bags of 7, 1,000 prototypes and a basis of 100
-    instances above 2,000, at most 50,000 instances for members that learn from
-    instances (all instances are scored), and no members quadratic in the bags above
-    5,000. `plan_` says what was done.
+    mover's distances above roughly 800 bags of 7; above 2,000 instances a basis of 100
+    instances and 1,000 prototypes, of which fewer from 500 bags on; above 4,000
+    instances or bags trees that draw 2,000 of them, from 1,000 bags on 100 trees in
+    place of 200; at most 50,000 instances for members that learn from instances (all
+    instances are scored); no members quadratic in the bags above 5,000. `plan_` says
+    what was done. 1,000 bags of 7 take about 10 processor seconds, 20,000 about 100;
+    "estimated_seconds" is meant for a core like the one it was measured on, which
+    multiplies matrices at about 20 gigaflops, and another one differs in proportion.
 
     `instance_scores` weighs the members that score instances; see
     `BagStackingClassifier`.
