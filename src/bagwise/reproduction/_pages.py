@@ -3,119 +3,22 @@
 from __future__ import annotations
 
 import csv
-import math
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from bagwise.reproduction._tables import Cell, Table, list_tables, load_table
-from bagwise.reproduction._verdicts import RULE, Measured
+from bagwise.reproduction._rows import Row, keep_earlier, read_rows
+from bagwise.reproduction._tables import list_tables, load_table
+from bagwise.reproduction._verdicts import RULE
 
-__all__ = ["csv_rows", "table_page", "write_results_page", "write_table"]
+__all__ = ["table_page", "write_results_page", "write_table"]
 
-Row = Mapping[str, Any]
-VERSIONS = ("python", "bagwise", "numpy", "scipy", "scikit-learn", "numba")
 MARKS = {
     "reached": "reached",
     "not reached": "**not reached**",
     "not comparable": "not comparable",
     "not run": "not run",
 }
-
-
-def csv_rows(
-    table: Table, cells: Sequence[Measured], command: Callable[[int], str]
-) -> list[dict[str, Any]]:
-    """Return one row a cell, with everything needed to make it again.
-
-    `command` tells how a cell is measured so many times.
-    """
-    return [
-        {
-            "table": table.name,
-            "paper": table.paper,
-            "where": table.where,
-            "title": table.title,
-            "row": item.cell.row,
-            "column": item.cell.column,
-            **_figures(item),
-            **_settings(item.cell),
-            **_provenance(item),
-            "command": command(item.repeats),
-            "note": item.cell.note,
-            "table_note": table.notes,
-        }
-        for item in cells
-    ]
-
-
-def _figures(item: Measured) -> dict[str, Any]:
-    cell = item.cell
-    return {
-        "published": _number(cell.published),
-        "published_std": _number(cell.std),
-        "measured": _number(item.mean),
-        "std_error": _number(item.std_error),
-        "low": _number(item.low),
-        "high": _number(item.high),
-        "difference": _number(item.difference),
-        "best_cut": _number(item.best_cut),
-        "optimistic": _number(item.optimistic),
-        "cause": item.cause,
-        "behind": str(item.behind).lower(),
-        "verdict": item.verdict,
-        "reason": item.reason,
-        "metric": cell.metric,
-        "unit": cell.unit,
-        "lower_is_better": str(cell.lower).lower(),
-    }
-
-
-def _settings(cell: Cell) -> dict[str, Any]:
-    method = cell.method
-    tuning = "none"
-    if cell.tuning is not None:
-        tuning = f"{cell.tuning['n_splits']}-fold on {cell.tuning['scoring']}"
-    return {
-        "method": "" if method is None else method.name,
-        "estimator": "" if method is None else method.path,
-        "params": "" if method is None else str(method.params),
-        "grid": "" if method is None else str(method.grid),
-        "scale": "" if method is None else method.scale,
-        "dataset": cell.dataset,
-        "protocol": cell.scheme.describe(cell.dataset),
-        "tuning": tuning,
-        "paper_repeats": cell.repeats,
-        "skipped": cell.skip,
-    }
-
-
-def _provenance(item: Measured) -> dict[str, Any]:
-    done = not math.isnan(item.finished)
-    day = (
-        time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(item.finished)) if done else ""
-    )
-    return {
-        "repeats": item.repeats,
-        "runs": item.n_folds,
-        "failed": item.n_failed,
-        "cpu_seconds": f"{item.cpu_seconds:.1f}",
-        "cpu_seconds_per_repeat": _number(item.cpu_per_repeat),
-        "grid_ends": "; ".join(item.grid_ends),
-        "stale": item.n_stale,
-        "kept": "",
-        "code": item.code,
-        "seed": item.seed if done else "",
-        "data_hash": item.data_hash,
-        "finished": day,
-        **{name: item.versions.get(name, "") for name in VERSIONS},
-    }
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.6g}"
 
 
 def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
@@ -129,7 +32,7 @@ def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}.csv"
     if target.exists():
-        rows = _keep_earlier(rows, read_rows(target))
+        rows = keep_earlier(rows, read_rows(target))
     scratch = target.with_name(target.name + ".part")
     with scratch.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
@@ -139,32 +42,6 @@ def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
     page = folder / f"{name}.md"
     page.write_text(table_page(rows), encoding="utf-8")
     return {"csv": target, "markdown": page}
-
-
-def _keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
-    """Fill cells that have not been run with earlier figures of the same measurement.
-
-    The same: method, parameters, grid, scaling, data and protocol have not changed
-    since, and neither has the printed figure.
-    """
-    same = ("row", "column", "published", "metric", "unit", "method", "estimator")
-    same += ("params", "grid", "scale", "dataset", "protocol", "tuning")
-    known = {tuple(str(row.get(key, "")) for key in same): row for row in earlier}
-    kept = []
-    for row in rows:
-        old = known.get(tuple(str(row[key]) for key in same))
-        if row["measured"] == "" and old is not None and old["measured"] != "":
-            texts = {key: row[key] for key in ("title", "note", "table_note")}
-            row = {key: old.get(key, "") for key in row} | texts
-            row["kept"] = old.get("kept") or f"bagwise {old['bagwise']}"
-        kept.append(row)
-    return kept
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read the CSV file of a table."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 # Markdown ----------------------------------------------------------------------

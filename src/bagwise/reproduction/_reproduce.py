@@ -23,7 +23,8 @@ from bagwise.comparison._optimism import on_reported_folds
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._store import Store
 from bagwise.datasets._drawn import draw as draw_set
-from bagwise.reproduction._pages import csv_rows, table_page, write_table
+from bagwise.reproduction._pages import table_page, write_table
+from bagwise.reproduction._rows import csv_rows
 from bagwise.reproduction._schemes import MAX_REPEATS
 from bagwise.reproduction._tables import Cell, Table, load_table
 from bagwise.reproduction._verdicts import Measured, measure

@@ -1,0 +1,145 @@
+"""Rows of the CSV file of a reproduced table: figures, settings, provenance."""
+
+from __future__ import annotations
+
+import csv
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bagwise.reproduction._tables import Cell, Table
+from bagwise.reproduction._verdicts import Measured
+
+__all__ = ["Row", "csv_rows", "keep_earlier", "read_rows"]
+
+Row = Mapping[str, Any]
+VERSIONS = ("python", "bagwise", "numpy", "scipy", "scikit-learn", "numba")
+
+
+def csv_rows(
+    table: Table, cells: Sequence[Measured], command: Callable[[int], str]
+) -> list[dict[str, Any]]:
+    """Return one row a cell, with everything needed to make it again.
+
+    `command` tells how a cell is measured so many times.
+    """
+    return [
+        {
+            "table": table.name,
+            "paper": table.paper,
+            "where": table.where,
+            "title": table.title,
+            "row": item.cell.row,
+            "column": item.cell.column,
+            **_figures(item),
+            **_settings(item.cell),
+            **_provenance(item),
+            "command": command(item.repeats),
+            "note": item.cell.note,
+            "table_note": table.notes,
+        }
+        for item in cells
+    ]
+
+
+def _figures(item: Measured) -> dict[str, Any]:
+    cell = item.cell
+    return {
+        "published": _number(cell.published),
+        "published_std": _number(cell.std),
+        "measured": _number(item.mean),
+        "std_error": _number(item.std_error),
+        "low": _number(item.low),
+        "high": _number(item.high),
+        "difference": _number(item.difference),
+        "best_cut": _number(item.best_cut),
+        "optimistic": _number(item.optimistic),
+        "cause": item.cause,
+        "behind": str(item.behind).lower(),
+        "verdict": item.verdict,
+        "reason": item.reason,
+        "metric": cell.metric,
+        "unit": cell.unit,
+        "lower_is_better": str(cell.lower).lower(),
+    }
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    method = cell.method
+    tuning = "none"
+    if cell.tuning is not None:
+        tuning = f"{cell.tuning['n_splits']}-fold on {cell.tuning['scoring']}"
+    return {
+        "method": "" if method is None else method.name,
+        "estimator": "" if method is None else method.path,
+        "params": "" if method is None else str(method.params),
+        "grid": "" if method is None else str(method.grid),
+        "scale": "" if method is None else method.scale,
+        "dataset": cell.dataset,
+        "protocol": cell.scheme.describe(cell.dataset),
+        "tuning": tuning,
+        "paper_repeats": cell.repeats,
+        "skipped": cell.skip,
+    }
+
+
+def _provenance(item: Measured) -> dict[str, Any]:
+    done = not math.isnan(item.finished)
+    day = (
+        time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(item.finished)) if done else ""
+    )
+    return {
+        "repeats": item.repeats,
+        "runs": item.n_folds,
+        "failed": item.n_failed,
+        "cpu_seconds": f"{item.cpu_seconds:.1f}",
+        "cpu_seconds_per_repeat": _number(item.cpu_per_repeat),
+        "grid_ends": "; ".join(item.grid_ends),
+        "stale": item.n_stale,
+        "kept": "",
+        "code": item.code,
+        "seed": item.seed if done else "",
+        "data_hash": item.data_hash,
+        "finished": day,
+        **{name: item.versions.get(name, "") for name in VERSIONS},
+    }
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6g}"
+
+
+def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
+    """Fill cells that have not been run with earlier figures of the same measurement.
+
+    The same: method, parameters, grid, scaling, data and protocol have not changed
+    since, and neither has the printed figure. A cell that the store has from other code
+    is stale and stays so.
+    """
+    same = "row column published metric unit method params grid scale dataset".split()
+    same += ["protocol", "tuning"]
+
+    def identity(row: Row) -> tuple[str, ...]:
+        # Classes keep their names when their modules move.
+        name = str(row["estimator"]).rpartition(".")[2]
+        return name, *(str(row.get(key, "")) for key in same)
+
+    known = {identity(row): row for row in earlier}
+    kept = []
+    for row in rows:
+        old = known.get(identity(row))
+        untouched = row["measured"] == "" and not int(row["stale"])
+        if untouched and old is not None and old["measured"] != "":
+            texts = {key: row[key] for key in ("title", "note", "table_note")}
+            row = {key: old.get(key, "") for key in row} | texts
+            row["kept"] = old.get("kept") or f"bagwise {old['bagwise']}"
+        kept.append(row)
+    return kept
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Read the CSV file of a table."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
