@@ -30,6 +30,7 @@ extensions = [
     "pictures",
     "method_pages",
     "api_pages",
+    "tables",
 ]
 exclude_patterns = ["results/bench*", "**/GALLERY_HEADER.rst", "_build"]
 templates_path = ["_templates"]

@@ -1,0 +1,98 @@
+"""
+A method of your own in ten steps
+=================================
+
+A new classifier needs two functions: learn from bags with labels -1 and +1, and score
+instances. More than two classes, class weights, thresholds, key instances and
+scikit-learn's rules come from the base class. Ours: instances near the mean of "the
+most unusual instance of each positive bag" are positive.
+"""
+
+# %%
+# 1. Derive from a base class of `bagwise.base`.
+# 2. Say what parameters there are, 3. and which values they may have.
+# 4. `__init__` stores, nothing else.
+# 5. `_fit_binary` gets sound bags, labels -1 and +1, and weights of bags.
+# 6. `_score_instances` is high for the positive class; a bag has the largest of them.
+# 7. Tags say what is particular.
+from numbers import Real
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from sklearn.utils._param_validation import Interval
+
+from bagwise.bags.segments import segment_argmax
+from bagwise.base import WeightedBagClassifier
+from bagwise.datasets import make_bags
+
+
+class UnusualInstance(WeightedBagClassifier):
+    """Positive is what is near the unusual instances of positive bags."""
+
+    _parameter_constraints: dict = {
+        "width": [Interval(Real, 0, None, closed="neither")]
+    }
+
+    def __init__(
+        self, width=1.0, *, threshold="train", class_weight=None, pos_label=None
+    ):
+        self.width = width
+        self.threshold = threshold
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_sided = True
+        return tags
+
+    def _fit_binary(self, X, t, bag_weight):
+        negative = X[np.flatnonzero(t < 0)].data
+        centre, spread = negative.mean(axis=0), negative.std(axis=0) + 1e-9
+        positive = X[np.flatnonzero(t > 0)]
+        away = (((positive.data - centre) / spread) ** 2).sum(axis=1)
+        witnesses = positive.data[segment_argmax(away, positive.offsets)]
+        weight = bag_weight[t > 0]
+        self.target_ = np.average(witnesses, axis=0, weights=weight)
+        self.scale_ = spread
+
+    def _score_instances(self, X):
+        away = (((X.data - self.target_) / self.scale_) ** 2).sum(axis=1)
+        return np.exp(-away / (2 * self.width**2 * X.n_features))
+
+
+# %%
+# 8. Try it. It fits, tunes, ranks and explains like any other.
+X, y = make_bags(120, n_features=2, random_state=0)
+model = UnusualInstance().fit(X[:80], y[:80])
+print(f"AUROC {roc_auc_score(y[80:], model.decision_function(X[80:])):.3f}")
+print("key instances", model.key_instances(X[80:84]))
+
+# %%
+# 9. What does it assume of bags? Six tests answer.
+from bagwise.testing import mil_assumptions
+
+found = mil_assumptions(UnusualInstance(), n_repeats=1, n_bags=100)
+print({name: found[name].verdict for name in ("presence", "frequency")}, found.label)
+
+# %%
+# 10. Compare it with others on the same folds, and look at it.
+import bagwise
+
+result = bagwise.compare(
+    X,
+    y,
+    methods=["SimpleMI", "MI-SVM (linear)", ("unusual", UnusualInstance())],
+    n_jobs=1,
+    progress=False,
+)
+print(result.ranking_frame()[["method", "mean"]].round(3))
+
+line = np.linspace(-4, 7, 60)
+grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+points = bagwise.Bags(grid, np.arange(len(grid) + 1))
+fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+ax.contourf(line, line, model.decision_function(points).reshape(60, 60), cmap="RdBu_r")
+ax.scatter(*X.data.T, s=8, c=np.where(y[X.bag_index] == 1, "#c8553d", "#33658a"))
+plt.show()

@@ -1,0 +1,90 @@
+"""
+Your own CSV
+============
+
+A table with one row an instance, a column that says which bag it belongs to, and a
+label: from the file to a ranking, a model and its reasons. The table is drawn, so that
+the example runs anywhere; put your own file in its place.
+"""
+
+# %%
+# The table
+# ---------
+# 60 shipments of fruit (bags) with some measured pieces each (instances). A shipment is
+# refused when it holds a rotten piece: soft and dark. Nobody wrote down which one.
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import bagwise
+from bagwise.report import plot_ranking
+
+rng = np.random.default_rng(0)
+rows = []
+for shipment in range(60):
+    refused = shipment % 2 == 0
+    for piece in range(rng.integers(6, 15)):
+        rotten = refused and piece == 0
+        rows.append(
+            {
+                "shipment": f"S{shipment:02d}",
+                "farm": f"F{shipment // 4}",
+                "verdict": "refused" if refused else "taken",
+                "firmness": rng.normal(4.5 if rotten else 7.0, 1.0),
+                "darkness": rng.normal(6.0 if rotten else 3.0, 1.0),
+                "weight": rng.normal(150, 20),
+            }
+        )
+folder = Path(tempfile.mkdtemp())
+pd.DataFrame(rows).to_csv(folder / "fruit.csv", index=False)
+
+# %%
+# Bags
+# ----
+# Farms are groups: shipments of one farm are alike and stay on one side of a split.
+X, y = bagwise.read_bags(
+    folder / "fruit.csv", bag="shipment", label="verdict", group="farm"
+)
+print(X)
+print(dict(zip(*np.unique(y, return_counts=True), strict=True)))
+
+# %%
+# Which method?
+# -------------
+# A few of them here; leave `methods` out for all that suit the data.
+result = bagwise.compare(
+    X,
+    y,
+    pos_label="refused",
+    methods=["SimpleMI", "WrapperMI (logistic)", "MI-SVM (linear)", "MILR"],
+    n_jobs=1,
+    progress=False,
+)
+print(result.ranking_frame()[["method", "mean", "low", "high"]].round(3))
+plot_ranking(result)
+plt.show()
+
+# %%
+# Which piece?
+# ------------
+# The best one, fitted on all bags, and the piece that counts most in refused shipments.
+model = result.fit_best()
+found = bagwise.inspection.explain(model, X).to_frame()
+keys = found[found["key"] & (found["bag_label"] == "refused")]
+print(keys.head())
+
+rows = X.data[
+    [
+        X.offsets[X.ids.tolist().index(b)] + i
+        for b, i in keys[["bag", "instance"]].to_numpy()
+    ]
+]
+fig, ax = plt.subplots(layout="constrained")
+ax.scatter(*X.data[:, :2].T, s=12, c="0.7", label="all pieces")
+ax.scatter(*rows[:, :2].T, s=40, fc="none", ec="#c8553d", label="key pieces")
+ax.set(xlabel=X.feature_names[0], ylabel=X.feature_names[1])
+ax.legend()
+plt.show()
