@@ -24,7 +24,7 @@ result = bagwise.compare(
     n_jobs=1,
     progress=False,
 )
-table = result.ranking_frame()
+table = result.ranking_frame
 print(table[["method", "mean", "low", "high", "verdict", "fit_time"]].round(3))
 
 # %%
@@ -36,9 +36,9 @@ plt.show()
 
 # %%
 # What was chosen in each fold, and whether it stood at the end of a grid.
-print(result.frame()[["method", "fold", "params"]].head(8).to_string(index=False))
-for line in result.grid_ends():
-    print(line)
+print(result.frame[["method", "fold", "params"]].head(8).to_string(index=False))
+for method in result.methods:
+    print(method.name, result.grid_ends(method.name))
 
 # %%
 # The page with everything, and the winner fitted on all bags.

@@ -68,13 +68,13 @@ for name, (wrong, right) in table.items():
 
 # %%
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-for k, (wrong, right) in enumerate(table.values()):
-    ax.plot(
-        wrong, np.full(5, k) + 0.1, "o", c="#c8553d", label="slides split"[k * 99 :]
-    )
-    ax.plot(
-        right, np.full(5, k) - 0.1, "s", c="#33658a", label="patients kept"[k * 99 :]
-    )
+for k, pair in enumerate(table.values()):
+    for values, up, style, label in zip(
+        pair, (0.1, -0.1), ("o", "s"), ("slides split", "patients kept"), strict=True
+    ):
+        colour = "#c8553d" if style == "o" else "#33658a"
+        label = label if k == 0 else None
+        ax.plot(values, np.full(5, k) + up, style, c=colour, label=label)
 ax.axvline(0.5, c="0.4", ls=":")
 ax.set(yticks=range(len(table)), yticklabels=list(table), ylim=(-0.5, 1.5))
 ax.set(xlim=(0.2, 1.02), xlabel="AUROC where there is nothing to learn")

@@ -12,7 +12,6 @@ from sklearn.metrics import ConfusionMatrixDisplay, accuracy_score
 
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
-from bagwise.neighbors import CitationKNN
 from bagwise.svm import MISVM, BagSVC
 
 X, y = make_bags(300, n_classes=5, n_features=2, shift=4.0, random_state=0)
@@ -20,7 +19,6 @@ train, test = slice(0, 200), slice(200, None)
 models = {
     "MI-SVM": MISVM(C=10.0),
     "Set kernel": BagSVC(kernel="set", C=10.0),
-    "Citation-kNN": CitationKNN(),
     "WrapperMI": WrapperMI(),
 }
 for name, model in models.items():

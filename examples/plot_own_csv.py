@@ -63,7 +63,7 @@ result = bagwise.compare(
     n_jobs=1,
     progress=False,
 )
-print(result.ranking_frame()[["method", "mean", "low", "high"]].round(3))
+print(result.ranking_frame[["method", "mean", "low", "high"]].round(3))
 plot_ranking(result)
 plt.show()
 
@@ -76,12 +76,9 @@ found = bagwise.inspection.explain(model, X).to_frame()
 keys = found[found["key"] & (found["bag_label"] == "refused")]
 print(keys.head())
 
-rows = X.data[
-    [
-        X.offsets[X.ids.tolist().index(b)] + i
-        for b, i in keys[["bag", "instance"]].to_numpy()
-    ]
-]
+first = dict(zip(X.ids, X.offsets[:-1], strict=True))
+where = [first[bag] + i for bag, i in keys[["bag", "instance"]].to_numpy()]
+rows = X.data[where]
 fig, ax = plt.subplots(layout="constrained")
 ax.scatter(*X.data[:, :2].T, s=12, c="0.7", label="all pieces")
 ax.scatter(*rows[:, :2].T, s=40, fc="none", ec="#c8553d", label="key pieces")

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from bagwise import Bags
+from bagwise import Bags, Ragged
 from bagwise.linear_model import MILogisticRegression
 from bagwise.metrics import key_instance_success
 from bagwise.svm import MISVM, BagSVC
@@ -47,6 +47,7 @@ X = Bags(
     words.transform([text for thread in threads for text in thread]),
     np.concatenate([[0], np.cumsum(sizes)]),
 )
+truth = Ragged(np.concatenate(truth), X.offsets)
 print(X)
 
 # %%
@@ -61,7 +62,7 @@ for name, model in models.items():
     model.fit(X[train], y[train])
     area = roc_auc_score(y[test], model.decision_function(X[test]))
     keys = model.instance_scores(X[positive])
-    found = key_instance_success([truth[i] for i in positive], keys)
+    found = key_instance_success(truth[positive], keys)
     print(f"{name:12s} AUROC {area:.2f}, right post on top {found:.0%}")
 
 # %%

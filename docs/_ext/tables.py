@@ -117,7 +117,7 @@ def commands() -> list[str]:
         for param in command.params:
             names = ", ".join(f"``{option}``" for option in param.opts)
             if param.param_type_name == "argument":
-                names = f"``{param.human_readable_name}``"
+                names = f"``{(param.metavar or param.name).upper()}``"
             rows.append([names, _plain(getattr(param, "help", "")) or "--"])
         if rows:
             lines += list_table(["Option", "What it says"], rows)
