@@ -44,5 +44,5 @@ for method in result.methods:
 # The page with everything, and the winner fitted on all bags.
 page = write_report(result, Path(tempfile.mkdtemp()) / "report.html")
 print(f"report of {page.stat().st_size / 1e6:.1f} MB")
-model = result.fit_best()
+model = result.fit_best().model
 print(model.predict(X[:5]), y[:5])

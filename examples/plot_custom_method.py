@@ -10,7 +10,8 @@ most unusual instance of each positive bag" are positive.
 
 # %%
 # 1. Derive from a base class of `bagwise.base`.
-# 2. Say what parameters there are, 3. and which values they may have.
+# 2. Say in the docstring what parameters there are.
+# 3. Say which values they may have.
 # 4. `__init__` stores, nothing else.
 # 5. `_fit_binary` gets sound bags, labels -1 and +1, and weights of bags.
 # 6. `_score_instances` is high for the positive class; a bag has the largest of them.

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import bagwise
+from bagwise.inspection import explain
 from bagwise.report import plot_ranking
 
 rng = np.random.default_rng(0)
@@ -71,8 +72,8 @@ plt.show()
 # Which piece?
 # ------------
 # The best one, fitted on all bags, and the piece that counts most in refused shipments.
-model = result.fit_best()
-found = bagwise.inspection.explain(model, X).to_frame()
+model = result.fit_best().model
+found = explain(model, X).to_frame()
 keys = found[found["key"] & (found["bag_label"] == "refused")]
 print(keys.head())
 
