@@ -21,17 +21,23 @@ def _rows(path: str) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
+def _study(metric: str) -> list[dict[str, str]]:
+    """Return the study of all methods; its tables of before where it is under way."""
+    folder = "bag-classifier"
+    return _rows(f"{folder}/{metric}.csv") or _rows(f"{folder}/earlier/{metric}.csv")
+
+
 @cache
 def ranks(metric: str = "auroc") -> dict[str, tuple[float, float]]:
     """Return mean rank and mean figure over the sets of the study, by method."""
-    found = _rows(f"bag-classifier/{metric}.csv")
+    found = _study(metric)
     return {r["method"]: (float(r["mean_rank"]), float(r["mean"])) for r in found}
 
 
 @cache
 def n_sets() -> int:
     """Return over how many sets the ranks are."""
-    found = _rows("bag-classifier/auroc.csv")
+    found = _study("auroc")
     return len(found[0]) - 3 if found else 0
 
 

@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 
 def list_table(heads: list[str], rows: list[list[str]]) -> list[str]:
     """Return a table as reStructuredText."""
+    if not rows:
+        return ["Not measured where this page was made.", ""]
     lines = [".. list-table::", "   :header-rows: 1", ""]
     for row in [heads, *rows]:
         lines += [f"   {'* -' if k == 0 else '  -'} {c}" for k, c in enumerate(row)]
