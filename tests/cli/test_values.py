@@ -61,6 +61,7 @@ def test_compare_then_predict_and_explain(capsys, write, tmp_path):
     page = (out / "report.html").read_text("utf-8")
     for part in ("Predicted against true", "Residuals against prediction"):
         assert part in page
+    assert "standard assumption" not in page  # which is about classes
     model = out / "model.bagwise"
     status, said, _ = run(capsys, "predict", model, path, *TARGET)
     rows = list(csv.DictReader(io.StringIO(said)))
