@@ -64,11 +64,13 @@ def methods():
     return [replace(m, grid=TREE_GRID) if m.name == TREES else m for m in found]
 
 
-def measure(store, n_jobs, n_repeats):
+def measure(store, n_jobs, n_repeats, only=()):
     """Return the methods and the R2 of each on each problem."""
     entries = methods()
     names, table, halves = [m.name for m in entries], {}, {}
     for problem, protocol in problems(n_repeats):
+        if only and problem.name not in only:
+            continue
         result = compare(
             problem,
             methods=entries,
@@ -148,8 +150,12 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("results/bag-regressor"))
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--only", nargs="+", default=[], help="sets; no page then")
     given = parser.parse_args()
-    names, table, halves = measure(given.store, given.jobs, given.repeats)
+    found = measure(given.store, given.jobs, given.repeats, given.only)
+    if given.only:
+        return
+    names, table, halves = found
     write(names, table, halves, given.repeats, given.out)
 
 
