@@ -113,7 +113,7 @@ def test_any_of_many_bags_is_found(open_report, many):
             label = many.problem.classes[arrays["label"][place]]
             assert f"predicted {label}" in page.locator(".bag-head").inner_text()
             shown = float(items.first.locator("small").inner_text())
-            assert shown == pytest.approx(arrays["score"][place], rel=1e-3)
+            assert shown == pytest.approx(arrays["score"][place], rel=6e-3)
             first = int(X.sizes[arrays["test"][:place]].sum())
             own = arrays["instances"][first : first + X.sizes[i]]
             cards = page.locator("#bag-view .card .row span:first-child")

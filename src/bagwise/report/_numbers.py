@@ -35,6 +35,8 @@ def memory(value: float) -> str:
     """Write a number of bytes with its unit."""
     if not math.isfinite(value):
         return ""
+    if value < 1e6:
+        return "< 1 MB"
     return f"{value / 1e6:.0f} MB" if value < 1e9 else f"{value / 1e9:.1f} GB"
 
 

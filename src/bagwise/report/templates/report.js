@@ -442,7 +442,7 @@
       const r = resultOf(b, method);
       const item = el("li", { role: "option", id: "bag-" + (from + j), "aria-selected": "false", "aria-posinset": from + j + 1, "aria-setsize": visible.length },
         el("i", { class: "sq " + (two ? (b.is === D.positive ? "p" : "") : real || several ? "none" : "c" + (b.is % 16)), title: told(b.is) }), el("span", { class: "id", title: b.id }, nameOf(b)),
-        el("span", { class: "x" }, r && !r.ok ? (real ? "far" : "wrong") : ""), el("small", {}, real && r ? told(r.k) : r && r.s !== null ? String(r.s) : ""));
+        el("span", { class: "x" }, r && !r.ok ? (real ? "far" : "wrong") : ""), el("small", {}, real && r ? told(r.k) : r && r.s !== null ? String(Number(r.s.toPrecision(3))) : ""));
       item.addEventListener("click", () => select(from + j));
       return item;
     }));
