@@ -13,6 +13,7 @@ from bagwise.comparison import (
     choose_methods,
     find_method,
     list_methods,
+    missing_methods,
 )
 from bagwise.comparison._description import build_estimator, describe_estimator
 from bagwise.comparison._tuning import fit_method
@@ -52,6 +53,22 @@ def test_an_absent_class_is_not_listed():
     nowhere = Method("none", "bagwise.nowhere.NotYet")
     assert not absent.available()
     assert not nowhere.available()
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    from importlib import util
+
+    found = util.find_spec
+    monkeypatch.setattr(
+        util, "find_spec", lambda name, *a: None if name == "torch" else found(name, *a)
+    )
+    names = [method.name for method in missing_methods()]
+    assert names == ["Attention network", "Attention network (values)"]
+    assert not set(names) & {method.name for method in list_methods()}
+    line = r"Attention network needs torch.*pip install 'bagwise\[torch\]'"
+    for name in ("Attention network", "attentionbagclassifier"):
+        with pytest.raises(ImportError, match=line):
+            find_method(name)
 
 
 def test_an_unknown_method_lists_near_matches():
@@ -126,7 +143,7 @@ REGRESSORS = [method for method in AVAILABLE if method.task == "regression"]
 def quick(method):
     """Return the description with few trees and few folds, where it has some."""
     known = build_estimator(method.spec()).get_params(deep=True)
-    few = {"n_estimators": 5, "cv": 2}
+    few = {"n_estimators": 5, "cv": 2, "max_epochs": 2}
     changed = {
         name: few[name.rpartition("__")[2]]
         for name in known

@@ -33,5 +33,8 @@ def methods(json: Json = False) -> int:
         scores = "scored" if method.instances else ""
         respected = method.assumption.partition(": ")[2].partition(" (")[0]
         table.add_row(method.name, method.path, scores, respected, method.note)
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.print(table)
+    for method in comparison.missing_methods():
+        console.print(f"Not listed: {method.missing}", markup=False, soft_wrap=True)
     return 0

@@ -17,7 +17,12 @@ from bagwise.comparison._statistics import (
 )
 from bagwise.comparison._store import Store, StoreError
 from bagwise.comparison._tuning import Fitted
-from bagwise.comparison.catalogue import Method, find_method, list_methods
+from bagwise.comparison.catalogue import (
+    Method,
+    find_method,
+    list_methods,
+    missing_methods,
+)
 from bagwise.comparison.protocols import (
     Halves,
     KFold,
@@ -55,5 +60,6 @@ __all__ = [
     "fit_file",
     "holm",
     "list_methods",
+    "missing_methods",
     "predict_file",
 ]

@@ -100,6 +100,11 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
 
     Notes
     -----
+    With ``pooling="max"`` and the additive head the score cannot fall when an instance
+    joins a bag: of all poolings and heads it alone was measured to respect the standard
+    assumption. Attention takes its weights from what is beside: it may learn "positive
+    unless something negative is seen".
+
     More than two classes have one score each and a softmax; a `y` of shape (n_bags, k)
     of zeros and ones means k labels, each with a logistic loss of its own.
 
@@ -189,6 +194,11 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         tags.input_tags.order_invariant = False  # steps and folds go by position
+        tags.input_tags.one_sided = self.pooling == "max"
+        # Measured for all poolings and heads. Attention learns "positive unless" too.
+        tags.input_tags.respects_standard_assumption = (
+            self.pooling == "max" and self.head == "additive"
+        )
         return tags
 
     def _check_target(self, y):

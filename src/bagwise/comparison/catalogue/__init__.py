@@ -4,7 +4,11 @@ A method joins by one entry in the file of its family. Classes are looked up whe
 are asked for, so that an entry whose class is not there is simply not listed.
 """
 
-from bagwise.comparison.catalogue._lookup import find_method, list_methods
+from bagwise.comparison.catalogue._lookup import (
+    find_method,
+    list_methods,
+    missing_methods,
+)
 from bagwise.comparison.catalogue._method import Method
 
-__all__ = ["Method", "find_method", "list_methods"]
+__all__ = ["Method", "find_method", "list_methods", "missing_methods"]

@@ -19,11 +19,19 @@ from bagwise.comparison.catalogue._least_squares import LEAST_SQUARES
 from bagwise.comparison.catalogue._linear import LINEAR
 from bagwise.comparison.catalogue._margins import MARGINS
 from bagwise.comparison.catalogue._method import Method
+from bagwise.comparison.catalogue._networks import NETWORKS
 from bagwise.comparison.catalogue._regions import REGIONS
 from bagwise.comparison.catalogue._regression import REGRESSION
 from bagwise.comparison.catalogue._survival import SURVIVAL
 
-__all__ = ["METHODS", "find_method", "from_estimator", "list_methods", "resolve"]
+__all__ = [
+    "METHODS",
+    "find_method",
+    "from_estimator",
+    "list_methods",
+    "missing_methods",
+    "resolve",
+]
 
 METHODS: list[Method] = [
     *BASELINES,
@@ -34,6 +42,7 @@ METHODS: list[Method] = [
     *LINEAR,
     *REGIONS,
     *BOOSTING,
+    *NETWORKS,
     *REGRESSION,
     *SURVIVAL,
 ]
@@ -48,6 +57,18 @@ def list_methods() -> list[Method]:
     True
     """
     return [method for method in METHODS if method.available()]
+
+
+def missing_methods() -> list[Method]:
+    """Return the methods that are not listed because a package is not installed.
+
+    Examples
+    --------
+    >>> from bagwise.comparison import missing_methods
+    >>> all(method.missing for method in missing_methods())
+    True
+    """
+    return [method for method in METHODS if method.missing]
 
 
 def find_method(name: Any) -> Method:
@@ -95,6 +116,9 @@ def find_method(name: Any) -> Method:
     if found:  # "MI-SVM" and "mi-SVM" are two methods
         near = [method.name for method in found]
         raise ValueError(f"{name!r} may be {_either(near)}; capitals matter here")
+    for method in missing_methods():
+        if _fold(name) in {_fold(other) for other in method.names()}:
+            raise ImportError(method.missing)
     close = difflib.get_close_matches(_fold(name), table, n=4, cutoff=0.5)
     near = list(dict.fromkeys(m.name for key in close for m in table[key]))[:5]
     hint = f"did you mean {_either(near)}?" if near else "see `bagwise methods`"

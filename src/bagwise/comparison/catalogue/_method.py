@@ -24,6 +24,9 @@ from bagwise.inspection import assumption_line, measured_assumptions
 
 __all__ = ["Method"]
 
+# The extra of bagwise that brings a package.
+_EXTRAS = {"torch": "torch", "sksurv": "survival"}
+
 
 @dataclass(frozen=True)
 class Method:
@@ -46,7 +49,7 @@ class Method:
         Scaler of instances.
     kind : str
         Family: pooling, instances, svm, kernel, embedding, density, neighbors,
-        boosting, boxes, least squares, reduction, ensemble, survival.
+        boosting, boxes, least squares, reduction, ensemble, network, survival.
     cost : {"linear", "bags", "instances"}
         What it is quadratic in, if anything.
     max_bags, max_instances : int, optional
@@ -230,9 +233,21 @@ class Method:
             return assumption_line(self.name)
         return assumption_line(self._built)
 
+    @property
+    def missing(self) -> str:
+        """What is not installed, and how to get it; empty when nothing is missing."""
+        if not self.needs or importlib.util.find_spec(self.needs) is not None:
+            return ""
+        extra = _EXTRAS.get(self.needs)
+        package = self.needs if extra is None else f"'bagwise[{extra}]'"
+        return (
+            f"{self.name} needs {self.needs}, which is not installed: pip install"
+            f" {package}"
+        )
+
     def available(self) -> bool:
         """Tell whether the class is there."""
-        if self.needs and importlib.util.find_spec(self.needs) is None:
+        if self.missing:
             return False
         module, _, name = self.path.rpartition(".")
         try:
