@@ -25,6 +25,7 @@ from bagwise.ensemble._views import (
 )
 from bagwise.kernels import emd_distances
 from bagwise.svm import BagSVC
+from bagwise.testing._assumptions import check_standard_assumption
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +243,12 @@ def test_what_the_sides_say_is_stored_for_reports(fitted):
     names = ("disagree", "standard_accuracy", "others_accuracy", "warn")
     stored = model._fit_arrays()["assumption_check"]
     assert stored.tolist() == [float(check[name]) for name in names]
+
+
+def test_the_standard_assumption_is_kept():
+    # Three tests on drawn bags; the default stack fails the one of frequency.
+    model = BagClassifier(assumption="standard", random_state=0, cv=2)
+    check_standard_assumption(model, n_bags=50)
 
 
 def test_the_sides_of_the_assumption_are_compared_out_of_fold():
