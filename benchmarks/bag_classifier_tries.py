@@ -6,8 +6,9 @@ kept in a folder; a try is then a recombination of them and costs nothing more:
 
     python benchmarks/bag_classifier_tries.py --cache tries --out results/bag-classifier
 
-Three outer folds a set. Sets: Musk1, Elephant, Fox, TREC1, sci.med, digit bags and
-generators; the other sets of the study take no part.
+Up to three outer folds a set; `--stored` runs nothing and takes those that are there.
+Sets: Musk1, Elephant, Fox, TREC1, sci.med, digit bags and generators; the other sets of
+the study take no part. A try is adopted when it helps without hurting.
 """
 
 import argparse
@@ -92,12 +93,14 @@ def record(X, y, train, test):
     }
 
 
-def records(name, make, cache, n_outer):
+def records(name, make, cache, n_outer, stored):
     """Yield the record of every outer fold, from the folder where it is there."""
     X = y = None
     for k in range(n_outer):
         path = cache / f"{name.replace(' ', '_').replace(',', '')}-{k}.npz"
         if not path.exists():
+            if stored:
+                continue
             if X is None:
                 X, y = make()
             train, test = bag_folds(X, y, OUTER, random_state=0)[k]
@@ -180,6 +183,14 @@ def nonnegative(r):
     return _stack(r["oof"][0], r["y"], signed=False)(r["refit"])
 
 
+FINDINGS = """What follows: nothing is adopted. Three foldings gain a little AUROC and
+log loss, lose a little accuracy, and cost 16 fits of every member in place of 6. Ranks
+are worse where members separate the classes well. A temperature helps the log loss
+where bags are told apart easily and hurts elsewhere. Models of the folds in place of a
+refitted one change nothing that counts and cost five times as much when bags are
+scored. Not tried: a neural member, which takes minutes a fit without a GPU and is of
+use only where bags are images."""
+
 TRIES = {
     "as it is": plain,
     "3 x 5 folds, means": repeated_mean,
@@ -203,17 +214,18 @@ def figures(decision, truth):
     )
 
 
-def measure(cache, only, n_outer):
+def measure(cache, only, n_outer, stored):
     """Return sets and figures of shape (n_sets, n_tries, 3), means of outer folds."""
     names, table = [], []
     for name, make in sets().items():
         if only and name not in only:
             continue
         found = []
-        for r in records(name, make, cache, n_outer):
+        for r in records(name, make, cache, n_outer, stored):
             found.append([figures(t(r), r["truth"]) for t in TRIES.values()])
-        names.append(name)
-        table.append(np.mean(found, axis=0))
+        if found:
+            names.append(f"{name} ({len(found)})")
+            table.append(np.mean(found, axis=0))
     return names, np.array(table)
 
 
@@ -221,7 +233,10 @@ def page(names, table):
     """Write the figures as tables of Markdown."""
     lines = ["# Tries with the stack of BagClassifier", "", __doc__.strip(), ""]
     lines += ["Means over the sets, and on how many sets a try is better or worse than"]
-    lines += ["the stack as it is (by more than .001):", ""]
+    lines += [
+        "the stack as it is (by more than .001). Below, the number of outer folds"
+    ]
+    lines += ["stands behind the name of a set.", ""]
     lines += ["| try | AUROC | + | - | accuracy | + | - | log loss | + | - |"]
     lines += ["|---" * 10 + "|"]
     for j, name in enumerate(TRIES):
@@ -231,6 +246,7 @@ def page(names, table):
             cells += [f"{table[:, j, k].mean():.4f}"]
             cells += [str(int((gain > 0.001).sum())), str(int((gain < -0.001).sum()))]
         lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", FINDINGS]
     for k, title in enumerate(("AUROC", "Accuracy", "Log loss")):
         lines += ["", f"## {title}", "", "| set | " + " | ".join(TRIES) + " |"]
         lines += ["|---" * (len(TRIES) + 1) + "|"]
@@ -244,11 +260,14 @@ def main():
     parser.add_argument("--cache", type=Path, default=Path("tries"))
     parser.add_argument("--out", type=Path, help="folder of the page")
     parser.add_argument("--outer", type=int, default=OUTER, help="outer folds to run")
+    parser.add_argument("--stored", action="store_true", help="run nothing")
     parser.add_argument("--only", nargs="*", help="names of sets")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     arguments.cache.mkdir(parents=True, exist_ok=True)
-    text = page(*measure(arguments.cache, arguments.only, arguments.outer))
+    text = page(
+        *measure(arguments.cache, arguments.only, arguments.outer, arguments.stored)
+    )
     print(text)
     if arguments.out is not None:
         (arguments.out / "tries.md").write_text(text, encoding="utf-8")
