@@ -218,8 +218,8 @@ def test_infinity_is_no_missing_value(sparse):
 
 def test_the_next_member_is_timed_at_the_pace_of_those_before():
     costs = {"views": 1.0, "a": 2.0, "b": 6.0}
-    # Estimated at 3 s, it took 9: the next takes three times its estimate as well.
-    assert _next_seconds("b", ["a"], costs, 9.0, 4.0) == pytest.approx(18.0)
+    # Estimated at 2 s, it took 6: the next takes three times its estimate as well.
+    assert _next_seconds("b", ["a"], costs, 6.0, 4.0) == pytest.approx(18.0)
     assert _next_seconds("unknown", ["a"], costs, 9.0, 4.0) == 4.0
 
 

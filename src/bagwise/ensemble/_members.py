@@ -249,12 +249,12 @@ class Clock:
         return self.seconds is None or self.elapsed() + more <= 1.25 * self.seconds
 
 
-def _next_seconds(name, done, costs, elapsed, slowest):
+def _next_seconds(name, done, costs, spent, slowest):
     """Guess how long the next member takes: its estimate at the pace of those done."""
-    before = sum(costs.get(one, 0.0) for one in ("views", *done))
+    before = sum(costs.get(one, 0.0) for one in done)
     if name not in costs or not before > 0:
         return slowest
-    return costs[name] * elapsed / before
+    return costs[name] * spent / before
 
 
 def fit_members(
@@ -283,7 +283,7 @@ def fit_members(
     track : callable
         Wraps the members, to show progress.
     costs : dict of str to float, default=None
-        Estimated seconds of members, and of the "views"; the clock sets the pace.
+        Estimated seconds of members; the clock sets the pace.
 
     Returns
     -------
@@ -293,11 +293,12 @@ def fit_members(
         The members fitted on all bags.
     """
     scores, models = {}, {}
-    slowest = 0.0
+    slowest, first = 0.0, clock.elapsed()
     with Parallel(n_jobs=n_jobs) as parallel:
         for member in track(members):
             started = clock.elapsed()
-            more = _next_seconds(member.name, models, costs or {}, started, slowest)
+            spent = started - first
+            more = _next_seconds(member.name, models, costs or {}, spent, slowest)
             if models and not clock.allows(more):
                 continue
             jobs = _jobs(member, views, task, folds, weight, seed)
