@@ -116,10 +116,11 @@ def beside_earlier(board, path):
     """Join the stack of a store to a kept table; return how far the control is off."""
     with path.open(encoding="utf-8") as file:
         head, *rows = csv.reader(file)
-    sets = head[3:]
+    sets = [name for name in head[3:] if name in board.datasets]
+    kept = [3 + head[3:].index(name) for name in sets]
     place = [board.datasets.index(name) for name in sets]
     new = {m: board.values[place, j] for j, m in enumerate(board.methods)}
-    table = {row[0]: np.array(row[3:], dtype=float) for row in rows}
+    table = {row[0]: np.array([row[k] for k in kept], dtype=float) for row in rows}
     off = np.abs(table[CONTROL] - new[CONTROL]).max()
     table[FIRST] = table.pop(STACK)
     table[STACK] = new[STACK]
@@ -138,6 +139,11 @@ def beside_earlier(board, path):
         friedman(values),
         _against_best(names, ranks[order], len(sets)),
         board.protocols,
+        [
+            f"{name} (second generation not run)"
+            for name in head[3:]
+            if name not in sets
+        ],
     )
     return joined, off
 
@@ -154,7 +160,6 @@ def write(store, out, everything):
     lines += [f"Seed 0. Made with {made_with}.", ""]
     for metric in METRICS:
         board = leaderboard(store, metric=metric)
-        seconds = dict(zip(board.methods, np.median(board.times, axis=0), strict=True))
         if not everything:
             board, off = beside_earlier(board, out / "earlier" / f"{metric}.csv")
             lines += [f"The control's {metric} differs by at most {off:.4f}.", ""]
@@ -169,7 +174,7 @@ def write(store, out, everything):
         lines += _section(metric, board)
         if not everything:
             lines += _generations(board)
-    lines += [f"Median over sets of one fit of the stack: {seconds[STACK]:.1f} s."]
+    lines += ["What a fit costs stands in [growth.md](growth.md)."]
     (out / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -177,12 +182,17 @@ def _generations(board):
     """Show where the second generation of the stack differs from the first."""
     second, first = (board.values[:, board.methods.index(n)] for n in (STACK, FIRST))
     gain = second - first
+    others = [j for j, name in enumerate(board.methods) if name != FIRST]
+    rank = mean_ranks(board.values[:, others])[
+        [board.methods[j] for j in others].index(STACK)
+    ]
     test = wilcoxon(gain) if np.any(gain) else None
     p = "" if test is None else f" (Wilcoxon's signed ranks: p = {test.pvalue:.2g})"
     return [
         f"Second against first generation: better on {int((gain > 0).sum())} sets, "
         f"worse on {int((gain < 0).sum())}; mean {second.mean():.4f} against "
-        f"{first.mean():.4f}{p}.",
+        f"{first.mean():.4f}{p}. Without the first generation in the field the mean rank "
+        f"of the second is {rank:.2f} of {len(others)}.",
         "",
         "| set | first | second | difference |",
         "|---|---|---|---|",
