@@ -191,8 +191,8 @@ def _generations(board):
     return [
         f"Second against first generation: better on {int((gain > 0).sum())} sets, "
         f"worse on {int((gain < 0).sum())}; mean {second.mean():.4f} against "
-        f"{first.mean():.4f}{p}. Without the first generation in the field the mean rank "
-        f"of the second is {rank:.2f} of {len(others)}.",
+        f"{first.mean():.4f}{p}. Without the first generation in the field the mean "
+        f"rank of the second is {rank:.2f} of {len(others)}.",
         "",
         "| set | first | second | difference |",
         "|---|---|---|---|",

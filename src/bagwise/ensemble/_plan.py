@@ -217,14 +217,14 @@ def default_members(plan):
     members = [
         Member("Fisher vector", LinearSVC(C=1.0, dual="auto"), "fisher"),
         Member("statistics SVC", statistics_svc, "statistics"),
-        Member("instance logistic", on_rows, f"{thin}rows", native=True),
+        Member("instance logistic", on_rows, f"{thin}rows"),
         Member("statistics trees", trees, "statistics", native=True),
         Member("statistics boosting", boosting, "statistics"),
         Member("near bags", near, "near"),
         Member("near bags in the cube", near, "near_cube"),
         *standard_members(plan)[:2],
         Member("MILES", L1SVC(10.0), "prototypes"),
-        Member("instance forest", on_trees, f"{thin}dense", native=True),
+        Member("instance forest", on_trees, f"{thin}dense"),
     ]
     return [m for m in members if m.name not in plan.dropped]
 
