@@ -45,6 +45,7 @@ demo: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python .ci/docstrings
 
 types: setup
 	$(BIN)/mypy

@@ -376,6 +376,16 @@ class Bags(Segmented):
 
         A bag that is larger than `max_instances` makes a chunk of its own. On a
         memory map, only one chunk at a time needs to be in memory.
+
+        Parameters
+        ----------
+        max_instances : int
+            The most instances of a chunk.
+
+        Yields
+        ------
+        Bags
+            The chunks, in the order of the bags.
         """
         if max_instances < 1:
             raise ValueError(f"max_instances must be at least 1, got {max_instances}.")

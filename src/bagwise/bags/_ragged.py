@@ -42,7 +42,18 @@ class Ragged(Segmented):
 
     @classmethod
     def from_list(cls, bags: list[npt.ArrayLike]) -> Self:
-        """Stack one array of values per bag."""
+        """Stack one array of values per bag.
+
+        Parameters
+        ----------
+        bags : list of array-like
+            The values of each bag.
+
+        Returns
+        -------
+        Ragged
+            All of them.
+        """
         arrays = [np.asarray(b) for b in bags]
         sizes = [0, *(a.shape[0] for a in arrays)]
         return cls(np.concatenate(arrays), np.cumsum(sizes))

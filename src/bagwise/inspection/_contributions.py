@@ -62,7 +62,18 @@ class FeatureContributions:
         return self.kind != "sampled"
 
     def of_bag(self, bag: int) -> Array:
-        """Return the rows of one bag."""
+        """Return the rows of one bag.
+
+        Parameters
+        ----------
+        bag : int
+            Its place.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            One row for each instance, or one for the bag.
+        """
         if self.level == "bag":
             return self.values[[bag]]
         return self.values[self.X.offsets[bag] : self.X.offsets[bag + 1]]

@@ -122,7 +122,18 @@ class Explanation:
         return nw.to_native(nw.from_dict(self.columns(), backend=backend))
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
-        """Write the table of instances as CSV."""
+        """Write the table of instances as CSV.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         path = Path(path)
         columns = self.columns()
         with path.open("w", newline="", encoding="utf-8") as file:
@@ -132,7 +143,18 @@ class Explanation:
         return path
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return bags with their instances as JSON, and write it when asked to."""
+        """Return bags with their instances as JSON, and write it when asked to.
+
+        Parameters
+        ----------
+        path : path, default=None
+            A file to write, too.
+
+        Returns
+        -------
+        str
+            JSON.
+        """
         bags: dict[int, dict[str, Any]] = {}
         for i, row in zip(self.X.bag_index.tolist(), self.rows(), strict=True):
             about = {name: row.pop(name, None) for name in ("bag_label", "bag_score")}
@@ -163,6 +185,18 @@ class Explanation:
         `instances.csv`, `instances.json`, `key_instances.png`; where bags have
         coordinates, `heatmap.png` of the bag with the highest score; of a stack,
         `members.csv`, what each member adds to the score of each bag.
+
+        Parameters
+        ----------
+        folder : path
+            Where they go; it is made.
+        n_bags : int, default=8
+            Bags in the picture.
+
+        Returns
+        -------
+        dict of str to Path
+            What was written.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +227,18 @@ class Explanation:
         return np.argsort(-np.asarray(self.bag_scores), kind="stable")
 
     def plot(self, n_bags: int = 8, n_instances: int = 8) -> Any:
-        """Plot the highest instances of the bags with the highest scores."""
+        """Plot the highest instances of the bags with the highest scores.
+
+        Parameters
+        ----------
+        n_bags, n_instances : int, default=8
+            How many of each.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The picture.
+        """
         order = self._order()[:n_bags]
         return plot_bags(
             self.X,

@@ -78,7 +78,18 @@ class Faithfulness:
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the three mean curves; return the axes."""
+        """Draw the three mean curves.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; new ones by default.
+
+        Returns
+        -------
+        matplotlib axes
+            The axes.
+        """
         if ax is None:
             from matplotlib.figure import Figure
 

@@ -83,6 +83,18 @@ def key_instances(model: Any, X: Any) -> Any:
     """Return for every bag the index of its highest instance, or None.
 
     The index counts from the start of the bag, as in the method of the same name.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model, also at the end of pipelines and searches.
+    X : Bags or list of 2-D arrays
+        The bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or None
+        None for a model that does not score instances.
     """
     scores = instance_scores(model, X)
     if scores is None:

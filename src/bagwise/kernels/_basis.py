@@ -51,7 +51,18 @@ class KernelBasis:
         return int(self.projection.shape[1])
 
     def transform(self, A: Any) -> Any:
-        """Map other rows."""
+        """Map other rows.
+
+        Parameters
+        ----------
+        A : array or CSR matrix of shape (n, n_features)
+            The rows.
+
+        Returns
+        -------
+        array or CSR matrix of shape (n, rank)
+            Their features.
+        """
         if self.projection is None:
             return A
         kernel = {k: v for k, v in self.params.items() if k != "n_features"}

@@ -34,6 +34,18 @@ def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
     One matrix product. Dense data are centred first, which costs nothing and keeps the
     digits when the rows are far from the origin; negative rounding is clipped and the
     distance of a row to itself is exactly zero.
+
+    Parameters
+    ----------
+    A : array or CSR matrix of shape (n, n_features)
+        Rows.
+    B : array or CSR matrix of shape (m, n_features), default=None
+        Other rows; those of `A` by default.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        The squares of the distances.
     """
     same = B is None or B is A
     if not sp.issparse(A) and not sp.issparse(B):

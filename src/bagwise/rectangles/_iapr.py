@@ -37,8 +37,8 @@ class IAPR(BinaryBagClassifier):
           *expand* the box by a kernel density estimate.
     margin : float or "auto", default="auto"
         A feature discriminates a negative instance strongly when it leaves it outside
-        by this much. "auto" is the mean standard deviation of the features. (The paper:
-        1 Angstrom, 100 in the units of the Musk data.)
+        by this much. "auto" is the mean standard deviation of the features. The paper
+        has 1 Angstrom, 100 in the units of the Musk data.
     tau : float in (0, 1), default=0.999
         Width of the density kernels: one at the centre of the box has this mass inside.
     epsilon : float in (0, 1), default=0.01

@@ -67,7 +67,20 @@ def leaderboard_context(board: Leaderboard) -> dict[str, Any]:
 
 
 def write_leaderboard(board: Leaderboard, path: str | os.PathLike[str]) -> Path:
-    """Write the page of a leaderboard and return its path."""
+    """Write the page of a leaderboard.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        What `bagwise.reproduction.leaderboard` returned.
+    path : path
+        The file.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
     file = resources.files("bagwise.report") / "templates" / "leaderboard.html"
     environment = Environment(
         loader=BaseLoader(), autoescape=True, undefined=StrictUndefined
@@ -86,7 +99,18 @@ def write_leaderboard(board: Leaderboard, path: str | os.PathLike[str]) -> Path:
 
 
 def plot_ranks(board: Leaderboard) -> Any:
-    """Draw mean ranks, and bars over those that are not told apart."""
+    """Draw mean ranks, and bars over those that are not told apart.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        Methods over several data sets.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The picture.
+    """
     from matplotlib.figure import Figure
 
     n = len(board.methods)
@@ -120,7 +144,18 @@ def plot_ranks(board: Leaderboard) -> Any:
 
 
 def plot_times(board: Leaderboard) -> Any:
-    """Draw the mean of the metric against the time to fit."""
+    """Draw the mean of the metric against the time to fit.
+
+    Parameters
+    ----------
+    board : Leaderboard
+        Methods over several data sets.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The picture.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")

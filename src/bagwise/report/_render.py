@@ -22,6 +22,16 @@ def render_report(context: dict[str, Any]) -> str:
 
     Everything that comes from data is escaped: by the template engine in the markup,
     and by replacing the characters that could end a script element in its data.
+
+    Parameters
+    ----------
+    context : dict
+        What the template shows.
+
+    Returns
+    -------
+    str
+        HTML.
     """
     folder = resources.files("bagwise.report") / "templates"
     read = {
@@ -52,7 +62,20 @@ def script_json(value: Any) -> Markup:
 
 
 def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write the report of a comparison and return its path."""
+    """Write the report of a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What `bagwise.compare` returned.
+    path : path
+        The file; folders are made. It is there whole or not at all.
+
+    Returns
+    -------
+    Path
+        The file: one page that opens offline.
+    """
     path = Path(path)
     page = render_report(report_context(comparison))
     path.parent.mkdir(parents=True, exist_ok=True)

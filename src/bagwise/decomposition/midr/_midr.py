@@ -101,8 +101,8 @@ class MIDR(
         directions; or at random.
     n_init : int or "auto", default="auto"
         Number of starts; those after the first are random, the lowest objective wins.
-        ``"auto"``: 5 with at most 10 features and ``C1 > 0``, else 1. (The logistic
-        model of each start has its own restarts.)
+        ``"auto"``: 5 with at most 10 features and ``C1 > 0``, else 1. The logistic
+        model of each start has its own restarts.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     pos_label : label, default=None

@@ -262,7 +262,18 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
         return hit_matrix(self.grid_, X, self.low_, self.high_).T * self.weights_
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return one name per box."""
+        """Return one name per box.
+
+        Parameters
+        ----------
+        input_features : sequence of str, default=None
+            Not used.
+
+        Returns
+        -------
+        ndarray of str
+            The names.
+        """
         check_is_fitted(self)
         return np.array([f"box{t}" for t in range(self.n_boxes)], dtype=object)
 

@@ -218,7 +218,18 @@ class BoxGrid(BagTransformerMixin, BaseBagEstimator):
         return X.with_data(levels, feature_names=X.feature_names)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the features, which stay the same."""
+        """Return the names of the features, which stay the same.
+
+        Parameters
+        ----------
+        input_features : sequence of str, default=None
+            Names to take instead of those of the training bags.
+
+        Returns
+        -------
+        ndarray of str
+            The names.
+        """
         check_is_fitted(self)
         if input_features is not None:
             return np.asarray(input_features, dtype=object)
