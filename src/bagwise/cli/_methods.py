@@ -17,6 +17,7 @@ def methods(json: Json = False) -> int:
                 {
                     "name": m.name,
                     "class": m.path,
+                    "task": m.task,
                     "paper": m.paper,
                     "note": m.note,
                     "assumption": m.assumption,
