@@ -62,9 +62,9 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(
         util, "find_spec", lambda name, *a: None if name == "torch" else found(name, *a)
     )
-    names = [method.name for method in missing_methods()]
-    assert names == ["Attention network", "Attention network (values)"]
-    assert not set(names) & {method.name for method in list_methods()}
+    names = {method.name for method in missing_methods()}
+    assert names >= {"Attention network", "Attention network (values)"}
+    assert not names & {method.name for method in list_methods()}
     line = r"Attention network needs torch.*pip install 'bagwise\[torch\]'"
     for name in ("Attention network", "attentionbagclassifier"):
         with pytest.raises(ImportError, match=line):

@@ -108,11 +108,12 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
     More than two classes have one score each and a softmax; a `y` of shape (n_bags, k)
     of zeros and ones means k labels, each with a logistic loss of its own.
 
-    Bags are never padded: the rows of a step are stacked. The models share one product
-    with the rows and go on as batched products, so that five cost little more than one
-    on a GPU. Instances stay on the host, and stream, when they would take more than
-    half of the free memory. An epoch costs O(rows * n_features * hidden * n_models),
-    with at most `max_instances` rows of each bag.
+    Bags are not padded to one size: the rows of a step are stacked. The models go
+    through batched products together, so that five cost about as much as two on a GPU,
+    where steps of a few sizes are recorded and replayed. Instances stay on the host,
+    and stream, when they would take more than half of the free memory. An epoch costs
+    O(rows * n_features * hidden * n_models), with at most `max_instances` rows of each
+    bag.
 
     Differs from [1]_: one hidden layer instead of three, several bags a step instead of
     one, several models. Differs from [2]_: the attention multiplies :math:`f(h_j)`
