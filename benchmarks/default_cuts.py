@@ -104,9 +104,9 @@ def run(chosen):
     """Measure what is missing."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     done = {(r["method"], r["cut"], r["data"]) for r in known()}
-    for name, cls in methods():
-        if chosen and name not in chosen:
-            continue
+    known_methods = dict(methods())
+    for name in chosen or known_methods:
+        cls = known_methods[name]
         default = getattr(cls(), "threshold", None)
         cuts = {"-": {}} if default is None else {default: {}}
         if default not in (None, "zero"):

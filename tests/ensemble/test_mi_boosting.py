@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
-from bagwise.ensemble import MIBoosting
+from bagwise.ensemble import MIBoosting, _mi_boosting
 from bagwise.ensemble._mi_boosting import best_weight
 
 
@@ -208,3 +208,34 @@ def test_unknown_base_is_refused():
     X, y = make_bags(10, random_state=0)
     with pytest.raises(ValueError, match="stump"):
         MIBoosting(estimator="forest").fit(X, y)
+
+
+def test_many_instances_are_drawn_by_their_weights(monkeypatch):
+    seen = []
+
+    class Recorder(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            seen.append((len(X), float(sample_weight.sum())))
+            return super().fit(X, y, sample_weight=sample_weight)
+
+    X, y = make_bags(40, bag_size=(5, 10), random_state=0)
+    tree = Recorder(max_depth=3)
+    MIBoosting(3, estimator=tree, random_state=0).fit(X, y)
+    assert {n for n, _ in seen} == {X.n_instances}  # few: every round has all
+    seen.clear()
+    model = MIBoosting(8, estimator=tree, max_samples=100, random_state=0).fit(X, y)
+    assert {n for n, _ in seen} == {100}
+    np.testing.assert_allclose([total for _, total in seen], len(X))
+    assert model.score(X, y) > 0.8
+    again = MIBoosting(8, estimator=tree, max_samples=100, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(
+        model.decision_function(X), again.decision_function(X)
+    )
+    seen.clear()
+    monkeypatch.setattr(_mi_boosting, "_MANY", 50)
+    monkeypatch.setattr(_mi_boosting, "_DRAWN", 40)
+    MIBoosting(2, estimator=tree, random_state=0).fit(X, y)
+    assert {n for n, _ in seen} == {40}
+    seen.clear()
+    MIBoosting(2, estimator=tree, max_samples=None, random_state=0).fit(X, y)
+    assert {n for n, _ in seen} == {X.n_instances}

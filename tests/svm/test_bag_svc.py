@@ -12,7 +12,7 @@ from bagwise.datasets import make_bags
 from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
 from bagwise.kernels._additive import instance_contributions
 from bagwise.kernels._set import set_features
-from bagwise.svm import BagSVC
+from bagwise.svm import BagSVC, _bag_svc
 
 NAMES = ["set", "statistics", "graph", "mi_graph", "emd", "ppmm"]
 
@@ -418,3 +418,17 @@ def test_without_a_constant_more_classes_are_pairs(three):
         assert model.objective_[p] == pytest.approx(value, rel=1e-5)
     assert model.decision_function(X).shape == (len(y), 3)
     assert model.score(X, y) > 0.6
+
+
+def test_many_instances_have_explicit_features(data, monkeypatch):
+    X, y = data
+    assert not hasattr(BagSVC().fit(X, y), "basis_")
+    monkeypatch.setattr(_bag_svc, "_EXACT_LIMIT", X.n_instances - 1)
+    monkeypatch.setattr(_bag_svc, "_FEATURES", 12)
+    model = BagSVC(random_state=0).fit(X, y)
+    named = BagSVC(n_components=12, random_state=0).fit(X, y)
+    assert_array_equal(model.decision_function(X), named.decision_function(X))
+    assert not hasattr(BagSVC(n_components=None).fit(X, y), "basis_")
+    assert not hasattr(BagSVC("statistics").fit(X, y), "basis_")
+    search = GridSearchCV(BagSVC(random_state=0), {"C": [1.0, 10.0]}, cv=3).fit(X, y)
+    assert hasattr(search.best_estimator_, "basis_")

@@ -5,7 +5,7 @@ from sklearn.svm import SVC
 from bagwise import Bags
 from bagwise.datasets import make_generalised_bags
 from bagwise.kernels import BoxGrid, box_kernel
-from bagwise.svm import BagSVC, BoxKernelSVC, transductive_box_svc
+from bagwise.svm import BagSVC, BoxKernelSVC, _box_svc, transductive_box_svc
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +134,18 @@ def test_without_a_constant_the_map_alone_decides(data):
     assert model.score(X, y) > 0.7
     result = transductive_box_svc(X, y, X[:5], fit_intercept=False, random_state=0)
     assert result.decision_function.shape == (5,)
+
+
+def test_many_instances_are_refused_before_any_work(data, monkeypatch):
+    X, y = data[:2]
+
+    def never(*args, **options):
+        raise AssertionError("boxes were counted")
+
+    monkeypatch.setattr(_box_svc, "box_kernel", never)
+    monkeypatch.setattr(_box_svc, "make_grid", never)
+    few = BoxKernelSVC(max_instances=X.n_instances - 1)
+    with pytest.raises(ValueError, match=r"RandomBoxFeatures\(1000\)"):
+        few.fit(X, y)
+    with pytest.raises(AssertionError, match="counted"):
+        BoxKernelSVC(max_instances=None).fit(X, y)

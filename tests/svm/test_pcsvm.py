@@ -423,3 +423,12 @@ def test_range_and_objective_on_musk1(benchmark):
     assert model.delta_min_ <= 0.5605
     assert model.delta_max_ == pytest.approx(0.707, abs=5e-4)
     assert model.objective_ == pytest.approx(91.240, abs=1e-3)
+
+
+def test_an_exact_kernel_of_many_instances_is_refused_before_any_work(monkeypatch):
+    X, y = _toy(0)
+    monkeypatch.setattr(_pcsvm, "_EXACT_LIMIT", X.n_instances - 1)
+    with pytest.raises(ValueError, match="n_components=300"):
+        PCSVM().fit(X, y)
+    PCSVM(n_components=10, random_state=0).fit(X, y)
+    PCSVM(kernel="linear").fit(X, y)

@@ -26,7 +26,7 @@ BOOSTING_CONSTRAINTS: dict = {
 }
 
 
-def weak_learner_maker(estimator, data, total, rng):
+def weak_learner_maker(estimator, data, total, rng, max_samples=None):
     """Return a function from signed weights to a fitted weak learner.
 
     Parameters
@@ -39,6 +39,8 @@ def weak_learner_maker(estimator, data, total, rng):
         What the weights given to `estimator` sum to; regularised learners notice it.
     rng : RandomState
         Seeds the learners.
+    max_samples : int or None, default=None
+        With more rows than that, each learner gets so many, drawn by their weights.
     """
     if estimator is None:
         return SortedColumns(data).best_stump
@@ -55,7 +57,11 @@ def weak_learner_maker(estimator, data, total, rng):
         if len(used) and (used == used[0]).all():  # one class only: nothing to learn
             return Stump(-1, -np.inf, used[0])
         learner = _seeded(estimator, rng)
-        return learner.fit(data, wanted, sample_weight=size * (total / size.sum()))
+        if max_samples is None or len(size) <= max_samples:
+            return learner.fit(data, wanted, sample_weight=size * (total / size.sum()))
+        rows = np.sort(rng.choice(len(size), max_samples, p=size / size.sum()))
+        weight = np.full(max_samples, total / max_samples)
+        return learner.fit(data[rows], wanted[rows], sample_weight=weight)
 
     return learn
 
@@ -100,6 +106,10 @@ class BoostedBags(WeightedBagClassifier):
     `_pool(F, offsets)`, the scores of bags.
     """
 
+    def _most_samples(self, n_instances):
+        """Return how many rows a learner sees at most, None for all."""
+        return None
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         base = self._weak_estimator()
@@ -115,7 +125,10 @@ class BoostedBags(WeightedBagClassifier):
         held_out = None
         if self.n_iter_no_change is not None:
             (X, t, bag_weight), held_out = self._hold_out(X, t, bag_weight, rng)
-        learn = weak_learner_maker(self._weak_estimator(), X.data, float(len(X)), rng)
+        most = self._most_samples(X.n_instances)
+        learn = weak_learner_maker(
+            self._weak_estimator(), X.data, float(len(X)), rng, most
+        )
         rounds = self._boost(X, t, bag_weight, learn)
         path = [next(rounds)[-1]]
         learners, steps = [], []

@@ -1,13 +1,18 @@
 """MIBoosting: AdaBoost whose examples are bags."""
 
+from numbers import Integral
+
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 from sklearn.tree import DecisionTreeClassifier
 
-from bagwise._compat import HasMethods, StrOptions
+from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags.segments import repeat, segment_mean
 from bagwise.ensemble._boosted import BOOSTING_CONSTRAINTS, BoostedBags
+
+# With more instances than these a tree of each round sees a sample.
+_MANY, _DRAWN = 30_000, 20_000
 
 
 class MIBoosting(BoostedBags):
@@ -36,6 +41,10 @@ class MIBoosting(BoostedBags):
         the stump with the smallest weighted error, at least ten times faster. A tree
         that is not pruned classifies every training instance as its bag and ends
         boosting in the first round.
+    max_samples : int, None or "auto", default="auto"
+        Most instances a learner other than "stump" sees: with more, each round draws so
+        many by their weights. None is all of them, "auto" all up to 30,000 and 20,000
+        beyond.
     n_iter_no_change : int, default=None
         Stop early: a share `validation_fraction` of the bags is held out, boosting
         ends when their loss has not fallen by `tol` for so many rounds, and the rounds
@@ -101,6 +110,11 @@ class MIBoosting(BoostedBags):
     _parameter_constraints: dict = {
         **BOOSTING_CONSTRAINTS,
         "estimator": [HasMethods(["fit", "predict"]), StrOptions({"stump"}), None],
+        "max_samples": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
     }
 
     def __init__(
@@ -108,6 +122,7 @@ class MIBoosting(BoostedBags):
         n_estimators=50,
         *,
         estimator=None,
+        max_samples="auto",
         n_iter_no_change=None,
         validation_fraction=0.1,
         tol=1e-4,
@@ -117,6 +132,7 @@ class MIBoosting(BoostedBags):
     ):
         self.n_estimators = n_estimators
         self.estimator = estimator
+        self.max_samples = max_samples
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
         self.tol = tol
@@ -141,6 +157,11 @@ class MIBoosting(BoostedBags):
         if self.estimator is None:
             return DecisionTreeClassifier(max_depth=3, min_weight_fraction_leaf=0.01)
         return self.estimator
+
+    def _most_samples(self, n_instances):
+        if self.max_samples != "auto":
+            return self.max_samples
+        return None if n_instances <= _MANY else _DRAWN
 
     def _boost(self, X, t, bag_weight, learn):
         W = bag_weight / bag_weight.sum()

@@ -28,6 +28,9 @@ from bagwise.svm._pairwise import (
     solve_pairs,
 )
 
+# More instances than this make "auto" take so many explicit features.
+_EXACT_LIMIT, _FEATURES = 60_000, 500
+
 
 def _adds_up(self):
     """Whether the decision is a sum over instances; used with `available_if`."""
@@ -70,10 +73,11 @@ class BagSVC(MulticlassBagClassifier):
         ``kernel_params={"gamma": gamma}``.
     kernel_params : dict, default=None
         Further parameters of the kernel, such as ``{"kernel": "poly", "power": 2}``.
-    n_components : int, default=None
+    n_components : int, None or "auto", default="auto"
         For ``kernel="set"``: approximate the instance kernel by this many Nystroem
         features (landmarks drawn from the instances), so that the cost is linear in
-        the number of instances. None is exact.
+        the number of instances. None is exact; "auto" is exact up to 60,000 instances
+        and 500 features beyond. Another kernel is always exact.
     fit_intercept : bool, default=True
         Whether there is a constant :math:`b`. Without it every bag pulls by itself:
         where the diagonal of the kernel dominates, the decision becomes
@@ -162,7 +166,11 @@ class BagSVC(MulticlassBagClassifier):
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma": [Interval(Real, 0, None, closed="neither"), str, None],
         "kernel_params": [dict, None],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -178,7 +186,7 @@ class BagSVC(MulticlassBagClassifier):
         *,
         gamma=None,
         kernel_params=None,
-        n_components=None,
+        n_components="auto",
         fit_intercept=True,
         class_weight=None,
         pos_label=None,
@@ -246,8 +254,9 @@ class BagSVC(MulticlassBagClassifier):
         if len(used) < len(codes):
             codes, weight = codes[used], weight[used]
             X = X[np.ix_(used, used)] if self._pairwise else X[used]
-        if self.n_components is not None and not self._is_linear():
-            self._fit_features(X, codes, weight)
+        n_features = None if self._pairwise else self._n_explicit(X)
+        if n_features is not None and not self._is_linear():
+            self._fit_features(X, codes, weight, n_features)
         else:
             self._fit_kernel(X, codes, weight)
         self.support_ = used[self.support_]
@@ -261,9 +270,16 @@ class BagSVC(MulticlassBagClassifier):
         if not self._pairwise:
             self.support_bags_ = X[support]
 
-    def _fit_features(self, X, codes, weight):
+    def _n_explicit(self, X):
+        """Return the number of explicit features, None for the exact kernel."""
+        if self.n_components != "auto":
+            return self.n_components
+        large = self.kernel == "set" and X.n_instances > _EXACT_LIMIT
+        return _FEATURES if large else None
+
+    def _fit_features(self, X, codes, weight, n_features):
         params = resolve_set(X, **self._given_params())
-        n_rows = min(self.n_components, X.n_instances)
+        n_rows = min(n_features, X.n_instances)
         check_memory(
             8.0 * n_rows * (n_rows + X.n_bags),
             f"{n_rows} Nystroem features of {X.n_bags} bags",
@@ -401,7 +417,7 @@ class BagSVC(MulticlassBagClassifier):
             listed = ", ".join(repr(name) for name in sorted(known))
             message = f"unknown kernel {self.kernel!r}; known are {listed} or a "
             raise ValueError(message + "function of two Bags.")
-        if self.n_components is not None and self.kernel != "set":
+        if self.n_components not in (None, "auto") and self.kernel != "set":
             raise ValueError(
                 "n_components needs kernel='set', the only kernel with explicit "
                 f"features; got kernel={self.kernel!r}."

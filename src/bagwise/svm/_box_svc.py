@@ -49,6 +49,9 @@ class BoxKernelSVC(MulticlassBagClassifier):
         count is one of rho * epsilon in the map: 0.5 is often enough.
     method, stop, max_samples : default="auto", "clt", 1_000_000
         How boxes are counted; see `bagwise.kernels.box_kernel`.
+    max_instances : int or None, default=20_000
+        More training instances are refused before any work, since counting boxes for
+        all pairs of bags then takes hours; None for no limit.
     fit_intercept : bool, default=True
         Whether there is a constant; see `BagSVC`.
     class_weight : dict or "balanced", default=None
@@ -123,6 +126,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         "method": [StrOptions(set(METHODS))],
         "stop": [StrOptions(set(STOP_RULES))],
         "max_samples": [Interval(Integral, 1, None, closed="left")],
+        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -142,6 +146,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         method="auto",
         stop="clt",
         max_samples=1_000_000,
+        max_instances=20_000,
         fit_intercept=True,
         class_weight=None,
         pos_label=None,
@@ -158,6 +163,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         self.method = method
         self.stop = stop
         self.max_samples = max_samples
+        self.max_instances = max_instances
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.pos_label = pos_label
@@ -182,6 +188,14 @@ class BoxKernelSVC(MulticlassBagClassifier):
     def _training(self, X, y, sample_weight=None):
         """Check the input; the grid is made of bags that count."""
         X, codes, weight = super()._training(X, y, sample_weight)
+        if self.max_instances is not None and X.n_instances > self.max_instances:
+            raise ValueError(
+                f"boxes would be counted for {len(X) * (len(X) + 1) // 2:,} pairs of "
+                f"bags with {X.n_instances:,} instances, which takes hours "
+                f"(max_instances={self.max_instances:,}). Take random boxes as features"
+                ", make_pipeline(RandomBoxFeatures(1000), LinearSVC()), or fit on fewer"
+                " bags; max_instances=None counts all the same."
+            )
         self.grid_ = make_grid(self.grid, X)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         return X, codes, weight

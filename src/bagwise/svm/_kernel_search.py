@@ -32,7 +32,7 @@ def candidate_scores(model, candidates, X, y, splits, scoring):
         As in scikit-learn.
     """
     probes = [clone(model).set_params(**params) for params in candidates]
-    if not all(_has_matrix(probe) for probe in probes):
+    if not all(_has_matrix(probe, X) for probe in probes):
         return None
     groups: dict[str, list[int]] = {}
     for k, probe in enumerate(probes):
@@ -54,7 +54,7 @@ def candidate_scores(model, candidates, X, y, splits, scoring):
     return found
 
 
-def _has_matrix(model):
+def _has_matrix(model, X):
     """Tell whether a named kernel between bags is evaluated exactly."""
     named = isinstance(model.kernel, str) and model.kernel != "precomputed"
-    return named and model.n_components is None
+    return named and model._n_explicit(X) is None

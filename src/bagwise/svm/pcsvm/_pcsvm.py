@@ -19,6 +19,8 @@ from bagwise.svm.pcsvm._steps import ROUNDING, Alternation, Constraints
 
 # With more instances than this many coordinates, steps in coordinates are cheaper.
 _GRAM_LIMIT = 10
+# Most instances of which the exact kernel is factorised, which takes minutes.
+_EXACT_LIMIT = 20_000
 
 
 def _make_basis(data, options):
@@ -81,8 +83,8 @@ class PCSVM(KernelBagSVM):
         :math:`B`. 0 leaves the bias out; infinity leaves it free, which needs
         ``solver="clarabel"``.
     n_components : int, default=None
-        Size of a Nystroem basis. None takes the exact kernel by pivoted Cholesky. A
-        linear kernel does not use it.
+        Size of a Nystroem basis. None takes the exact kernel by pivoted Cholesky, which
+        is refused beyond 20,000 instances. A linear kernel does not use it.
     solver : {"dual", "clarabel"}, default="dual"
         Dual coordinate ascent, or a general conic solver as an independent check.
     memory : str, joblib.Memory or None, default=None
@@ -216,6 +218,7 @@ class PCSVM(KernelBagSVM):
         self.random_state = random_state
 
     def _prepare(self, X):
+        self._refuse_many(X.n_instances)
         # Label-free, hence once for all classes.
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
         self.gamma_ = resolve_gamma(self.gamma, data)
@@ -225,6 +228,16 @@ class PCSVM(KernelBagSVM):
             "random_state": self.random_state,
         }
         self._basis = check_cache(self.memory).cache(_make_basis)(data, options)
+
+    def _refuse_many(self, n_instances):
+        """Refuse before any work what would take hours."""
+        exact = self.n_components is None or self.n_components >= n_instances
+        if exact and self.kernel != "linear" and n_instances > _EXACT_LIMIT:
+            raise ValueError(
+                f"the exact kernel of {n_instances:,} instances takes hours (its cost "
+                f"grows with the cube; the limit is {_EXACT_LIMIT:,}). Set "
+                'n_components=300 for a Nystroem basis, or kernel="linear".'
+            )
 
     def _unfitted_copy(self):
         one = super()._unfitted_copy()
