@@ -12,8 +12,10 @@ from bagwise._later import sparse as sp
 from bagwise.bags._bags import Bags
 from bagwise.bags._halves import Buffers, widened
 
-# Bytes of instances that a piece may take once they are converted.
-_PIECE_BYTES = 64 * 2**20
+# Bytes of instances that a piece may take once they are converted. What is computed of
+# a piece should fit into memory that the process has already: above 32 MB every array
+# comes from the system anew, which costs as much as a product with a few columns.
+_PIECE_BYTES = 16 * 2**20
 
 
 class Piece(NamedTuple):
@@ -92,7 +94,7 @@ def larger_than_a_piece(X: Bags) -> bool:
     """Whether bags lie on disk and are worth being read in pieces."""
     if not X.on_disk:
         return False
-    large = X.n_instances * X.n_features * 4 > _PIECE_BYTES
+    large = X.n_instances * X.n_features > _PIECE_BYTES
     return large or X.dtype == np.float16
 
 
