@@ -30,7 +30,7 @@ from bagwise.kernels._emd import thin_bags
 
 # What every member that scores instances has to say on them beside what it has earned,
 # and the training instances that show the scale of its scores.
-_EVEN_SHARE, _SCALE_ROWS = 0.05, 20_000
+_EVEN_SHARE, _SCALE_ROWS = 0.001, 20_000
 
 
 class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
@@ -82,9 +82,9 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
     each in units of its spread over the training instances: 0 is the mean of these.
     The weights are fitted to out-of-fold bag scores after every fold has been centred
     (models of different folds are not on one scale, and a member that ranks well in
-    every fold may rank badly over all), and .05 is added, so that members share the say
-    where no weight is earned. It is not a part of the decision. Costs ``cv + 1`` fits
-    of every member.
+    every fold may rank badly over all), times what the ROC area of these scores has
+    over chance; where no weight is earned, members share the say. It is not a part of
+    the decision. Costs ``cv + 1`` fits of every member.
 
     Differs from [1]_: two stackers are averaged, and scores are scaled by robust Platt
     curves first.
@@ -227,9 +227,8 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
             self._combinations.append(self._combine(raw[:, :, k], positive, weight))
             areas.append([roc_auc_score(positive, c) for c in raw[:, :, k].T])
             if judges:
-                own = centred[:, judges, k]
-                share = Combination.fit(own, positive, weight, signed=False).coef
-                shares.append((share + _EVEN_SHARE) / (share + _EVEN_SHARE).sum())
+                share = instance_shares(centred[:, judges, k], positive, weight)
+                shares.append(share)
         self._judges = judges
         self.oof_scores_ = raw[:, :, 0] if task.n_columns == 1 else raw
         if judges:
@@ -354,3 +353,25 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         return Ragged(self._judge(X), X.offsets)
+
+
+def instance_shares(centred, positive, weight):
+    """Return what each member has to say on instances; the shares sum to one.
+
+    Parameters
+    ----------
+    centred : ndarray of shape (n_bags, n_members)
+        Out-of-fold scores, every fold less its mean.
+    positive : ndarray of bool of shape (n_bags,)
+        The labels.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+
+    Returns
+    -------
+    ndarray of shape (n_members,)
+    """
+    coef = Combination.fit(centred, positive, weight, signed=False).coef
+    areas = np.array([roc_auc_score(positive, column) for column in centred.T])
+    share = coef * np.maximum(2.0 * areas - 1.0, 0.0) + _EVEN_SHARE
+    return share / share.sum()
