@@ -205,8 +205,8 @@ def _generations(board, first, off):
     return [
         "Second generation against the first: better by more than .001 on "
         f"{int((gain > 0.001).sum())} sets, worse on {int((gain < -0.001).sum())}; "
-        f"mean {second.mean():.4f} against {first.mean():.4f}{p}. The control differs from "
-        f"its kept figures by at most {off:.4f}.",
+        f"mean {second.mean():.4f} against {first.mean():.4f}{p}. The control "
+        f"differs from its kept figures by at most {off:.4f}.",
         "",
         "| set | first | second | difference |",
         "|---|---|---|---|",
