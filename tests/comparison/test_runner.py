@@ -115,13 +115,14 @@ def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path, toy_runs):
     log = tmp_path / "log"
     runs = toy_runs(toy("slow", "Sleeps", seconds=0.1, log=str(log)), n_splits=10)
     path = tmp_path / "killed.sqlite"
-    process = start(tmp_path, runs, path)
-    wait_for_rows(path, 3)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    for n_rows in (1, 3, 5):  # killed again and again, each time further on
+        process = start(tmp_path, runs, path)
+        wait_for_rows(path, n_rows)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
     with Store(path) as store:
         n_before = len(store)
-        assert 3 <= n_before < 10
+        assert 5 <= n_before < 10
         n_fits = len(log.read_text().splitlines())
         keys = run_all(runs, store)
         killed = table(store, keys)

@@ -1,0 +1,135 @@
+"""What rounding may change: decision values under noise and other processors' kernels.
+
+Every classifier is fitted on drawn bags as they are, on the same bags with relative
+noise of 1e-15 in every number, and in processes whose BLAS runs the kernels of other
+processors (OPENBLAS_CORETYPE; where numpy has another BLAS nothing changes). Written
+down are the largest change of a decision value on held-out bags, relative to the
+largest decision, and the share of labels that changed, over three draws.
+
+    python benchmarks/rounding.py [--write]
+
+With --write the table goes to docs/guide/rounding.csv, which the guide shows.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from bagwise.compose import OnInstances
+from bagwise.datasets import make_bags
+from bagwise.testing import all_estimators, make_instance
+
+TABLE = Path(__file__).parent.parent / "docs" / "guide" / "rounding.csv"
+DRAWS, TRAIN, TEST = 3, 60, 60
+SETTINGS = {
+    "noise 1e-15": {},
+    "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+    "Prescott": {
+        "OPENBLAS_CORETYPE": "Prescott",
+        "NUMBA_CPU_NAME": "generic",
+        "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3",
+    },
+}
+# What can differ, by kind; the rest is the last digits of sums.
+WHY = {
+    "AttentionBagClassifier": "steps in single precision, one after the other",
+    "BagClassifier": "trees: splits that are equally good",
+    "BagStackingClassifier": "sums",
+    "CitationKNN": "ties between distances",
+    "GMIL": "sums",
+    "IAPR": "ties between boxes that grow",
+    "MIBoosting": "trees: splits that are equally good",
+    "MIODM": "ties between choices, broken by a band; the end at tol",
+    "KISVM": "ties between choices, broken by a band; the end at tol",
+    "MILBoost": "stumps that are equally good",
+    "MIDR": "non-convex: starts that are equally good",
+    "MILogisticRegression": "non-convex: starts that are equally good",
+    "DiverseDensity": "non-convex: starts that are equally good",
+    "EMDD": "non-convex: ties between nearest instances",
+    "TwoLevelClassifier": "trees: splits that are equally good",
+    "BoxKernelSVC": "counts are exact; sums of logarithms",
+}
+MARGIN = ("MISVM", "MiSVM", "MICA", "MissSVM", "PCSVM", "SBMIL", "STMIL")
+WHY |= dict.fromkeys(MARGIN, "witnesses that tie; the end of a convex step at tol")
+
+
+def methods():
+    """Yield names and estimators of the classifiers of bags."""
+    for name, cls in all_estimators():
+        one = make_instance(cls)
+        if is_classifier(one) and not get_tags(one).input_tags.two_d_array:
+            yield name, one
+
+
+def decisions(noise):
+    """Decision values of every method on every draw."""
+    found = {}
+    for name, model in methods():
+        if "random_state" in model.get_params(deep=False):
+            model.set_params(random_state=0)
+        found[name] = []
+        for seed in range(DRAWS):
+            X, y = make_bags(TRAIN + TEST, n_features=4, shift=3.0, random_state=seed)
+            X = OnInstances(StandardScaler()).fit(X[:TRAIN]).transform(X)
+            if noise:
+                rng = np.random.default_rng(seed)
+                X = X.with_data(X.data * (1 + 1e-15 * rng.standard_normal(X.shape)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scores = model.fit(X[:TRAIN], y[:TRAIN]).decision_function(X[TRAIN:])
+            found[name].append(scores.tolist())
+    return found
+
+
+def other_process(setting):
+    """Return the decisions of a process with other settings."""
+    code = "import json, rounding; print(json.dumps(rounding.decisions(False)))"
+    env = {**os.environ, **SETTINGS[setting]}
+    env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=env, check=True, capture_output=True
+    )
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+def change(one, other):
+    """Largest relative change of a decision value, and the share of other labels."""
+    worst, flipped = 0.0, 0.0
+    for a, b in zip(one, other, strict=True):
+        a, b = np.array(a), np.array(b)
+        worst = max(worst, np.abs(a - b).max() / max(1.0, np.abs(a).max()))
+        flipped += np.mean((a > 0) != (b > 0)) / len(one)
+    return worst, flipped
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    plain = decisions(False)
+    others = {
+        name: decisions(True) if not env else other_process(name)
+        for name, env in SETTINGS.items()
+    }
+    lines = [["method", "what can differ", *SETTINGS, "labels"]]
+    for name in plain:
+        found = [change(plain[name], others[s][name]) for s in SETTINGS]
+        flipped = max(f for _, f in found)
+        lines.append(
+            [name, WHY.get(name, "sums"), *(f"{w:.0e}" for w, _ in found)]
+            + [f"{flipped:.3f}"]
+        )
+        print(*lines[-1], sep="; ", flush=True)
+    if given.write:
+        with TABLE.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
