@@ -132,3 +132,13 @@ def test_duplicating_every_instance_changes_nothing_under_a_mean(toy):
         one = model.fit(X, y).predict(X)
         two = model.fit(doubled, y).predict(X)
         np.testing.assert_allclose(two, one, atol=1e-6)
+
+
+def test_whole_numbers_are_no_classes_for_the_stack(toy):
+    # Folds that kept the share of each value would have no place for a rare one.
+    X, _ = toy
+    y = np.repeat([7.0, 8.0, 9.0], [1, 9, 14])
+    model = BagRegressor(MEMBERS, cv=4, random_state=0)
+    whole = model.fit(X, y).oof_predictions_
+    halves = model.fit(X, 0.5 * y + 0.3).oof_predictions_  # surely real values
+    np.testing.assert_allclose(halves, 0.5 * whole + 0.3)

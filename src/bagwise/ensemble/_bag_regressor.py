@@ -142,7 +142,9 @@ class BagRegressor(BaseBagRegressor):
         return tags
 
     def _fit_bags(self, X, y, weight):
-        n_splits = most_folds(X, y, self.cv)
+        # Values that happen to be whole numbers are no classes: a table has none.
+        table = y[:, None]
+        n_splits = most_folds(X, table, self.cv)
         if n_splits < 2:
             of_what = "bags" if X.groups is None else "groups"
             raise ValueError(
@@ -152,7 +154,7 @@ class BagRegressor(BaseBagRegressor):
         seconds = _AUTO_SECONDS if self.time_budget == "auto" else self.time_budget
         clock = Clock(None if self.time_budget == "auto" else seconds)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = stack_folds(X, y, n_splits, seed)
+        folds = stack_folds(X, table, n_splits, seed)
         self._centre = float(np.average(y, weights=weight))
         spread = np.sqrt(np.average((y - self._centre) ** 2, weights=weight))
         self._spread = float(spread) or 1.0
