@@ -177,8 +177,9 @@ class InstanceScaler:
         if self.sparse:
             return rows.with_data(normalize(sp.csr_matrix(rows.data)))
         dtype = rows.dtype
-        unit = (rows.data - self.low.astype(dtype)) / self.width.astype(dtype)
-        return rows.with_data(np.clip(unit, -0.5, 1.5))
+        unit = rows.data - self.low.astype(dtype)
+        unit /= self.width.astype(dtype)
+        return rows.with_data(np.clip(unit, -0.5, 1.5, out=unit))
 
 
 def _squares(part):
