@@ -192,7 +192,8 @@ def write(store, out, everything):
         lines += _section(metric, board)
         if not everything:
             lines += _generations(board, first, off)
-    lines += ["What a fit costs stands in [growth.md](growth.md)."]
+    lines += ["[What a fit costs](growth.md); [other ways to combine the"]
+    lines += ["members](tries.md); [instances inside positive bags](instances.md)."]
     (out / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
