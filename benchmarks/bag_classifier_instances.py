@@ -10,8 +10,8 @@ its AUROC less .02.
 How members share the say was chosen among eight rules on sci.med, digits 1, keys (noise
 1.0), one witness, weak witnesses and slides, on the halves shown here; the first choice
 missed the bar on alt.atheism (-.028), and the rule that had been best by means on those
-six sets took its place. The other sets had no part in it. On slides no member learns the
-bags either (areas near .5 out of fold).
+six sets took its place. The other sets had no part in it. On slides no member learns
+the bags either (areas near .5 out of fold).
 
     python benchmarks/bag_classifier_instances.py --out results/bag-classifier
 """
