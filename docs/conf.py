@@ -77,7 +77,7 @@ html_theme_options = {
     "show_toc_level": 2,
 }
 html_context = {"default_mode": "auto"}
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "guide/migrating": []}  # code side by side is wide
 
 # The formulas are drawn by a copy of MathJax from the package index: one file,
 # no fonts, no other host.

@@ -188,7 +188,7 @@ def draw_bags(path: Path) -> None:
             left.scatter(
                 cx + dx,
                 cy + dy,
-                s=150,
+                s=380 if witness else 150,
                 marker="*" if witness else "o",
                 c=POSITIVE if witness else "0.55",
                 edgecolors="w",

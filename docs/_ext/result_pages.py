@@ -38,10 +38,27 @@ def mend_links(app, docname, content) -> None:
     text = text.replace("](../results/", f"]({up}results/")
     if docname in ("changelog", "contributing"):
         text = re.sub(r"\]\(docs/", "](", text)
+    text = re.sub(r"^   \(others\) (.+)$", _others(text, docname), text, flags=re.M)
     # Folders named in the text become links to their pages.
     if docname.count("/") == 0 and app.env.doc2path(docname).suffix == ".md":
         text = re.sub(r"(?<!\[)`results/([a-z-]+)`", _to_folder, text)
     content[0] = text
+
+
+def _others(text: str, docname: str):
+    """Return a function that lists the pages of a pattern that no line names yet."""
+    folder = Path(__file__).parents[1] / Path(docname).parent
+
+    def listed(match: re.Match) -> str:
+        found = sorted(
+            path.relative_to(folder).with_suffix("").as_posix()
+            for path in folder.glob(match.group(1))
+            if path.suffix in (".rst", ".md") and path.stem != "index"
+        )
+        named = {line.strip().strip("/") for line in text.splitlines()}
+        return "\n".join(f"   {name}" for name in found if name not in named)
+
+    return listed
 
 
 def _to_folder(match: re.Match) -> str:
