@@ -6,12 +6,14 @@ that fails says so in its row. Without any peer the table still has yardsticks o
 own: the same method by a generic quadratic program (clarabel), scikit-learn's machine
 on a kernel matrix made pair by pair, and one `rbf_kernel` of the training instances.
 
-    python benchmarks/peers.py [--sets musk1,elephant] [--folds 10] [--quick]
+    python benchmarks/peers.py [--sets musk1,elephant] [--folds 10] [--out FOLDER]
 
 A ratio above one means that bagwise is faster.
 """
 
 import argparse
+import contextlib
+import csv
 import os
 import platform
 import resource
@@ -19,6 +21,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -219,43 +222,114 @@ def fit_and_predict(model, X, y, train, test):
     model.fit(X[train], y[train]).predict(X[test])
 
 
+def measured(name, folds, gamma, methods=None, others=None):
+    """Give rows of the table for one set: a row for each method and each other."""
+    for method, model in ours(gamma).items():
+        if methods and method not in methods:
+            continue
+        fit_and_predict(model, *folds[0])  # compiled code is loaded once
+        mine = sum(timed(fit_and_predict, model, *fold) for fold in folds)
+        for other, make in (others or OTHERS).items():
+            row = {"data": name, "method": method, "seconds": f"{mine:.4g}"}
+            row |= {"other": other, "ratio": "", "note": ""}
+            try:
+                run = make(method, gamma)
+                if run is None:
+                    continue
+                row["ratio"] = f"{seconds_of(run, folds) / mine:.3g}"
+            except ModuleNotFoundError as error:
+                row["note"] = f"not here: {error.name or error}"
+            except Exception as error:  # a peer's failure is a result
+                row["note"] = f"failed: {type(error).__name__}"
+            yield row
+
+
+def machine():
+    """Say what the figures were measured on."""
+    kind = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        models = [line for line in text.splitlines() if line.startswith("model name")]
+        kind = models[0].partition(":")[2].strip() if models else kind
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}"
+        for name in ("bagwise", "numpy", "scipy", "scikit-learn", "numba")
+    )
+    threads = os.environ.get("OPENBLAS_NUM_THREADS", "all")
+    return (
+        f"{kind}, {os.cpu_count()} cores, {threads} thread(s) of BLAS, "
+        f"{platform.system()}, Python {platform.python_version()}, {versions}"
+    )
+
+
+def page(rows, n_folds):
+    """Return the table as a page of text."""
+    lines = [
+        "# Speed next to others",
+        "",
+        "Made by `python benchmarks/peers.py --out FOLDER`; nothing is edited by hand.",
+        f"CPU seconds of fit and predict over {n_folds} folds, and the seconds of each",
+        "other on the same folds over those of bagwise: above one, bagwise is faster.",
+        "Both are measured in one run, one after the other.",
+        "",
+        f"Machine: {machine()}.",
+        "",
+        "| data | method | bagwise, s | others |",
+        "|---|---|---|---|",
+    ]
+    for data, method in dict.fromkeys((row["data"], row["method"]) for row in rows):
+        own = [row for row in rows if (row["data"], row["method"]) == (data, method)]
+        cells = [f"{row['other']} {row['ratio']}" for row in own if row["ratio"]]
+        cells += [
+            f"{row['other']} {row['note']}"
+            for row in own
+            if row["note"].startswith("failed")
+        ]
+        lines.append(
+            f"| {data} | {method} | {own[0]['seconds']} | {', '.join(cells) or '-'} |"
+        )
+    away = {row["other"] for row in rows if row["note"].startswith("not here")}
+    if away:
+        lines += ["", f"Not installed here: {', '.join(sorted(away))}."]
+    return "\n".join(lines) + "\n"
+
+
+def write(rows, folder, n_folds):
+    """Write the rows and the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "speed.csv").open("w", encoding="utf-8", newline="") as handle:
+        table = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    (folder / "speed.md").write_text(page(rows, n_folds), encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", default="musk1,elephant")
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--methods", default=None, help="separated by commas")
     parser.add_argument("--quick", action="store_true", help="two folds of musk1")
+    parser.add_argument("--out", default=None, help="folder for speed.csv and speed.md")
     options = parser.parse_args()
     sets = ["musk1"] if options.quick else options.sets.split(",")
-    print(f"{platform.processor() or platform.machine()}, {platform.platform()}")
-    print(f"{'data':10}{'method':14}{'bagwise s':>10}  ratio of each other")
-    missing = set()
+    methods = options.methods.split(",") if options.methods else None
+    print(machine())
+    rows, n_folds = [], options.folds
     for name in sets:
         X, y = fetch(name, return_X_y=True)
         y = np.asarray(y).astype(int)
         gamma = 1.0 / X.n_features
         splits = StratifiedKFold(options.folds, shuffle=True, random_state=0)
         splits = list(splits.split(y, y))[: 2 if options.quick else None]
+        n_folds = len(splits)
         folds = [(standardised(X, train), y, train, test) for train, test in splits]
-        for method, model in ours(gamma).items():
-            if options.methods and method not in options.methods.split(","):
-                continue
-            fit_and_predict(model, *folds[0])  # compiled code is loaded once
-            mine = sum(timed(fit_and_predict, model, *fold) for fold in folds)
-            cells = []
-            for other, make in OTHERS.items():
-                try:
-                    run = make(method, gamma)
-                    if run is None:
-                        continue
-                    cells.append(f"{other} {seconds_of(run, folds) / mine:.1f}")
-                except ModuleNotFoundError as error:
-                    missing.add(f"{other} ({error.name or error})")
-                except Exception as error:  # a peer's failure is a result
-                    cells.append(f"{other} failed: {type(error).__name__}")
-            print(f"{name:10}{method:14}{mine:10.3f}  {', '.join(cells)}", flush=True)
-    if missing:
-        print(f"not here: {', '.join(sorted(missing))}")
+        for row in measured(name, folds, gamma, methods):
+            rows.append(row)
+            print(*row.values(), sep="  ", flush=True)
+            if options.out:
+                write(rows, Path(options.out), n_folds)
+    print(page(rows, n_folds))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,167 @@
+"""The adapters of other packages in benchmarks/peers.py, against small fakes."""
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bagwise.datasets import make_bags
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def peers():
+    pytest.importorskip("clarabel")
+    if not FOLDER.exists():
+        pytest.skip("the benchmarks are not part of an installed package")
+    sys.path.insert(0, str(FOLDER))
+    try:
+        spec = importlib.util.spec_from_file_location("peers", FOLDER / "peers.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+@pytest.fixture
+def fold():
+    X, y = make_bags(12, n_features=2, random_state=0)
+    return list(X[:8]), y[:8], list(X[8:])
+
+
+class Machine:
+    """Note how it is called; stand for the classifiers of all packages."""
+
+    calls: list = []
+
+    def __init__(self, **options):
+        self.options = options
+
+    def fit(self, bags, y, **options):
+        self.calls.append(("fit", self.options | options, len(bags), np.asarray(y)))
+
+    def predict(self, bags):
+        self.calls.append(("predict", len(bags)))
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    found = []
+    monkeypatch.setattr(Machine, "calls", found)
+    return found
+
+
+def fake(monkeypatch, name, **attributes):
+    """Put a module, and the packages it lies in, where `import` finds them."""
+    parts = name.split(".")
+    for k in range(1, len(parts) + 1):
+        module = types.ModuleType(".".join(parts[:k]))
+        module.__path__ = []
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    for key, value in attributes.items():
+        setattr(module, key, value)
+
+
+@pytest.mark.parametrize("method", ["MI-SVM", "mi-SVM", "sbMIL", "NSK"])
+def test_misvm_gets_signed_labels_and_our_kernel(
+    peers, fold, calls, monkeypatch, method
+):
+    kinds = ("MISVM", "miSVM", "sbMIL", "NSK")
+    fake(monkeypatch, "misvm", **dict.fromkeys(kinds, Machine))
+    bags, y, test = fold
+    peers.by_misvm(method, 0.5)(bags, y, test)
+    (_, options, n_bags, labels), (_, n_test) = calls
+    assert (n_bags, n_test) == (8, 4)
+    assert set(labels) == {-1.0, 1.0}
+    np.testing.assert_array_equal(labels > 0, y == 1)
+    assert options["kernel"] == "rbf"
+    assert options["gamma"] == 0.5
+    assert options["C"] == peers.C
+    assert ("eta" in options) == (method == "sbMIL")
+
+
+def test_other_packages_are_fitted_and_asked(peers, fold, calls, monkeypatch):
+    fake(monkeypatch, "mil.models", MISVM=Machine)
+    fake(monkeypatch, "MILpy.Algorithms.CKNN", CKNN=Machine)
+    bags, y, test = fold
+    peers.by_mil("MI-SVM", 0.5)(bags, y, test)
+    peers.by_milpy("Citation-kNN", 0.5)(bags, y, test)
+    assert [call[0] for call in calls] == ["fit", "predict"] * 2
+    assert calls[2][1] == {"references": 2, "citers": 4}
+
+
+def test_methods_that_a_peer_lacks_are_left_out(peers):
+    fake_names = ("by_mil", "by_milpy", "by_weka", "by_generic_program")
+    for name in fake_names:
+        assert getattr(peers, name)("no such method", 0.5) is None
+
+
+def test_weka_gets_files_it_can_read(peers, fold, monkeypatch, tmp_path):
+    commands = []
+
+    def run(command, **options):
+        files = [command[command.index(flag) + 1] for flag in ("-t", "-T")]
+        texts = [Path(name).read_text(encoding="utf-8") for name in files]
+        commands.append((command, texts))
+
+    monkeypatch.setenv("WEKA_JAR", "weka.jar")
+    monkeypatch.setattr(peers.shutil, "which", lambda name: "/usr/bin/java")
+    monkeypatch.setattr(peers.subprocess, "run", run)
+    bags, y, test = fold
+    peers.by_weka("MILR", 0.5)(bags, y, test)
+    ((command, (train, held_out)),) = commands
+    assert command[:4] == ["java", "-cp", "weka.jar", "weka.classifiers.mi.MILR"]
+    header, rows = train.split("@data\n")
+    assert "@attribute bag relational" in header
+    assert header.count("numeric") == 2
+    lines = rows.splitlines()
+    assert len(lines) == 8
+    assert len(held_out.split("@data\n")[1].splitlines()) == 4
+    inside = lines[0].split('"')[1].split("\\n")
+    values = [[float(v) for v in row.split(",")] for row in inside]
+    np.testing.assert_allclose(values, bags[0], rtol=1e-8)
+    assert [line[-1] for line in lines] == [str(label) for label in y]
+
+
+def test_without_java_weka_is_not_here(peers, monkeypatch):
+    monkeypatch.delenv("WEKA_JAR", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="WEKA_JAR"):
+        peers.by_weka("MILR", 0.5)
+
+
+def test_rows_and_page_say_who_was_there(peers, tmp_path):
+    X, y = make_bags(12, n_features=2, random_state=0)
+    folds = [(X, y, np.arange(8), np.arange(8, 12))]
+
+    def broken(method, gamma):
+        def run(bags, y, test):
+            raise RuntimeError("no")
+
+        return run
+
+    def away(method, gamma):
+        raise ModuleNotFoundError("away", name="away")
+
+    others = {
+        "one rbf_kernel": peers.by_one_kernel_matrix,
+        "broken": broken,
+        "away": away,
+    }
+    rows = list(peers.measured("drawn", folds, 0.5, ["NSK"], others))
+    assert [row["other"] for row in rows] == list(others)
+    assert float(rows[0]["ratio"]) > 0.0
+    assert rows[1]["note"] == "failed: RuntimeError"
+    assert rows[2]["note"] == "not here: away"
+    peers.write(rows, tmp_path, 1)
+    text = (tmp_path / "speed.md").read_text(encoding="utf-8")
+    assert "| drawn | NSK |" in text
+    assert "broken failed: RuntimeError" in text
+    assert "Not installed here: away." in text
+    lines = (tmp_path / "speed.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "data,method,seconds,other,ratio,note"
+    assert len(lines) == 4
