@@ -301,7 +301,7 @@ def write(rows, folder, n_folds):
         table = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-    (folder / "speed.md").write_text(page(rows, n_folds), encoding="utf-8")
+    (folder / "README.md").write_text(page(rows, n_folds), encoding="utf-8")
 
 
 def main():
@@ -310,7 +310,9 @@ def main():
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--methods", default=None, help="separated by commas")
     parser.add_argument("--quick", action="store_true", help="two folds of musk1")
-    parser.add_argument("--out", default=None, help="folder for speed.csv and speed.md")
+    parser.add_argument(
+        "--out", default=None, help="folder for speed.csv and README.md"
+    )
     options = parser.parse_args()
     sets = ["musk1"] if options.quick else options.sets.split(",")
     methods = options.methods.split(",") if options.methods else None

@@ -158,7 +158,7 @@ def test_rows_and_page_say_who_was_there(peers, tmp_path):
     assert rows[1]["note"] == "failed: RuntimeError"
     assert rows[2]["note"] == "not here: away"
     peers.write(rows, tmp_path, 1)
-    text = (tmp_path / "speed.md").read_text(encoding="utf-8")
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| drawn | NSK |" in text
     assert "broken failed: RuntimeError" in text
     assert "Not installed here: away." in text

@@ -75,7 +75,8 @@ class IAPR(BinaryBagClassifier):
     and so the result.
     Scores are minus the largest violation, relative to half the width of the box: a
     score above 0 is inside, 1 is the centre.
-    Cost: ``O(n_positive_bags * n_instances * n_features)`` to grow a box.
+    Cost: ``O(n_positive_bags * n_instances * n_features)`` to grow a box; backfitting
+    repeats parts of it, and up to ``n_instances ** 2`` was measured in large bags.
 
     References
     ----------

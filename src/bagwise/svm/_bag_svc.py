@@ -139,8 +139,9 @@ class BagSVC(MulticlassBagClassifier):
     decisions of all pairs for and against class c, without their intercepts. A score
     is therefore relative to the bag's size, and ranks instances inside a bag.
 
-    Cost: the kernel matrix (see each kernel), ``n_bags ** 2`` numbers of memory and
-    libsvm's ``n_bags ** 2`` to ``n_bags ** 3`` steps. With `n_components` r,
+    Cost: the kernel matrix (most kernels compare all pairs of instances, which is
+    ``n_instances ** 2``), ``n_bags ** 2`` numbers of memory and libsvm's
+    ``n_bags ** 2`` to ``n_bags ** 3`` steps. With `n_components` r,
     ``O(n_instances * r * (n_features + r))`` and ``O(n_bags * r)`` memory instead of
     the matrix. A matrix beyond the memory budget is refused before it is allocated.
 
