@@ -4,7 +4,7 @@ Every classifier is fitted on drawn bags as they are, on the same bags with rela
 noise of 1e-15 in every number, and in processes whose BLAS runs the kernels of other
 processors (OPENBLAS_CORETYPE; where numpy has another BLAS nothing changes). Written
 down are the largest change of a decision value on held-out bags, relative to the
-largest decision, and the share of labels that changed, over three draws.
+largest decision, and the share of labels that changed.
 
     python benchmarks/rounding.py [--write]
 
@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from bagwise.datasets import make_bags
 from bagwise.testing import all_estimators, make_instance
 
 TABLE = Path(__file__).parent.parent / "docs" / "guide" / "rounding.csv"
-DRAWS, TRAIN, TEST = 3, 60, 60
+DRAWS, TRAIN, TEST = 1, 40, 60
 SETTINGS = {
     "noise 1e-15": {},
     "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
@@ -83,7 +84,9 @@ def decisions(noise):
             X = OnInstances(StandardScaler()).fit(X[:TRAIN]).transform(X)
             if noise:
                 rng = np.random.default_rng(seed)
-                X = X.with_data(X.data * (1 + 1e-15 * rng.standard_normal(X.shape)))
+                X = X.with_data(
+                    X.data * (1 + 1e-15 * rng.standard_normal(X.data.shape))
+                )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 scores = model.fit(X[:TRAIN], y[:TRAIN]).decision_function(X[TRAIN:])
@@ -93,7 +96,8 @@ def decisions(noise):
 
 def other_process(setting):
     """Return the decisions of a process with other settings."""
-    code = "import json, rounding; print(json.dumps(rounding.decisions(False)))"
+    noise = not SETTINGS[setting]
+    code = f"import json, rounding; print(json.dumps(rounding.decisions({noise})))"
     env = {**os.environ, **SETTINGS[setting]}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     out = subprocess.run(
@@ -116,11 +120,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    plain = decisions(False)
-    others = {
-        name: decisions(True) if not env else other_process(name)
-        for name, env in SETTINGS.items()
-    }
+    with ThreadPoolExecutor() as pool:
+        running = {name: pool.submit(other_process, name) for name in SETTINGS}
+        plain = decisions(False)
+        others = {name: one.result() for name, one in running.items()}
     lines = [["method", "what can differ", *SETTINGS, "labels"]]
     for name in plain:
         found = [change(plain[name], others[s][name]) for s in SETTINGS]

@@ -100,12 +100,37 @@ def test_other_settings(options):
     compare(X, y, FOLDS, **options)
 
 
-def test_more_classes_weights_and_named_widths():
+def test_more_classes_and_named_widths():
     X, y = draw(3, n_bags=45, n_classes=3, shift=0.8)
     grid = {**GRID, "gamma": ["scale", 0.5, "median"]}
     compare(X, y, FOLDS, grid=grid)
+
+
+def test_weights_count_in_fits_and_in_scores():
+    """By hand: scikit-learn's searches weigh their scores in later versions only."""
+    X, y = draw(3, n_bags=45, n_classes=3, shift=0.8)
     weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
-    compare(X, y, FOLDS, fit={"sample_weight": weight})
+    ours = SAFECV(
+        GRID["gamma"],
+        rhos=GRID["rho"],
+        variance_weights=GRID["variance_weight"],
+        cv=FOLDS,
+    ).fit(X, y, sample_weight=weight)
+    found = np.empty((FOLDS.n_splits, len(ours.cv_results_["params"])))
+    for j, (train, test) in enumerate(FOLDS.split(y, y)):
+        for k, params in enumerate(ours.cv_results_["params"]):
+            model = SAFE(**params).fit(X[train], y[train], weight[train])
+            found[j, k] = model.score(X[test], y[test], weight[test])
+        name = f"split{j}_test_score"
+        np.testing.assert_allclose(ours.cv_results_[name], found[j])
+    best = ours.cv_results_["params"][found.mean(axis=0).argmax()]
+    assert ours.best_params_ == best
+    np.testing.assert_allclose(
+        ours.decision_function(X),
+        SAFE(**best).fit(X, y, weight).decision_function(X),
+        rtol=1e-8,
+        atol=1e-10,
+    )
 
 
 @pytest.mark.parametrize("wide", [False, True])
