@@ -188,7 +188,9 @@ def page(keep, out):
         rows = list(csv.DictReader(file))
     lines = ["# What BagClassifier costs as data grow", "", __doc__.strip(), ""]
     lines += ["Processor seconds of one core, no time budget. Whole / parts is the fit"]
-    lines += ["by the sum of its views and of the fits of its members. All steps on large"]
+    lines += [
+        "by the sum of its views and of the fits of its members. All steps on large"
+    ]
     lines += ["bags are linear in their number; 400 of 5,000 x 1,024 were not run."]
     lines += [
         "",
