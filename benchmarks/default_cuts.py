@@ -41,7 +41,8 @@ TEXT = """# Where defaults cut their scores
 Every classifier with its defaults, and cut at zero as its paper does, on three folds of
 bags of digits, musk1, elephant and fox, z-scored. For each set: the share of held-out
 bags called positive (half of them are), AUROC, accuracy, and the accuracy of the best
-cut of the very scores, which nobody knows beforehand.
+cut of the very scores, which nobody knows beforehand. A method that is not listed
+has not been measured yet.
 `python benchmarks/default_cuts.py --write` makes this page of `figures.csv`.
 
 {table}

@@ -41,7 +41,8 @@ Every classifier of the catalogue with its defaults on 120,000 instances x 100 f
 in 5,000 bags (`make_bags`), one thread, at most 140 s of CPU time each; then the
 settings that refusals name. Accuracy is that on 200 training bags: it shows that
 something was learned, not how well. A cheaper way that a default takes at this size is
-in the docstring of the class. `python benchmarks/large_defaults.py --write` makes this
+in the docstring of the class. A method that is not listed has not been measured
+yet. `python benchmarks/large_defaults.py --write` makes this
 page of `figures.csv`.
 
 {table}
