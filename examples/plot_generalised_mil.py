@@ -149,7 +149,7 @@ def draw_accuracy(ax, found):
 def main(folder):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    seeds = separate_seeds(3)
+    seeds = separate_seeds(2)
     found = compare(seeds)
     for name, values in found.items():
         print(f"{name:14s} {values.mean():.3f}   {np.round(values, 3)}")

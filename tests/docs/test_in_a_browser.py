@@ -52,7 +52,7 @@ def watched(browser, site, page_name, **options):
             else trouble.append(f"asked: {r.url}")
         ),
     )
-    page.goto((site.resolve() / page_name).as_uri(), wait_until="load")
+    page.goto(f"{site.resolve().as_uri()}/{page_name}", wait_until="load")
     return page, trouble
 
 
