@@ -123,7 +123,7 @@ def test_memory_budget(monkeypatch):
     for text, n_bytes in (("2GB", 2e9), ("500 MB", 5e8), ("1000", 1000.0)):
         monkeypatch.setenv("BAGWISE_MEMORY", text)
         assert memory_budget() == n_bytes
-    with pytest.raises(ValueError, match=r"0\.0 GB.*Use less"):
+    with pytest.raises(ValueError, match=r"0\.002 MB.*Use less"):
         check_memory(2000, "The matrix", "Use less.")
     check_memory(999, "The matrix", "Use less.")
     monkeypatch.setenv("BAGWISE_MEMORY", "1KB")

@@ -66,6 +66,10 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
             weight = check_bag_weight(sample_weight, len(X))
             options["sample_weight"] = weight
         rows = self._fit_rows(X, y, weight)
+        return self._learn(base, rows, y, options)
+
+    def _learn(self, base, rows, y, options):
+        """Fit a copy of the learner on the rows of the bags."""
         self._learns_dense = not sp.issparse(rows)
         self._origin = self._find_origin(rows)
         self.estimator_ = clone(base).fit(self._placed(rows), y, **options)

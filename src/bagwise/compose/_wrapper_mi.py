@@ -131,7 +131,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
             return
         # The intercept takes up the means of columns: the problem is the same, and an
         # origin far away does not keep the solver from its end.
-        rows, mean = _about_the_mean(X)
+        rows, mean = _about_the_mean(X, weight)
         model = clone(base).fit(rows, labels, sample_weight=weight)
         model.intercept_ = model.intercept_ - model.coef_ @ mean
         self.estimator_ = model
@@ -171,11 +171,15 @@ def _takes_up_an_offset(base):
     )
 
 
-def _about_the_mean(X):
-    """Return rows about the means of their columns; sparse ones as they are."""
+def _about_the_mean(X, weight):
+    """Return rows about the means of their columns; sparse ones as they are.
+
+    The means are weighted: a bag of weight two moves them as two bags would, and the
+    solver takes the same way to its end.
+    """
     if mostly_zero(X):
         return X.data, np.zeros(X.n_features)
     rows = X.data.toarray() if X.is_sparse else X.data
     rows = np.asarray(rows, dtype=np.float64)
-    mean = rows.mean(axis=0)
+    mean = weight @ rows / weight.sum()
     return rows - mean, mean

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import clone
 
 from bagwise.bags import Bags
 from bagwise.embedding._codebook import Covariance, EnergyProjection
@@ -42,8 +41,7 @@ def fit_embedded(model, parts):
     y, weight = parts.gather(_labels), parts.gather(_weights)
     base = model._base_estimator(not isinstance(rows, np.ndarray))
     options = {} if np.all(weight == 1.0) else {"sample_weight": weight}
-    model.estimator_ = clone(base).fit(rows, y, **options)
-    return model
+    return model._learn(base, rows, y, options)
 
 
 def _rows(part, model):

@@ -3,10 +3,11 @@
 import pickle
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky import ProcessPoolExecutor
 from sklearn.base import clone
 
 from bagwise.testing._tools import assert_same, fit, need_classifier, output, skip, toy
@@ -84,12 +85,16 @@ def _fit_and_answer(estimator, X, y):
     return output(fit(estimator, X, y), X)
 
 
+@cache
+def _other_process():
+    """Return the one worker for all estimators, apart from those that joblib keeps."""
+    return ProcessPoolExecutor(max_workers=1, timeout=300)
+
+
 def check_fit_in_process(estimator):
     """A fit in another process, which knows nothing of this one, is the same fit."""
     X, y = toy()
-    # One worker for all estimators: it starts once.
-    pool = get_reusable_executor(max_workers=1, timeout=300)
-    found = pool.submit(_fit_and_answer, estimator, X, y).result(timeout=300)
+    found = _other_process().submit(_fit_and_answer, estimator, X, y).result(300)
     np.testing.assert_array_equal(_fit_and_answer(estimator, X, y), found)
 
 

@@ -15,6 +15,8 @@ _SMALL_NET = {
 # Parameters that make a fit cheap without changing what is computed. A class that is
 # not listed is tested with its defaults.
 CHEAP = {
+    # What is exact but for the tolerance of the solver is compared to seven digits.
+    "BagSVC": {"tol": 1e-8},
     "AttentionBagClassifier": _SMALL_NET,
     "AttentionBagRegressor": _SMALL_NET,
     # Its ten members are tested in tests/ensemble; the battery tests the stack.
