@@ -140,7 +140,7 @@ colours are predicted risks of bags that hold a single point; large dots are mea
 training bags with their true risks."""
 TEXTS = {"classification": CLASSIFIED, "regression": REGRESSED, "survival": TIMED}
 LEGEND = """\
-Rank and area: :doc:`18 methods over 25 sets </results/bag-classifier/README>`. Standard
+Rank and area: :doc:`tuned methods over many sets </results/bag-classifier/README>`. Standard
 assumption: :doc:`is the method misled? </results/assumptions/README>`, with the seconds
 of one fit of 200 bags there. Key found:
 :doc:`how often the top instance is a true one </results/key-instances/README>`.
