@@ -140,8 +140,9 @@ colours are predicted risks of bags that hold a single point; large dots are mea
 training bags with their true risks."""
 TEXTS = {"classification": CLASSIFIED, "regression": REGRESSED, "survival": TIMED}
 LEGEND = """\
-Rank and area: :doc:`tuned methods over many sets </results/bag-classifier/README>`. Standard
-assumption: :doc:`is the method misled? </results/assumptions/README>`, with the seconds
+Rank and area: :doc:`tuned methods over many sets </results/bag-classifier/README>`.
+Standard assumption:
+:doc:`is the method misled? </results/assumptions/README>`, with the seconds
 of one fit of 200 bags there. Key found:
 :doc:`how often the top instance is a true one </results/key-instances/README>`.
 What the words mean: :doc:`/guide/which-method`."""
