@@ -71,8 +71,7 @@ print(f"AUROC {roc_auc_score(y[80:], model.decision_function(X[80:])):.3f}")
 print("key instances", model.key_instances(X[80:84]))
 
 # %%
-# 9. What does it assume of bags? Six tests answer. In their 16 dimensions the most
-#    unusual instance is rarely the one that counts: worth knowing before trusting it.
+# 9. What does it assume of bags? Six tests answer: worth knowing before trusting it.
 found = mil_assumptions(UnusualInstance(), n_repeats=1, n_bags=100)
 print({name: found[name].verdict for name in ("presence", "frequency")}, found.label)
 
