@@ -32,7 +32,8 @@ class RidgePath:
 
     def __init__(self, K, target, weight, fit_intercept=True):
         self.root = np.sqrt(weight)
-        scaled = self.root[:, None] * K * self.root
+        scaled = self.root[:, None] * K
+        scaled *= self.root
         values, self.U = eigh(scaled, driver="evd", overwrite_a=True)
         values = np.maximum(values, 0.0)
         values[values < _RANK * values[-1]] = 0.0
@@ -59,13 +60,28 @@ class RidgePath:
         _, solved, _, b = self._inverse(alpha)
         return self.root[:, None] * (self.U @ solved), b + self.level
 
-    def leave_one_out(self, alpha):
-        """Return prediction minus value of every bag, each left out in turn."""
-        shrink, solved, border, _ = self._inverse(alpha)
-        diagonal = (self.U**2) @ shrink
-        if border is not None:
-            diagonal = diagonal - (self.U @ border) ** 2
-        return -(self.U @ solved) / (diagonal * self.root)[:, None]
+    def leave_one_out(self, alphas):
+        """Return prediction minus value of every bag, each left out in turn.
+
+        Parameters
+        ----------
+        alphas : sequence of float
+            Strengths; three products serve them all.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, n, n_outputs)
+            The errors.
+        """
+        parts = [self._inverse(alpha) for alpha in alphas]
+        shrink = np.column_stack([part[0] for part in parts])
+        solved = np.column_stack([part[1] for part in parts])
+        diagonal = (self.U * self.U) @ shrink
+        if self.fit_intercept:
+            diagonal -= (self.U @ np.column_stack([part[2] for part in parts])) ** 2
+        diagonal *= self.root[:, None]
+        fitted = (self.U @ solved).reshape(len(self.root), len(parts), -1)
+        return -(fitted / diagonal[:, :, None]).transpose(1, 0, 2)
 
     def choose(self, alphas, weight):
         """Return the strength with the smallest weighted leave-one-out error.
@@ -87,7 +103,7 @@ class RidgePath:
             Weighted mean squared error of every strength.
         """
         share = weight / weight.sum()
-        errors = [self.leave_one_out(alpha) for alpha in alphas]
+        errors = self.leave_one_out(alphas)
         scores = np.array([share @ (e**2).mean(axis=1) for e in errors])
         best = int(np.argmin(scores))
         return float(alphas[best]), errors[best], scores
