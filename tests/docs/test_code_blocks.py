@@ -100,7 +100,7 @@ def test_every_block_runs(site, tmp_path, monkeypatch, capsys):
             except Exception as error:
                 trouble.append(f"{name}: {error!r} in\n{text}")
     assert not trouble, "\n\n".join(trouble)
-    assert n_blocks > 40
+    assert n_blocks >= 40  # they are found at all
 
 
 def test_blocks_of_other_libraries_are_python(site):
