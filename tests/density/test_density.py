@@ -8,6 +8,7 @@ from scipy.optimize import approx_fprime
 from bagwise import Bags
 from bagwise.datasets import make_bags
 from bagwise.density import EMDD, DiverseDensity
+from bagwise.density import _base as density_base
 from bagwise.density._base import descend, screened_starts
 from bagwise.density._loops import log_one_minus_exp
 from bagwise.density._objective import DensityObjective
@@ -106,6 +107,21 @@ def test_screening_values_are_the_max_density():
     doubled = Bags.from_list([np.repeat(b, 2, axis=0) for b in X])
     again = screened_starts(doubled, positive, weight, 5)
     np.testing.assert_allclose(again, starts[:5])
+
+
+def test_of_very_many_instances_an_even_share_is_screened(monkeypatch):
+    X, y = make_bags(20, random_state=0)
+    positive, weight = y == 1, np.ones(len(y))
+    candidates = X.data[positive[X.bag_index]]
+    monkeypatch.setattr(density_base, "_MANY", 10)
+    monkeypatch.setattr(density_base, "_SCREENED", 5)
+    starts = screened_starts(X, positive, weight, 4)
+    even = candidates[[round(k * (len(candidates) - 1) // 4) for k in range(5)]]
+    points = [start[: X.n_features] for start in starts]
+    assert len(points) == 4
+    assert all((even == point).all(axis=1).any() for point in points)
+    # As many starts as there are instances: none is left out.
+    assert len(screened_starts(X, positive, weight, X.n_instances)) == len(candidates)
 
 
 def test_screened_starts_reach_the_optimum_of_all():

@@ -25,12 +25,18 @@ DENSITY_CONSTRAINTS: dict = {
 }
 
 
+# Of more instances in positive bags than the first, the second many are screened: the
+# distances of all to all would take minutes.
+_MANY, _SCREENED = 20_000, 5_000
+
+
 def screened_starts(X, positive, weight, n_starts):
     """Choose promising starts (h, s) among the instances of positive bags.
 
     One matrix of distances gives the max-density of every positive instance at every
     isotropic scale c at once, since distances are linear in c^2. The best ones, each at
-    its best scale, are the starts; copies of a point count once.
+    its best scale, are the starts; copies of a point count once. Of very many instances
+    an even share is looked at, unless every one is to be a start.
 
     Returns
     -------
@@ -38,6 +44,9 @@ def screened_starts(X, positive, weight, n_starts):
         The starts, the most promising first.
     """
     rows = np.flatnonzero(positive[X.bag_index])
+    if len(rows) > _MANY and n_starts < len(rows):
+        most = max(_SCREENED, n_starts)
+        rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
     nearest = np.empty((len(rows), len(X)))
     for part in row_blocks(len(rows), 24.0 * X.n_instances):
         D = squared_distances(X.data[rows[part]], X.data)

@@ -29,6 +29,7 @@ class DiverseDensity(DensityClassifier):
         How instances are combined.
     starts : {"screened", "all"}, default="screened"
         Start from the most promising instances of positive bags, or from all of them.
+        Of more than 20,000 such instances an even share of 5,000 is screened.
     n_starts : int, default=15
         Number of screened starts.
     max_iter : int, default=1000
