@@ -207,7 +207,7 @@ def test_blocks_of_the_fused_kernel_add_up_to_bags(symmetric, strip, monkeypatch
     params = {"kernel": "rbf", "gamma": 0.2}
     expected = active().pair_sums(left, None if symmetric else right, params)
     cpu = torch.device("cpu")
-    A, B = (torch.as_tensor(s.data, dtype=torch.float32) for s in (left, right))
+    A, B = (torch.as_tensor(np.array(s.data, np.float32)) for s in (left, right))
     tiles = Tiles(left, cpu), Tiles(right, cpu)
     found = _fused.pair_sums(*tiles, A, B, symmetric, 0.2, sums_of_blocks)
     np.testing.assert_allclose(found.numpy(), expected, rtol=2e-6)
