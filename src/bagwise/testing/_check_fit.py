@@ -88,7 +88,8 @@ def _fit_and_answer(estimator, X, y):
 @cache
 def _other_process():
     """Return the one worker for all estimators, apart from those that joblib keeps."""
-    return ProcessPoolExecutor(max_workers=1, timeout=300)
+    # It never ends for want of work: a worker that does may take the next task along.
+    return ProcessPoolExecutor(max_workers=1)
 
 
 def check_fit_in_process(estimator):
