@@ -71,7 +71,7 @@ def test_scikit_learn_battery(estimator, check):
 def test_bag_battery(cls, check, request):
     reason = EXPECTED_FAILURES.get(cls.__name__, {}).get(check.__name__)
     if reason:
-        request.applymarker(pytest.mark.xfail(reason=reason))
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     check(make_instance(cls))
 
 

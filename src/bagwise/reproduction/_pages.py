@@ -298,7 +298,7 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
         "# The papers' tables, measured again",
         "",
         "This page is made from the CSV files next to it by"
-        " `bagwise.comparison.write_results_page`; nothing is edited by hand. Every"
+        " `bagwise.reproduction.write_results_page`; nothing is edited by hand. Every"
         " table is made by `bagwise reproduce`, which continues where it was stopped.",
         "",
         RULE,
