@@ -43,14 +43,16 @@ class Fitted:
         wide = self.wide = torch.float64 if dtype == torch.float64 else torch.float32
         self.weights = {k: self._tensor(w, wide) for k, w in weights.items()}
         self.buffers = {
-            k: torch.as_tensor(np.array(b), device=device) for k, b in buffers.items()
+            k: torch.as_tensor(np.asarray(b).copy(), device=device)
+            for k, b in buffers.items()
         }
         self.standardize = Standardize(mean, scale, device, wide)
         self.n_models = len(weights["intercept"])
 
     def _tensor(self, values, dtype):
         # A copy: arrays of a model file may be read-only, which torch complains of.
-        return torch.as_tensor(np.array(values), dtype=dtype, device=self.device)
+        values = np.asarray(values).copy()
+        return torch.as_tensor(values, dtype=dtype, device=self.device)
 
     def _chunks(self, data):
         """Give slices of rows and h of shape (n_models, rows, width)."""
