@@ -17,7 +17,6 @@ from bagwise.base._classifiers import (
     BagClassifierMixin,
     BinaryBagClassifier,
     MulticlassBagClassifier,
-    ProbabilityMixin,
     WeightedBagClassifier,
 )
 from bagwise.base._estimator import (
@@ -26,6 +25,7 @@ from bagwise.base._estimator import (
     check_bag_weight,
 )
 from bagwise.base._folds import bag_folds, most_folds
+from bagwise.base._probabilities import ProbabilityMixin
 from bagwise.base._regressors import BaseBagRegressor
 from bagwise.base._survival import check_survival, require_survival, survival_target
 from bagwise.base._thresholds import (

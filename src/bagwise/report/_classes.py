@@ -11,9 +11,24 @@ from bagwise.report._curves import mean_precision, mean_roc
 from bagwise.report._numbers import plain
 from bagwise.report._view import View
 
-__all__ = ["class_figures", "confusion", "constant_answer", "group_counts"]
+__all__ = [
+    "class_counts",
+    "class_figures",
+    "confusion",
+    "constant_answer",
+    "group_counts",
+]
 
 MAX_CLASSES = 40
+
+
+def class_counts(view: View) -> NDArray[np.int64]:
+    """Return how many bags have each class or label; none where y is no class."""
+    if view.task == "multilabel":
+        return view.truth.sum(axis=0)
+    if view.task in ("regression", "survival"):
+        return np.empty(0, dtype=np.int64)
+    return np.bincount(view.truth, minlength=len(view.names))
 
 
 def confusion(view: View, method: str) -> NDArray[np.int64] | None:

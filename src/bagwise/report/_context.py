@@ -14,16 +14,8 @@ import numpy as np
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._ranking import explain_test
-from bagwise.report._bag_browser import browser_context
-from bagwise.report._classes import class_figures, constant_answer, group_counts
-from bagwise.report._curves import (
-    Curve,
-    calibration,
-    mean_precision,
-    mean_roc,
-    member_table,
-    score_histogram,
-)
+from bagwise.report._classes import class_counts, constant_answer, group_counts
+from bagwise.report._curves import member_table
 from bagwise.report._explanations import explanation_table
 from bagwise.report._features import feature_charts
 from bagwise.report._numbers import (
@@ -31,16 +23,13 @@ from bagwise.report._numbers import (
     memory,
     p_value,
     place,
-    plain,
     round_axis,
     seconds,
 )
-from bagwise.report._values import risk_groups, value_figures
+from bagwise.report._script_data import script_data
 from bagwise.report._view import View
 
 __all__ = ["report_context"]
-
-MAX_CURVES = 8  # classes with curves of their own
 
 
 def report_context(comparison: Comparison) -> dict[str, Any]:
@@ -101,7 +90,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "notes": _notes(comparison),
         "provenance": _provenance(comparison),
         "references": _references(comparison),
-        "data": _script_data(view),
+        "data": script_data(view),
     }
 
 
@@ -156,7 +145,7 @@ def _fact(name: str, value: str, detail: str) -> dict[str, str]:
 
 def _class_counts(view: View) -> list[dict[str, Any]]:
     """Return how many bags each class has."""
-    counts = _counts(view)
+    counts = class_counts(view)
     return [
         {
             "name": name,
@@ -167,14 +156,6 @@ def _class_counts(view: View) -> list[dict[str, Any]]:
         }
         for k, (name, n) in enumerate(zip(view.names, counts, strict=True))
     ]
-
-
-def _counts(view: View) -> Any:
-    if view.task == "multilabel":
-        return view.truth.sum(axis=0)
-    if view.task in ("regression", "survival"):
-        return np.empty(0, dtype=np.int64)
-    return np.bincount(view.truth, minlength=len(view.names))
 
 
 def _columns(comparison: Comparison) -> list[dict[str, str]]:
@@ -371,91 +352,3 @@ def _references(comparison: Comparison) -> list[dict[str, str]]:
         {"method": method.name, "paper": method.paper, "class": method.path}
         for method in comparison.methods
     ]
-
-
-def _script_data(view: View) -> dict[str, Any]:
-    """Return what the script draws: curves, histograms, times and bags."""
-    comparison = view.comparison
-    order = {row.method: number for number, row in enumerate(comparison.ranking)}
-    methods = []
-    for name in view.finished:
-        row = comparison.ranking[order[name]]
-        methods.append(
-            {
-                "name": name,
-                "color": order[name],
-                "mean": plain(row.mean, 6),
-                "total": plain(row.fit_time + row.tune_time, 6),
-                "probability": all(f.probability is not None for f in view.folds(name)),
-            }
-        )
-    real = view.task in ("regression", "survival")
-    return {
-        "task": view.task,
-        "metric": METRICS[comparison.metric].title,
-        "unit": METRICS[comparison.metric].high == 1.0,
-        "classes": view.names,
-        "counts": _counts(view).tolist(),
-        "n_bags": len(view.truth),
-        "positive": view.positive,
-        "methods": methods,
-        "curves": [] if real else _curves(view),
-        "figures": {}
-        if real
-        else {name: class_figures(view, name) for name in view.finished},
-        "values": {name: value_figures(view, name) for name in view.finished}
-        if view.task == "regression"
-        else {},
-        "risks": {name: risk_groups(view, name) for name in view.finished}
-        if view.task == "survival"
-        else {},
-        "browser": browser_context(view),
-    }
-
-
-def _curves(view: View) -> list[dict[str, Any]]:
-    """Return the curves of every class that has some, the mean of all first."""
-    chosen: list[int | None] = [None]
-    if view.positive is None and len(view.names) <= MAX_CURVES:
-        chosen += list(view.all_classes)
-    found = []
-    for k in chosen:
-        one: dict[str, Any] = {"class": k, "roc": {}, "pr": {}}
-        one |= {"calibration": {}, "histograms": {}}
-        for name in view.finished:
-            _put(one["roc"], name, _points(mean_roc(view, name, k)))
-            _put(one["pr"], name, _points(mean_precision(view, name, k)))
-            bins = calibration(view, name, k)
-            if bins is not None:
-                one["calibration"][name] = [
-                    {key: plain(value) for key, value in b.items()} for b in bins
-                ]
-            histogram = score_histogram(view, name, k)
-            if histogram is not None:
-                one["histograms"][name] = {
-                    "edges": [plain(v) for v in histogram["edges"]],
-                    "rest": histogram["rest"].tolist(),
-                    "own": histogram["own"].tolist(),
-                    "cut": histogram["cut"],
-                }
-        found.append(one)
-    return found
-
-
-def _put(found: dict[str, Any], name: str, value: Any) -> None:
-    if value is not None:
-        found[name] = value
-
-
-def _points(curve: Curve | None) -> dict[str, Any] | None:
-    """Return a curve without the points on its straight pieces."""
-    if curve is None:
-        return None
-    x, y = np.round(curve.x, 3), np.round(curve.y, 3)
-    same = (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:])
-    keep = np.concatenate([[True], ~same, [True]])
-    return {
-        "x": x[keep].tolist(),
-        "y": y[keep].tolist(),
-        "area": plain(curve.area, 4),
-    }

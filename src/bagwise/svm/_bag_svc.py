@@ -3,14 +3,14 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags import Ragged
 from bagwise.base import MulticlassBagClassifier
-from bagwise.kernels import BAG_KERNELS, bag_kernel, fit_basis
+from bagwise.kernels import bag_kernel, fit_basis
 from bagwise.kernels._additive import ADDITIVE_KERNELS, instance_contributions
 from bagwise.kernels._instance import check_memory, row_blocks
 from bagwise.kernels._registry import fit_bag_kernel
@@ -19,6 +19,12 @@ from bagwise.kernels._set import (
     instance_params,
     resolve_set,
     set_features,
+)
+from bagwise.svm._given_kernel import (
+    call_kernel,
+    check_kernel,
+    check_new_rows,
+    check_square,
 )
 from bagwise.svm._kernel_search import candidate_scores
 from bagwise.svm._pairwise import (
@@ -245,7 +251,7 @@ class BagSVC(MulticlassBagClassifier):
         -------
         self
         """
-        self._check_kernel()
+        check_kernel(self.kernel, self.n_components)
         for name in ("basis_", "coef_", "support_bags_", "kernel_params_"):
             self.__dict__.pop(name, None)  # of an earlier fit with other parameters
         X, y = self._check_input(X, y, reset=True)
@@ -329,7 +335,7 @@ class BagSVC(MulticlassBagClassifier):
         params = self._given_params()
         if callable(self.kernel):
             self.kernel_params_ = params
-            return self._call(X, X)
+            return call_kernel(self.kernel, X, X, params)
         K, self.kernel_params_ = fit_bag_kernel(X, self.kernel, params)
         return K
 
@@ -361,7 +367,7 @@ class BagSVC(MulticlassBagClassifier):
             F = set_features(X, self.basis_, self.kernel_params_["normalization"])
             return F @ self.coef_ + self.intercept_
         if callable(self.kernel):
-            K = self._call(X, self.support_bags_)
+            K = call_kernel(self.kernel, X, self.support_bags_, self.kernel_params_)
             return K @ self.dual_coef_ + self.intercept_
         out = np.empty((X.n_bags, len(self.intercept_)))
         for part in row_blocks(X.n_bags, 8.0 * 2 * self.support_bags_.n_bags):
@@ -410,20 +416,6 @@ class BagSVC(MulticlassBagClassifier):
     def _pairwise(self):
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _check_kernel(self):
-        if callable(self.kernel):
-            return
-        known = {*BAG_KERNELS, "precomputed"}
-        if self.kernel not in known:
-            listed = ", ".join(repr(name) for name in sorted(known))
-            message = f"unknown kernel {self.kernel!r}; known are {listed} or a "
-            raise ValueError(message + "function of two Bags.")
-        if self.n_components not in (None, "auto") and self.kernel != "set":
-            raise ValueError(
-                "n_components needs kernel='set', the only kernel with explicit "
-                f"features; got kernel={self.kernel!r}."
-            )
-
     def _given_params(self):
         params = dict(self.kernel_params or {})
         if self.gamma is not None:
@@ -437,32 +429,11 @@ class BagSVC(MulticlassBagClassifier):
         params = self._given_params()
         return params.get("kernel") == "linear" and params.get("power", 1) == 1
 
-    def _call(self, X, Y):
-        K = np.asarray(self.kernel(X, Y, **self.kernel_params_), dtype=np.float64)
-        if K.shape != (X.n_bags, Y.n_bags):
-            raise ValueError(
-                f"the kernel function returned shape {K.shape} for {X.n_bags} x "
-                f"{Y.n_bags} bags."
-            )
-        return K
-
     def _check_input(self, X, y=None, *, reset=False):
         if not self._pairwise:
             return self._check_bags(X, y, reset=reset)
-        K = check_array(X, dtype=np.float64)
         if not reset:
-            if K.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {K.shape[1]} columns, but the machine was fitted on "
-                    f"{self.n_features_in_} bags: a kernel matrix needs one column for "
-                    "each of them."
-                )
-            return K
-        y = column_or_1d(y, warn=True)
-        if K.shape != (len(y), len(y)):
-            raise ValueError(
-                f"a precomputed kernel matrix must be square with one row for each of "
-                f"the {len(y)} labels, got shape {K.shape}."
-            )
+            return check_new_rows(X, self.n_features_in_)
+        K, y = check_square(X, y)
         self.n_features_in_ = K.shape[1]
         return K, y
