@@ -163,6 +163,44 @@ def one_bag_at_a_time(rows, offsets, y):
     return timed(epoch, repeats=2)[0]
 
 
+def gradient_errors(log):
+    """Gradients with few passes over the rows against those of single operations."""
+    import torch
+
+    from bagwise.neural.engine import network
+    from bagwise.neural.engine.segments import Segments
+
+    sizes = np.random.default_rng(0).integers(1, 400, size=30)
+    shape = network.Shape(64, 1, (256,), 128, "gated", "additive")
+    x = torch.randn(sizes.sum(), 64, generator=torch.Generator().manual_seed(0))
+
+    def gradient(device, dtype, keep=None):
+        weights = network.initial_weights(shape, range(6))
+        weights = {k: w.to(device, dtype).requires_grad_() for k, w in weights.items()}
+        noise = network.NO_NOISE
+        if keep is not None:
+            stream = torch.Generator(device).manual_seed(0)
+            noise = network.Noise(keep, stream, device, dtype)
+        scores = network.bag_scores(
+            shape, weights, x.to(device, dtype), Segments.of(sizes, device), noise
+        )
+        scores.square().sum().backward()
+        parts = [w.grad.double().cpu().numpy().ravel() for w in weights.values()]
+        return np.concatenate(parts)
+
+    cuda = torch.device("cuda")
+    found = gradient(cuda, torch.float32)
+    error = relative_error(found, gradient(torch.device("cpu"), torch.float64))
+    log.add("gradient of six models, float32, error against the CPU", error, "", 1e-5)
+    keep = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    found = gradient(cuda, torch.float32, keep)
+    kernels_for, network.kernels_for = network.kernels_for, lambda shape, x: None
+    plain = gradient(cuda, torch.float32, keep)
+    network.kernels_for = kernels_for
+    error = relative_error(found, plain)
+    log.add("the same with dropout, against single operations", error, "", 1e-5)
+
+
 def networks(log):
     """Epochs of gated attention; many models at once; rows on the host."""
     import torch
@@ -172,6 +210,7 @@ def networks(log):
 
     training._STEPS = training._FEWEST_BAGS = 1  # the number of bags a step as given
     device = torch.device("cuda")
+    gradient_errors(log)
     data, offsets, y = make_slides(400, 1_900_000, 1024, torch.float16)
     place = (np.zeros(1024), np.ones(1024), device, torch.bfloat16, 1e11)
     rows = Rows(data, *place)

@@ -20,6 +20,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from bagwise.neural.engine.fused import attend, hidden_units, kernels_for
+
 ATTENTIVE = ("gated", "attention")
 
 
@@ -94,14 +96,23 @@ class Noise:
         self.keep = torch.as_tensor(keep[:1] if self.same else keep, dtype=dtype)
         self.keep = self.keep.to(device)[:, None, None]
 
+    def draw(self, h):
+        """Return a number for each row and unit, and the shares that are kept."""
+        drawn = torch.rand(h.shape[1:], generator=self.generator, device=h.device)
+        return drawn, self.keep
+
     def apply(self, h):
         """Drop units of an array of shape (n_models, n_rows, width)."""
-        drawn = torch.rand(h.shape[1:], generator=self.generator, device=h.device)
-        return h * ((drawn < self.keep) / self.keep).to(h.dtype)
+        drawn, keep = self.draw(h)
+        return h * ((drawn < keep) / keep).to(h.dtype)
 
 
 class NoNoise:
     """Stands for `Noise` outside of training."""
+
+    def draw(self, h):
+        """Return nothing twice."""
+        return None, None
 
     def apply(self, h):
         """Return the array as it is."""
@@ -152,12 +163,18 @@ class Thin(torch.autograd.Function):
         return grad[:, :, None] * weight[:, None, :], total.to(h.dtype)
 
 
+def rescaled(weight, bias, affine):
+    """Let the first layer of each model rescale its inputs, by `affine`."""
+    if affine is None:
+        return weight, bias
+    scale, shift = affine  # (n_models, n_inputs)
+    bias = bias + torch.einsum("mi,mui->mu", shift, weight)
+    return weight * scale[:, None, :], bias
+
+
 def first_layer(x, weight, bias, affine):
     """One product for all models; `affine` rescales the inputs of each model."""
-    if affine is not None:
-        scale, shift = affine  # (n_models, n_inputs)
-        bias = bias + torch.einsum("mi,mui->mu", shift, weight)
-        weight = weight * scale[:, None, :]
+    weight, bias = rescaled(weight, bias, affine)
     n_models, width = bias.shape
     weight, bias = weight.to(x.dtype), bias.to(x.dtype)
     if x.is_cuda and n_models > 1:
@@ -204,6 +221,37 @@ def head_values(weights, h, noise=NO_NOISE):
     return thin(noise.apply(inner), weights["head.out"]).transpose(0, 1)
 
 
+def fused_values(shape, weights, x, noise, affine, kernels):
+    """Return s and f(h), both (n_rows, n_models), with few passes over the rows."""
+    h = x
+    if x.dim() == 3:
+        h = noise.apply(x)
+    else:
+        for i in range(len(shape.hidden)):
+            weight, bias = weights[f"hidden{i}.weight"], weights[f"hidden{i}.bias"]
+            if i == 0:
+                weight, bias = rescaled(weight, bias, affine)
+                weight = weight.transpose(1, 2)
+                h = x.expand(len(bias), *x.shape)
+            product = torch.bmm(h, weight.to(h.dtype))
+            h = hidden_units(product, bias, noise, kernels)
+    # One product for the attention and the head, whose gradient needs no sum.
+    weight, bias = (
+        torch.cat([weights[f"attention.{name}"], weights[f"head.{name}"]], dim=-1)
+        for name in ("weight", "bias")
+    )
+    found = attend(
+        torch.bmm(h, weight.to(h.dtype)),
+        bias,
+        weights["attention.score"][:, :, 0],
+        weights["head.out"][:, :, 0],
+        noise,
+        shape.pooling == "gated",
+        kernels,
+    )
+    return found[0].T, found[1].T
+
+
 def full(values):
     """Return at least single precision: sums over bags are not for half of it."""
     wide = torch.float64 if values.dtype == torch.float64 else torch.float32
@@ -212,6 +260,11 @@ def full(values):
 
 def bag_scores(shape, weights, x, segments, noise=NO_NOISE, affine=None):
     """Return the scores of shape (n_bags, n_models, n_outputs), with gradients."""
+    kernels = kernels_for(shape, x)
+    if kernels is not None:
+        score, value = fused_values(shape, weights, x, noise, affine, kernels)
+        scores = segments.sum(segments.softmax(score) * value)[:, :, None]
+        return scores + weights["intercept"].to(scores.dtype)
     h = embed(shape, weights, x, noise, affine)
     if shape.head == "additive":
         values = head_values(weights, h, noise)
