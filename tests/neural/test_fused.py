@@ -133,6 +133,7 @@ def interpreted_error(monkeypatch):
 
     # Several tiles, several programs, and rows that fill neither.
     monkeypatch.setattr(_triton, "_TILES", 2)
+    monkeypatch.setattr(_triton, "_MOST_UNITS", 64)
     worst = 0.0
     for pooling in ("gated", "attention"):
         for keep in (None, [0.75] * 3, [1.0, 0.75, 0.5]):

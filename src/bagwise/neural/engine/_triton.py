@@ -9,13 +9,20 @@ import torch
 import triton
 import triton.language as tl
 
-# Rows of a tile, and tiles of a program that sums over rows.
-_ROWS = 16
+# Most rows of a tile, and most units in it; tiles of a program that sums over rows.
+_MOST_ROWS = 16
+_MOST_UNITS = 4096
 _TILES = 16
+_WARPS = 2
 
 
 def _padded(width):
     return max(16, triton.next_power_of_2(width))
+
+
+def _rows(*widths):
+    """Return the rows of a tile, of layers that are held one after the other."""
+    return min(_MOST_ROWS, max(1, _MOST_UNITS // _padded(max(widths))))
 
 
 def _noise(drawn, keep, product):
@@ -28,8 +35,9 @@ def _noise(drawn, keep, product):
 def hidden(product, bias, drawn, keep):
     """Put relu(product + bias), with units dropped, in the place of the product."""
     n_models, n_rows, width = product.shape
+    rows = _rows(width)
     drawn_, keep_, keep_step = _noise(drawn, keep, product)
-    _hidden[(triton.cdiv(n_rows, _ROWS), n_models)](
+    _hidden[(triton.cdiv(n_rows, rows), n_models)](
         product,
         bias,
         drawn_,
@@ -39,14 +47,16 @@ def hidden(product, bias, drawn, keep):
         WIDTH=width,
         PADDED=_padded(width),
         NOISE=drawn is not None,
-        ROWS=_ROWS,
+        ROWS=rows,
+        num_warps=_WARPS,
     )
 
 
 def hidden_gradient(grad, h, keep):
     """Return the gradients of the product and of the bias."""
     n_models, n_rows, width = h.shape
-    programs = triton.cdiv(n_rows, _ROWS * _TILES)
+    rows = _rows(width)
+    programs = triton.cdiv(n_rows, rows * _TILES)
     out = torch.empty_like(h)
     sums = torch.empty(n_models, programs, width, device=h.device)
     _, keep_, keep_step = _noise(keep, keep, h)
@@ -61,8 +71,9 @@ def hidden_gradient(grad, h, keep):
         WIDTH=width,
         PADDED=_padded(width),
         NOISE=keep is not None,
-        ROWS=_ROWS,
+        ROWS=rows,
         TILES=_TILES,
+        num_warps=_WARPS,
     )
     return out, sums.sum(dim=1)
 
@@ -71,8 +82,9 @@ def attend(product, bias, score, out, drawn, keep, gated):
     """Return the scores and the values of the instances."""
     n_models, n_rows, _ = product.shape
     found = torch.empty(2, n_models, n_rows, device=product.device)
+    rows = _rows(score.shape[1], out.shape[1])
     drawn_, keep_, keep_step = _noise(drawn, keep, product)
-    _attend[(triton.cdiv(n_rows, _ROWS), n_models)](
+    _attend[(triton.cdiv(n_rows, rows), n_models)](
         product,
         bias,
         score,
@@ -92,7 +104,7 @@ def attend_gradient(of_score, of_value, product, bias, score, out, drawn, keep, 
     """Return the gradients of the product, the bias and both vectors of weights."""
     n_models, n_rows, width = product.shape
     n_attention, n_head = score.shape[1], out.shape[1]
-    programs = triton.cdiv(n_rows, _ROWS * _TILES)
+    programs = triton.cdiv(n_rows, _rows(n_attention, n_head) * _TILES)
     grad = torch.empty_like(product)
     sums = torch.empty(
         n_models, programs, width + n_attention + n_head, device=product.device
@@ -126,7 +138,8 @@ def _sizes(score, out, drawn, gated):
         "PADDED_HEAD": _padded(n_head),
         "GATED": gated,
         "NOISE": drawn is not None,
-        "ROWS": _ROWS,
+        "ROWS": _rows(n_attention, n_head),
+        "num_warps": _WARPS,
     }
 
 
