@@ -7,7 +7,13 @@ from toy_methods import make_problem
 
 from bagwise.comparison import Method, compare
 from bagwise.comparison._description import describe_estimator
-from bagwise.comparison._grid_ends import beyond, ends_of, expand, widen_note
+from bagwise.comparison._grid_ends import (
+    beyond,
+    central,
+    ends_of,
+    expand,
+    widen_note,
+)
 from bagwise.comparison._tuning import fit_method
 from bagwise.linear_model import MILogisticRegression
 
@@ -40,6 +46,23 @@ def test_candidates_come_in_the_order_of_scikit_learn():
 def test_ends_and_natural_limits(grid, values, ends):
     (chosen,) = [one for one in expand(grid) if one.values == values]
     assert ends_of(chosen) == ends
+
+
+@pytest.mark.parametrize(
+    ("grid", "scores", "values"),
+    [
+        ({"C": [1.0, 10.0, 100.0]}, [0.9, 0.9, 0.9], {"C": 10.0}),
+        ({"C": [1.0, 10.0, 100.0]}, [0.9, 0.8, 0.8], {"C": 1.0}),
+        ({"C": [1.0, 10.0, 100.0]}, [0.8, 0.9, 0.9 + 1e-12], {"C": 10.0}),
+        ({"C": [1.0, 10.0, 100.0]}, [np.nan, 0.5, 0.9], {"C": 100.0}),
+        ({"C": [1.0, 10.0, 100.0, 1e3, 1e4]}, [0.1, 1, 1, 1, 0.1], {"C": 100.0}),
+        ({"rho": [0.0, 0.3, 0.6]}, [0.9, 0.7, 0.9], {"rho": 0.0}),
+        ({"pooling": ["mean", "max"]}, [0.9, 0.9], {"pooling": "mean"}),
+    ],
+)
+def test_of_equals_the_one_far_from_the_ends_is_chosen(grid, scores, values):
+    candidates = expand(grid)
+    assert candidates[central(candidates, np.array(scores))].values == values
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from bagwise.comparison._optimism import best_on_reported_folds
 from bagwise.comparison.protocols import KFold
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.reproduction import Reproduction, reproduce
+from bagwise.reproduction._rows import keep_earlier, read_rows
 from bagwise.reproduction._schemes import MAX_REPEATS
 
 POOLINGS = ["mean", "max", "min"]
@@ -40,7 +41,7 @@ def test_the_optimistic_figure_by_brute_force(tmp_path):
     assert cell.optimistic == pytest.approx(100 * scores.mean(axis=0).max())
     page = (tmp_path / "small.md").read_text(encoding="utf-8")
     assert f" / {cell.optimistic:.1f} / 99" in page
-    assert "best on the reported folds" in page
+    assert "honest ± standard error / optimistic / published" in page
 
 
 def test_optimism_is_the_reason_in_one_word():
@@ -58,6 +59,28 @@ def test_optimism_is_the_reason_in_one_word():
     page = Reproduction(table, [reached], 1).to_markdown()
     assert "**not reached** (-8.5): optimism" in page
     assert "Not reached: optimism" in page
+
+
+def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
+    table = small([TUNED])
+    options = {"out": tmp_path, "progress": False}
+    (honest,) = reproduce(table, store=tmp_path / "a.sqlite", **options).cells
+    (before,) = read_rows(tmp_path / "small.csv")
+    again = reproduce(table, store=tmp_path / "b.sqlite", optimistic="only", **options)
+    (cell,) = again.cells
+    assert np.isnan(cell.mean)
+    assert cell.verdict == "not run"
+    assert np.isfinite(cell.optimistic)
+    (row,) = read_rows(tmp_path / "small.csv")
+    assert row["measured"] == before["measured"]
+    assert row["verdict"] == before["verdict"] == honest.verdict
+    assert float(row["optimistic"]) == pytest.approx(cell.optimistic, rel=1e-5)
+    assert row["kept"]
+    old = {**before, "measured": "90", "std_error": "0.5", "verdict": "not reached"}
+    for looked, cause in (("98.7", "optimism"), ("98.3", "")):
+        new = {**before, "measured": "", "std_error": "", "optimistic": looked}
+        (kept,) = keep_earlier([new], [old])
+        assert (kept["optimistic"], kept["cause"]) == (looked, cause)
 
 
 def test_no_candidates_no_figure():

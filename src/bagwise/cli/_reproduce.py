@@ -47,6 +47,13 @@ def reproduce(
             help="Also choose parameters on the reported folds, as many papers did.",
         ),
     ] = False,
+    only_optimistic: Annotated[
+        bool,
+        typer.Option(
+            "--only-optimistic",
+            help="The same, and keep the honest figures that are in the folder.",
+        ),
+    ] = False,
     jobs: Jobs = 1,
     seed: Seed = 0,
     json: Json = False,
@@ -77,7 +84,7 @@ def reproduce(
             retry_failed=retry_failed,
             run=not stored,
             progress=not json,
-            optimistic=optimistic,
+            optimistic="only" if only_optimistic else optimistic,
         )
         failed += len(result.failures)
         shown += result.rows()

@@ -12,9 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Candidate", "beyond", "ends_of", "expand", "widen_note"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Candidate", "beyond", "central", "ends_of", "expand", "widen_note"]
 
 Grid = Mapping[str, Sequence[Any]]
+# Means over folds that differ by less differ by rounding.
+_EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,41 @@ def ends_of(candidate: Candidate) -> dict[str, str]:
         elif own == min(sizes) and not _is_limit(value, sizes, upper=False):
             found[name] = "lower"
     return found
+
+
+def central(candidates: Sequence[Candidate], scores: NDArray[np.float64]) -> int:
+    """Return the place of the best candidate; of equals, the one far from the ends.
+
+    Few bags give few different scores, and beyond some value a parameter often changes
+    nothing: the first of equals would stand at an end that says nothing about the grid.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Settings.
+    scores : ndarray of shape (n_candidates,)
+        The larger the better; NaN where a candidate failed.
+
+    Examples
+    --------
+    >>> central(expand({"C": [1.0, 10.0, 100.0]}), np.array([0.9, 0.9, 0.9]))
+    1
+    """
+    best = scores[np.nanargmax(scores)]
+    equal = [int(k) for k in np.flatnonzero(scores >= best - _EQUAL)]
+    return max(equal, key=lambda k: (_room(candidates[k]), -k))
+
+
+def _room(candidate: Candidate) -> tuple[int, int, int]:
+    """Return how far a candidate stands from the ends: at few first, then in steps."""
+    steps = []
+    for name, value in candidate.values.items():
+        axis = [_size(v) for v in candidate.grid[name]]
+        sizes = sorted({size for size in axis if size is not None})
+        if None not in axis and len(sizes) > 1:
+            place = sizes.index(float(_size(value) or 0.0))
+            steps.append(min(place, len(sizes) - 1 - place))
+    return -len(ends_of(candidate)), min(steps, default=0), sum(steps)
 
 
 def beyond(candidate: Candidate, name: str, end: str) -> Candidate:

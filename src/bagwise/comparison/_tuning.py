@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
 from bagwise.base import bag_folds, most_folds
 from bagwise.comparison._description import build_estimator, build_value, to_plain
 from bagwise.comparison._evaluate import auroc, average_precision, predictions
-from bagwise.comparison._grid_ends import Candidate, beyond, ends_of, expand
+from bagwise.comparison._grid_ends import Candidate, beyond, central, ends_of, expand
 from bagwise.comparison._weights import weight_arguments
 from bagwise.compose import OnInstances
 from bagwise.compose._per_label import OneModelPerLabel
@@ -325,7 +325,7 @@ class _Search:
         self, candidates: list[Candidate], *, extend: bool
     ) -> tuple[Candidate, float]:
         scores = self.scores(candidates)
-        place = int(np.nanargmax(scores))
+        place = central(candidates, scores)
         best, score = candidates[place], float(scores[place])
         for _ in range(MAX_ROUNDS if extend else 0):
             ends = ends_of(best)

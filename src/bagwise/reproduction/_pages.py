@@ -87,13 +87,23 @@ def _protocol_line(rows: Sequence[Row]) -> str:
     paper = sorted({int(row["paper_repeats"]) for row in ran})
     times = _span(done) if done else "0"
     extra = "; ".join(dict.fromkeys(_figure_name(row) for row in rows))
-    looked = any(row.get("optimistic") for row in rows)
-    third = "best on the reported folds / " if looked else ""
+    third = "optimistic / " if _can_look(rows) else ""
+    what = (
+        " Optimistic: the best values of the grid on the reported folds; - where this"
+        " was not run or nothing is tuned."
+        if third
+        else ""
+    )
     return (
         f"Protocol: {'; '.join(kinds)}. Repeats: {times} (paper: {_span(paper)})."
-        f" Figures: {extra}. Each cell: measured ± standard error / {third}published,"
-        " verdict."
+        f" Figures: {extra}. Each cell: honest ± standard error / {third}published,"
+        f" verdict.{what}"
     )
+
+
+def _can_look(rows: Sequence[Row]) -> bool:
+    """Tell whether a table has figures that values could be chosen by."""
+    return any(row["metric"] in ("accuracy", "auroc") for row in rows)
 
 
 def _figure_name(row: Row) -> str:
@@ -131,8 +141,10 @@ def _entry(row: Row) -> str:
         if row["std_error"] != "":
             measured += f" ± {float(row['std_error']):.{digits}f}"
     published = "-" if row["published"] == "" else f"{float(row['published']):g}"
-    if row.get("optimistic"):
-        published = f"{float(row['optimistic']):.{digits}f} / {published}"
+    if _can_look([row]):
+        looked = str(row.get("optimistic") or "")
+        third = f"{float(looked):.{digits}f}" if looked else "-"
+        published = f"{third} / {published}"
     verdict = MARKS[str(row["verdict"])]
     if row["behind"] == "true" and row["verdict"] in ("reached", "not reached"):
         verdict += f" ({float(row['difference']):+.{digits}f})"
@@ -161,25 +173,44 @@ def _behind(rows: Sequence[Row]) -> list[str]:
 
 
 def _reasons(rows: Sequence[Row]) -> list[str]:
-    """Return a list of why cells were not reached, compared or run."""
+    """Return a list of why cells were not reached, compared or run.
+
+    Only what was measured counts as a reason for a gap; what is known to differ from
+    the paper is a remark.
+    """
     grouped: dict[str, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
     for row in rows:
         where = f"{row['row']} on {row['column']}"
         verdict = str(row["verdict"])
         if verdict == "not reached":
-            gap = float(row["difference"])
-            text = str(row["note"]) or "no reason is known"
-            if row.get("cause"):
-                text = str(row["cause"])
-            grouped.setdefault(f"not reached: {text}", []).append(
-                f"{where} ({gap:+.3g})"
-            )
+            gap, looked = f"{float(row['difference']):+.3g}", _looked(row)
+            if row.get("optimistic"):
+                seen = float(row["optimistic"]) - float(row["published"])
+                gap += f", optimistic {seen:+.3g}"
+            grouped.setdefault(f"not reached{looked}", []).append(f"{where} ({gap})")
+            if row["note"] and not row.get("cause"):
+                remarks.setdefault(str(row["note"]), []).append(where)
         elif verdict != "reached" and row["reason"]:
             grouped.setdefault(f"{verdict}: {row['reason']}", []).append(where)
     return [
-        f"- {reason[0].upper()}{reason[1:].rstrip('.')} — {_some(where)}."
+        f"- {reason[0].upper()}{reason[1:].rstrip('.')} — {_some(where, 20)}."
         for reason, where in grouped.items()
+    ] + [
+        f"- Remark: {note.rstrip('.')} — {_some(where)}."
+        for note, where in remarks.items()
     ]
+
+
+def _looked(row: Row) -> str:
+    """Say what the optimistic figure tells of a gap."""
+    if row.get("cause"):
+        return f": {row['cause']}"
+    if row.get("optimistic"):
+        return ", with the best values on the reported folds neither"
+    if row["tuning"] == "none" or not _can_look([row]):
+        return "; nothing is tuned, so that it is not optimism"
+    return "; the best values on the reported folds have not been looked for"
 
 
 def _cuts(rows: Sequence[Row]) -> list[str]:

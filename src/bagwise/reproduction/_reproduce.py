@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bagwise.comparison._as_problem import as_problem
 from bagwise.comparison._description import (
@@ -118,7 +118,7 @@ def reproduce(
     retry_failed: bool = False,
     run: bool = True,
     progress: bool | Listener = True,
-    optimistic: bool = False,
+    optimistic: bool | Literal["only"] = False,
 ) -> Reproduction:
     """Measure a published table again, under its protocol.
 
@@ -151,10 +151,11 @@ def reproduce(
         Whether missing runs are carried out; if not, the store is reported as it is.
     progress : bool or callable, default=True
         A bar on the terminal (lines in a log), or a function called after each run.
-    optimistic : bool, default=False
+    optimistic : bool or "only", default=False
         Whether to run the same cells once more with parameters chosen on the reported
         folds, as many papers did: what honest tuning does not reach and this does is
-        explained by optimism.
+        explained by optimism. "only" runs nothing else, and puts these figures beside
+        the honest ones that are in `out` already.
 
     Returns
     -------
@@ -290,7 +291,7 @@ def _todo(
     repeats: int,
     folds: int | None,
     *,
-    optimistic: bool,
+    optimistic: bool | Literal["only"],
 ) -> list[Run]:
     """Return the runs asked for, one repeat after the other, column by column."""
     order = {label: place for place, label in enumerate(table.columns)}
@@ -300,7 +301,8 @@ def _todo(
         for cell in cells:
             plan = plans[id(cell)]
             if id(cell) in asked and repeat < len(plan.runs):
-                runs += plan.runs[repeat][:folds]
+                if optimistic != "only":
+                    runs += plan.runs[repeat][:folds]
                 if optimistic and plan.looked:
                     runs += plan.looked[repeat][:folds]
     return runs

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.reproduction._tables import Cell, Table
-from bagwise.reproduction._verdicts import Measured
+from bagwise.reproduction._verdicts import Measured, cause_of
 
 __all__ = ["Row", "csv_rows", "keep_earlier", "read_rows"]
 
@@ -116,7 +116,8 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
 
     The same: method, parameters, grid, scaling, data and protocol have not changed
     since, and neither has the printed figure. A cell that the store has from other code
-    is stale and stays so.
+    is stale and stays so. An optimistic figure that is new is put beside the earlier
+    one: it belongs to the same grid and the same folds.
     """
     same = "row column published metric unit method params grid scale dataset".split()
     same += ["protocol", "tuning"]
@@ -133,10 +134,25 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
         untouched = row["measured"] == "" and not int(row["stale"])
         if untouched and old is not None and old["measured"] != "":
             texts = {key: row[key] for key in ("title", "note", "table_note")}
+            looked = str(row["optimistic"])
             row = {key: old.get(key, "") for key in row} | texts
+            if looked:
+                row |= {"optimistic": looked, "cause": _cause(row, looked)}
             row["kept"] = old.get("kept") or f"bagwise {old['bagwise']}"
         kept.append(row)
     return kept
+
+
+def _cause(row: Row, optimistic: str) -> str:
+    """Return why an earlier figure was not reached, given a new optimistic one."""
+    if row["verdict"] != "not reached":
+        return ""
+    return cause_of(
+        float(row["published"]),
+        float(optimistic),
+        float(row["std_error"]),
+        lower_is_better=row["lower_is_better"] == "true",
+    )
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

@@ -85,13 +85,12 @@ class Measured:
         """Why a figure was not reached, in one word; empty where it is not known."""
         if self.verdict != "not reached":
             return ""
-        found = judge(
+        return cause_of(
             self.cell.published,
             self.optimistic,
             self.std_error,
             lower_is_better=self.cell.lower,
         )
-        return "optimism" if found == "reached" else ""
 
     @property
     def difference(self) -> float:
@@ -124,6 +123,14 @@ def judge(
         return None
     behind = mean - published if lower_is_better else published - mean
     return "reached" if behind <= std_error else "not reached"
+
+
+def cause_of(
+    published: float, optimistic: float, std_error: float, *, lower_is_better: bool
+) -> str:
+    """Return "optimism" where values chosen on the reported folds reach a figure."""
+    found = judge(published, optimistic, std_error, lower_is_better=lower_is_better)
+    return "optimism" if found == "reached" else ""
 
 
 def measure(
