@@ -1,6 +1,7 @@
 """Fixtures that several test files share."""
 
 import os
+import shutil
 from pathlib import Path
 
 import hypothesis
@@ -10,6 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 matplotlib.use("Agg")
+
+# Milliseconds: a busy machine is slow, which is no fault of the page.
+PATIENCE = 300_000
 
 # The same examples every time; `HYPOTHESIS_PROFILE=explore` looks for new ones.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
@@ -30,6 +34,29 @@ def benchmark():
         return fetch(name)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Return a function that opens a window of a real browser, or skip without one."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium on this machine")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found,
+            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+            timeout=PATIENCE,
+        )
+
+        def window(**options):
+            context = browser.new_context(**options)
+            context.set_default_timeout(PATIENCE)
+            return context
+
+        yield window
+        browser.close()
 
 
 @pytest.fixture(scope="session")

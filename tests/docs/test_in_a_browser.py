@@ -1,13 +1,9 @@
 """Pages in a real browser: no error, no request, no sideways scrolling."""
 
-import shutil
-
 import pytest
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 120_000  # milliseconds: a busy machine is no fault of the page
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PAGES = [
     "index.html",
     "start/table-to-report.html",
@@ -18,26 +14,9 @@ PAGES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
-            timeout=PATIENCE,
-        )
-        yield opened
-        opened.close()
-
-
-def watched(browser, site, page_name, **options):
+def watched(chromium, site, page_name, **options):
     """Open a page from the folder; return it and the list of what goes wrong."""
-    context = browser.new_context(**options)
-    context.set_default_timeout(PATIENCE)
-    page, trouble = context.new_page(), []
+    page, trouble = chromium(**options).new_page(), []
     page.on("pageerror", lambda error: trouble.append(str(error)))
     page.on(
         "console",
@@ -58,9 +37,9 @@ def watched(browser, site, page_name, **options):
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("width", [1300, 390])
-def test_a_page_is_quiet_and_fits(browser, site, name, width):
+def test_a_page_is_quiet_and_fits(chromium, site, name, width):
     page, trouble = watched(
-        browser, site, name, viewport={"width": width, "height": 850}
+        chromium, site, name, viewport={"width": width, "height": 850}
     )
     page.wait_for_timeout(300)
     wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
@@ -69,8 +48,8 @@ def test_a_page_is_quiet_and_fits(browser, site, name, width):
     page.context.close()
 
 
-def test_formulas_are_drawn(browser, site):
-    page, trouble = watched(browser, site, "methods/misvm.html")
+def test_formulas_are_drawn(chromium, site):
+    page, trouble = watched(chromium, site, "methods/misvm.html")
     page.wait_for_selector("mjx-container svg")
     assert page.locator("mjx-container").count() > 3
     assert page.locator("mjx-merror").count() == 0
@@ -78,16 +57,16 @@ def test_formulas_are_drawn(browser, site):
     page.context.close()
 
 
-def test_search_works_from_a_folder(browser, site):
-    page, trouble = watched(browser, site, "search.html?q=threshold")
+def test_search_works_from_a_folder(chromium, site):
+    page, trouble = watched(chromium, site, "search.html?q=threshold")
     page.wait_for_selector("#search-results li a")
     assert page.locator("#search-results li").count() > 2
     assert trouble == []
     page.context.close()
 
 
-def test_is_my_model_any_good_in_three_clicks(browser, site):
-    page, _ = watched(browser, site, "index.html")
+def test_is_my_model_any_good_in_three_clicks(chromium, site):
+    page, _ = watched(chromium, site, "index.html")
     # A stretched link, which has no box of its own, covers the card.
     page.locator(".sd-card", has_text="Is my model any good?").click()
     page.wait_for_load_state("load")

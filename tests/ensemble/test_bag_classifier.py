@@ -158,7 +158,7 @@ def test_large_data_change_the_plan(monkeypatch):
     assert model.members_["MILES"].n_features_in_ == 30
     assert model.members_["MI-SVM"].n_components == 100
     forest = model.members_["instance forest"].estimator_
-    assert [tree.tree_.weighted_n_node_samples[0] for tree in forest] == [50] * 100
+    assert [len(drawn) for drawn in forest.estimators_samples_] == [50] * 100
     assert np.mean(model.predict(X) == y) > 0.8
     monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 30)
     assert set(make_plan(Size.of(X)).dropped) == set(module._QUADRATIC)

@@ -52,7 +52,9 @@ def test_a_file_reads_like_its_frame(tmp_path, kinds, label, missing, data):
     results = []
     for read in (
         lambda: read_bags(path, "g", "y", missing=missing),
-        lambda: from_frame(pd.read_csv(path), "g", "y", missing=missing),
+        lambda: from_frame(
+            pd.read_csv(path, float_precision="round_trip"), "g", "y", missing=missing
+        ),
     ):
         try:
             results.append(read())
@@ -389,7 +391,8 @@ def test_a_group_that_changes_inside_a_bag():
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "parquet"])
 def test_a_column_of_lists_is_a_matrix(tmp_path, kind):
     pa = pytest.importorskip("pyarrow")
-    table = {"g": ["a", "a", "b"], "y": [1, 1, 0], "emb": [[1.0, 2], [3, 4], [5, 6]]}
+    rows = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    table = {"g": ["a", "a", "b"], "y": [1, 1, 0], "emb": rows}
     if kind == "parquet":
         import pyarrow.parquet as pq
 
@@ -398,7 +401,7 @@ def test_a_column_of_lists_is_a_matrix(tmp_path, kind):
     else:
         make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
         X, y = from_frame(make[kind](table), "g", "y")
-    np.testing.assert_array_equal(X.data, [[1, 2], [3, 4], [5, 6]])
+    np.testing.assert_array_equal(X.data, rows)
     assert X.feature_names.tolist() == ["emb_0", "emb_1"]
     assert y.tolist() == [1, 0]
 

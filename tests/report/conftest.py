@@ -1,29 +1,8 @@
-"""A real browser for pages."""
-
-import shutil
+"""Reports in a real browser."""
 
 import pytest
 
 from bagwise.report import write_report
-
-# Milliseconds: a busy machine is slow, which is no fault of the page.
-PATIENCE = 300_000
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
-            timeout=PATIENCE,
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -32,10 +11,7 @@ def open_file(chromium):
     contexts, trouble = [], []
 
     def open_(path, **options):
-        context = chromium.new_context(
-            **{"viewport": {"width": 1200, "height": 900}, **options}
-        )
-        context.set_default_timeout(PATIENCE)
+        context = chromium(**{"viewport": {"width": 1200, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: trouble.append(message.text))

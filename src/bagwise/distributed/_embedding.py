@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bagwise.bags import Bags
-from bagwise.embedding._codebook import Covariance, EnergyProjection
+from bagwise.embedding._codebook import EnergyProjection
+from bagwise.solvers.moments import Moments
 
 
 def fit_mifv(model, parts):
@@ -13,7 +14,7 @@ def fit_mifv(model, parts):
     parts.survey()
     parts.set_features(model)
     found = parts.sum(_covariance)
-    project = EnergyProjection.of_covariance(found, model.energy)
+    project = EnergyProjection.of_moments(found, model.energy)
     n = sum(parts.sizes)
     rows = model._sample_rows(n)
     model._fit_mixture(project, parts.take(np.arange(n) if rows is None else rows))
@@ -21,7 +22,7 @@ def fit_mifv(model, parts):
 
 
 def _covariance(part):
-    return Covariance.of(part.X.data)
+    return Moments.of(part.X.data)
 
 
 def fit_on_width(model, parts):

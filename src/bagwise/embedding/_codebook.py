@@ -1,46 +1,11 @@
 """What the codebook embeddings share: a projection, and the power normalisation."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-
-@dataclass(frozen=True)
-class Covariance:
-    """Count, mean and scatter of rows; those of two parts add without cancellation.
-
-    Attributes
-    ----------
-    count : float
-        Number of rows.
-    mean : ndarray of shape (n_features,)
-        Their mean.
-    scatter : ndarray of shape (n_features, n_features)
-        Sum of the outer products of the centred rows.
-    """
-
-    count: float
-    mean: np.ndarray
-    scatter: np.ndarray
-
-    @classmethod
-    def of(cls, data):
-        """Measure some rows."""
-        data = data.astype(np.float64, copy=False)
-        mean = data.mean(axis=0)
-        centred = data - mean
-        return cls(float(len(data)), mean, centred.T @ centred)
-
-    def __add__(self, other):
-        """Combine the moments of two parts."""
-        count = self.count + other.count
-        gap = other.mean - self.mean
-        scatter = self.scatter + other.scatter
-        scatter += (self.count * other.count / count) * np.outer(gap, gap)
-        return Covariance(count, self.mean + gap * (other.count / count), scatter)
+from bagwise.solvers.moments import Moments
 
 
 class EnergyProjection:
@@ -76,15 +41,15 @@ class EnergyProjection:
     def of_rows(cls, data, energy):
         """Find the axes of rows in memory."""
         if data.shape[0] >= data.shape[1]:
-            return cls.of_covariance(Covariance.of(data), energy)
+            return cls.of_moments(Moments.of(data), energy)
         mean = data.mean(axis=0, dtype=np.float64)
         _, s, axes = scipy.linalg.svd(data - mean, full_matrices=False)
         return cls(mean, s**2 / len(data), axes, energy)
 
     @classmethod
-    def of_covariance(cls, found, energy):
-        """Find the axes from a `Covariance`, wherever its rows are."""
-        power, axes = scipy.linalg.eigh(found.scatter / found.count)
+    def of_moments(cls, found, energy):
+        """Find the axes from `Moments`, wherever their rows are."""
+        power, axes = scipy.linalg.eigh(found.scatter / found.weight)
         return cls(found.mean, power[::-1], axes[:, ::-1].T, energy)
 
     def __call__(self, data):

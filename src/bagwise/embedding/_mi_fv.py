@@ -12,12 +12,8 @@ from bagwise._compat import Interval, _fit_context
 from bagwise.bags._chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import segment_mean
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.embedding._codebook import (
-    Covariance,
-    EnergyProjection,
-    distinct_rows,
-    power_l2,
-)
+from bagwise.embedding._codebook import EnergyProjection, distinct_rows, power_l2
+from bagwise.solvers.moments import Moments
 
 
 class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):
@@ -118,7 +114,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         X = self._check_bags(X, reset=True)
         if larger_than_a_piece(X):
             found = Chunks(X).sum(_covariance)
-            project = EnergyProjection.of_covariance(found, self.energy)
+            project = EnergyProjection.of_moments(found, self.energy)
         else:
             project = EnergyProjection.of_rows(X.data, self.energy)
         rows = self._sample_rows(X.n_instances)
@@ -182,7 +178,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
 
 
 def _covariance(piece):
-    return Covariance.of(piece.X.data)
+    return Moments.of(piece.X.data)
 
 
 def _transform(piece, model):

@@ -1,7 +1,5 @@
 """What `MILinearRegression` minimises, on bags in memory and as sums over pieces."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -16,6 +14,7 @@ from bagwise.bags.segments import (
     segment_min,
     segment_sum,
 )
+from bagwise.solvers.moments import Moments
 
 
 def pool_values(scores, offsets, pooling, alpha):
@@ -160,31 +159,10 @@ def _bag_sums(weight, offsets):
     return sp.csr_array((weight, np.arange(n), offsets), shape=(len(offsets) - 1, n))
 
 
-@dataclass(frozen=True)
-class RowMoments:
-    """Weight, means and scatter of rows and targets; those of two pieces add."""
-
-    weight: float
-    mean: np.ndarray  # of the columns, and of the target at the end
-    scatter: np.ndarray
-
-    @classmethod
-    def of(cls, Z, target, weight):
-        """Measure the rows of some bags."""
-        Z = Z.toarray() if sp.issparse(Z) else np.asarray(Z, dtype=np.float64)
-        joined = np.column_stack([Z, target])
-        total = float(weight.sum())
-        mean = weight @ joined / total
-        centred = np.sqrt(weight)[:, None] * (joined - mean)
-        return cls(total, mean, centred.T @ centred)
-
-    def __add__(self, other):
-        """Combine the moments of two pieces, without cancellation."""
-        total = self.weight + other.weight
-        gap = other.mean - self.mean
-        scatter = self.scatter + other.scatter
-        scatter += (self.weight * other.weight / total) * np.outer(gap, gap)
-        return RowMoments(total, self.mean + gap * (other.weight / total), scatter)
+def _moments(Z, target, weight):
+    """Moments of some rows, with the target as the last column."""
+    Z = Z.toarray() if sp.issparse(Z) else Z
+    return Moments.of(np.column_stack([Z, target]), weight)
 
 
 class SummedProblem:
@@ -238,7 +216,7 @@ class SummedProblem:
 
 def _targets(piece):
     none = np.empty((len(piece.y), 0))
-    return len(piece.y), RowMoments.of(none, piece.y, piece.weight)
+    return len(piece.y), _moments(none, piece.y, piece.weight)
 
 
 def _problem(piece, settings, spread=1.0):
@@ -252,13 +230,13 @@ def _squared_error(piece, w, b, settings, spread):
 
 def _linearised(piece, w, b, settings, spread):
     Z, target = _problem(piece, settings, spread).linearised(w, b)
-    return RowMoments.of(Z, target, piece.weight)
+    return _moments(Z, target, piece.weight)
 
 
 def _means(piece, settings):
     means = _problem(piece, settings).mean_rows @ piece.X.data
-    return RowMoments.of(means, piece.y, piece.weight)
+    return _moments(means, piece.y, piece.weight)
 
 
 def _drawn(piece, places, settings):
-    return RowMoments.of(_problem(piece, settings).drawn(places), piece.y, piece.weight)
+    return _moments(_problem(piece, settings).drawn(places), piece.y, piece.weight)
