@@ -8,7 +8,11 @@ import time
 
 import pytest
 
-COMMAND = [sys.executable, "-c", "from bagwise.cli import main; main()"]
+MAIN = "from bagwise.cli import main; main()"
+COMMAND = [sys.executable, "-c", MAIN]
+# A shell that runs the tests in the background has them ignore Ctrl-C, and what they
+# start does as they do.
+HEAR = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 
 
 @pytest.mark.parametrize(
@@ -31,7 +35,7 @@ def test_bash_completes(words, expected):
 def test_interrupted_says_how_to_go_on(tmp_path):
     words = ["compare", "digits", "--methods", "SimpleMI,MI-SVM", "--jobs", "1"]
     process = subprocess.Popen(
-        [*COMMAND, *words, "--out", str(tmp_path / "out")],
+        [sys.executable, "-c", HEAR + MAIN, *words, "--out", str(tmp_path / "out")],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -49,12 +49,14 @@ def test_a_file_reads_like_its_frame(tmp_path, kinds, label, missing, data):
         columns[f"u{j}"] = [data.draw(CELLS[kind]) for _ in range(n)]
     path = tmp_path / "t.csv"
     pd.DataFrame(columns).to_csv(path, index=False)
+    table = pd.read_csv(path)
+    for name, kind in zip(list(columns)[1:], [label, *kinds], strict=True):
+        if kind == "number":  # some versions of pandas lose the last digit
+            table[name] = [float(cell) for cell in columns[name]]
     results = []
     for read in (
         lambda: read_bags(path, "g", "y", missing=missing),
-        lambda: from_frame(
-            pd.read_csv(path, float_precision="round_trip"), "g", "y", missing=missing
-        ),
+        lambda: from_frame(table, "g", "y", missing=missing),
     ):
         try:
             results.append(read())
