@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from _timing import show
+from slides_10gb import Watch, kilobytes
 
 from bagwise import BagClassifier, Bags
 from bagwise.base import bag_folds
@@ -109,12 +110,12 @@ def growth(sizes):
 
 @contextmanager
 def large(n_bags, size, n_features):
-    """Few large bags, as slides have them, on a memory map in single precision."""
+    """Few large bags, as slides have them, on a memory map in half precision."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         shape = (n_bags * size, n_features)
         path = f"{folder}/rows.npy"
-        rows = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        rows = np.lib.format.open_memmap(path, "w+", np.float16, shape)
         y = np.arange(n_bags) % 2
         shift = rng.normal(size=n_features) / np.sqrt(n_features)
         for i in range(n_bags):
@@ -126,9 +127,13 @@ def large(n_bags, size, n_features):
         yield Bags(np.load(path, mmap_mode="r"), np.arange(n_bags + 1) * size), y
 
 
-def fit_once(X, y, keep=None):
+def fit_once(X, y, keep=None, limit=None):
     """Fit without a budget; print and keep what it cost."""
     BagClassifier(random_state=0).fit(*make_bags(20, random_state=0))  # compile first
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
+    watch = Watch()
+    watch.start()
     model = Timed(random_state=0, time_budget=None)
     seconds, _ = cpu(lambda: model.fit(X, y))
     n_classes = len(model.classes_)
@@ -138,7 +143,7 @@ def fit_once(X, y, keep=None):
         "seconds": round(seconds, 1),
         "estimated": round(model.plan_["estimated_seconds"], 1),
         "whole_by_parts": round(seconds / sum(model.parts.values()), 2),
-        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 1),
+        "private_gb": round(max(watch.most, kilobytes("RssAnon")) / 1e6, 1),
         "members": len(model.members_),
         "left_out": "; ".join(model.plan_["dropped"]),
         "short_cuts": short_cuts(model.plan_),
@@ -194,7 +199,7 @@ def page(keep, out):
     lines += ["bags are linear in their number; 400 of 5,000 x 1,024 were not run."]
     lines += [
         "",
-        "| data | seconds | bar | estimated | whole / parts | peak GB | members",
+        "| data | seconds | bar | estimated | whole / parts | private GB | members",
     ]
     lines[-1] += " | left out | short cuts |"
     lines += ["|---" * 9 + "|"]
@@ -202,7 +207,7 @@ def page(keep, out):
         what = row["what"]
         bar = next((b for key, b in BARS.items() if what.startswith(key)), "")
         cells = [what, row["seconds"], str(bar), row["estimated"]]
-        cells += [row["whole_by_parts"], row["peak_gb"], row["members"]]
+        cells += [row["whole_by_parts"], row["private_gb"], row["members"]]
         lines.append("| " + " | ".join([*cells, row["left_out"], row["short_cuts"]]))
         lines[-1] += " |"
     (out / "growth.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -215,6 +220,7 @@ def main():
     parser.add_argument("--growth", nargs="*", type=int, default=[])
     parser.add_argument("--large", nargs=3, type=int)
     parser.add_argument("--classes", nargs=2, type=int, help="classes and bags")
+    parser.add_argument("--limit", type=float, help="bytes of private memory, large")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--page", type=Path, help="folder of the page")
     arguments = parser.parse_args()
@@ -236,7 +242,7 @@ def main():
         shapes.append((400, 5_000, 1_024))
     for shape in shapes:
         with large(*shape) as (X, y):
-            fit_once(X, y, arguments.keep)
+            fit_once(X, y, arguments.keep, arguments.limit)
     if arguments.page:
         page(arguments.keep, arguments.page)
 

@@ -14,7 +14,7 @@ from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import _plan as module
 from bagwise.ensemble._bag_classifier import compare_sides
-from bagwise.ensemble._members import _next_seconds
+from bagwise.ensemble._members import _fit, _next_seconds, score_rows
 from bagwise.ensemble._plan import Plan, Size, default_members, make_plan
 from bagwise.ensemble._views import (
     ClippedScaler,
@@ -204,6 +204,117 @@ def test_missing_values_are_filled_and_marked():
     assert np.mean(model.predict(holes) == y) > 0.8
     # Bags without a gap, and gaps where training had none.
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_weights_reach_every_member():
+    X, y = make_bags(40, n_features=3, shift=1.0, random_state=3)
+    X, y, others = X[:30], y[:30], X[30:]
+    members = default_members(Plan())
+    names = {m.view for m in members}
+    views = DefaultViews(X, names, Plan(), n_jobs=None, random_state=0)
+    seen, unseen = views.train, views.of(others)
+    weight = np.linspace(0.05, 2.0, len(y))
+    for member in members:
+        rows = unseen[member.view]
+        (plain,) = _fit(member, seen[member.view], [y == 1], np.ones(len(y)), 0)
+        (moved,) = _fit(member, seen[member.view], [y == 1], weight, 0)
+        difference = score_rows(plain, rows) - score_rows(moved, rows)
+        assert np.abs(difference).max() > 1e-3, member.name
+
+
+def test_five_classes_share_views_and_are_planned_as_such():
+    X, y = make_bags(40, n_features=4, n_classes=5, random_state=0)
+    labels = np.array(["red", "blue", "green", "grey", "black"])[y]
+    calls = []
+
+    class Counted(BagClassifier):
+        def _make_views(self, X, members):
+            calls.append({m.name for m in members})
+            return super()._make_views(X, members)
+
+    model = Counted(random_state=0, cv=2).fit(X, labels)
+    assert len(calls) == 1
+    assert list(model.classes_) == ["black", "blue", "green", "grey", "red"]
+    assert model.decision_function(X).shape == (40, 5)
+    assert model.score(X, labels) > 0.8
+    assert len(model.members_["MI-SVM"]) == 5
+    assert list(model.members_["statistics trees"].classes_) == list(range(5))
+    size = Size.of(X)
+    names = ("statistics trees", "MI-SVM", "near bags")
+    pair = [module.estimated_seconds(k, size, make_plan(size), 3) for k in names]
+    costs = np.array([model.plan_["costs"][k] for k in names])
+    trees, machine, near = costs / pair
+    assert trees == 1.0  # one fit serves all classes
+    assert machine == pytest.approx(5.0)
+    assert 1.0 < near < 5.0  # distances once, five fits
+
+
+def test_the_default_budget_is_told(monkeypatch):
+    X, y = make_bags(30, n_features=3, random_state=0)
+    monkeypatch.setattr("bagwise.ensemble._bag_classifier._AUTO_SECONDS", 0.4)
+    with pytest.warns(UserWarning, match=r"leaves out .* a time budget of 0.4 s"):
+        model = BagClassifier(random_state=0, cv=2).fit(X, y)
+    assert all("over the time budget" in why for why in model.plan_["dropped"].values())
+    assert not set(model.plan_["dropped"]) & set(model.members_)
+
+
+def test_groups_are_kept_together_or_refused():
+    X, y = make_bags(24, n_features=3, random_state=0)
+    grouped = X.with_groups(np.arange(24) // 2)
+    labels = (np.arange(24) // 2) % 2
+    seen = []
+
+    class Folds(BagClassifier):
+        def _weigh(self, task, folds, weight):
+            seen.extend(folds)
+            super()._weigh(task, folds, weight)
+
+    Folds(random_state=0, cv=2).fit(grouped, labels)
+    assert len(seen) == 2
+    for train, test in seen:
+        assert not set(grouped.groups[train]) & set(grouped.groups[test])
+    with pytest.raises(ValueError, match="2 groups of each class"):
+        BagClassifier().fit(X.with_groups(labels), labels)
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Bags in half precision on disk, and labels."""
+    X, y = make_bags(24, n_features=4, random_state=3)
+    np.save(tmp_path / "rows.npy", X.data.astype(np.float16))
+    return Bags(np.load(tmp_path / "rows.npy", mmap_mode="r"), X.offsets), y
+
+
+def test_halves_on_disk_are_read_in_pieces(mapped, monkeypatch):
+    X, y = mapped
+    plain = X.with_data(np.array(X.data, dtype=np.float32))
+    expected = BagClassifier(random_state=0, cv=2).fit(plain[:20], y[:20])
+    monkeypatch.setattr("bagwise.bags._chunks._PIECE_BYTES", 16 * 20)
+    monkeypatch.setattr("bagwise.bags._stored.COPIED_BELOW", 0)
+    in_memory = Bags.in_memory
+
+    def refuse(bags):
+        assert not bags.on_disk
+        return in_memory(bags)
+
+    monkeypatch.setattr(Bags, "in_memory", refuse)
+    model = BagClassifier(random_state=0, cv=2).fit(X[np.arange(20)], y[:20])
+    np.testing.assert_allclose(
+        model.views_.scaler.rows(X).data,
+        expected.views_.scaler.rows(plain).data,
+        rtol=1e-10,
+    )
+    # Rounding goes through iterations that stop at a tolerance.
+    np.testing.assert_allclose(
+        model.decision_function(X), expected.decision_function(plain), atol=1e-4
+    )
+
+
+def test_rows_on_disk_keep_to_the_memory_budget(mapped, monkeypatch):
+    X, y = mapped
+    monkeypatch.setenv("BAGWISE_MEMORY", "1KB")
+    with pytest.raises(ValueError, match="4 standardised columns of .* would take"):
+        BagClassifier(random_state=0, cv=2).fit(X, y)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -69,7 +69,7 @@ class BaseBagEstimator(BaseEstimator):
             accept_sparse=tags.input_tags.sparse,
             min_bags=min_bags,
             ensure_finite=not tags.input_tags.allow_nan,
-            in_pieces=tags.input_tags.in_pieces,
+            in_pieces=self._reads_pieces(tags),
         )
         self._check_features(X, reset=reset)
         if y is None:
@@ -84,6 +84,10 @@ class BaseBagEstimator(BaseEstimator):
                 f"samples.{extra}"
             )
         return X, y
+
+    def _reads_pieces(self, tags):
+        """Whether bags on disk may stay there: nothing asks for all of them at once."""
+        return tags.input_tags.in_pieces
 
     def _check_target(self, y):
         return column_or_1d(y, warn=True)

@@ -158,6 +158,9 @@ class BagClassifier(BagStackingClassifier):
         )
         return tags
 
+    def _reads_pieces(self, tags):
+        return isinstance(self.members, str)  # rows are standardised piece by piece
+
     @property
     def estimators(self):
         """The members, as the base class calls them."""

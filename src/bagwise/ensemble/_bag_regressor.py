@@ -193,6 +193,9 @@ class BagRegressor(BaseBagRegressor):
         self.member_scores_ = dict(zip(self.members_, map(float, found), strict=True))
         self.views_.without_train()
 
+    def _reads_pieces(self, tags):
+        return isinstance(self.members, str)  # rows are standardised piece by piece
+
     def _choose(self, X, seconds):
         """Return the members and the plan; None for members of the user's own."""
         if not isinstance(self.members, str):

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from bagwise.base import bag_folds, most_folds
+from bagwise.base._weights import weight_arguments
 
 
 @dataclass
@@ -148,11 +148,8 @@ def _seeded(estimator, seed):
 
 
 def _fit(member, rows, targets, weight, seed):
-    options = {}
-    if not (weight == 1.0).all() and has_fit_parameter(
-        member.estimator, "sample_weight"
-    ):
-        options["sample_weight"] = weight
+    even = (weight == 1.0).all()
+    options = weight_arguments(member.estimator, None if even else weight)
     # Folds are what runs at the same time: threads inside a small fit only wait.
     with threadpool_limits(1, user_api="openmp"):
         return [
@@ -210,7 +207,7 @@ def stack_folds(X, y, n_splits, seed):
 def copied_bags(X):
     """Return for every bag the first one with the same rows; None without copies."""
     first, known = np.arange(len(X)), {}
-    heads = X.data[X.offsets[:-1]]
+    heads = X.take_rows(X.offsets[:-1])
     for i, size in enumerate(X.sizes):
         head = heads[[i]] if X.is_sparse else heads[i]
         mark = head.data.tobytes() if X.is_sparse else head.tobytes()

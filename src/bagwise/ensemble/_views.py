@@ -9,6 +9,8 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bagwise._sizes import check_memory
+from bagwise.bags._chunks import Chunks
 from bagwise.bags.segments import segment_max, segment_mean, segment_min
 from bagwise.embedding import MiFV, PrototypeEmbedding, SlicedWassersteinEmbedding
 from bagwise.kernels._emd import emd_distances, thin_bags
@@ -20,10 +22,10 @@ WIDE = 300
 PROJECTED = 100
 # Statistics are all in units of standardised instances: a spread below this share of
 # the largest tells nothing. Columns of instances are in units of their own, and only a
-# spread near the rounding of their values is none (shares for single and for double).
+# spread near the rounding of their values is none (shares by the bytes of a value).
 _CONSTANT = 1e-6
-_ROUNDING = {4: 2e-6, 8: 1e-10}
-# Rows that medians and principal axes are found from, and rows handled at a time.
+_ROUNDING = {2: 2e-6, 4: 2e-6, 8: 1e-10}
+# Rows that medians and principal axes are found from, and dense rows handled at a time.
 _SAMPLE, _CHUNK = 20_000, 50_000
 # Standardised rows with more entries than this are kept in single precision.
 _LARGE = 20_000_000
@@ -85,7 +87,7 @@ class InstanceScaler:
                 self.svd = TruncatedSVD(PROJECTED, random_state=random_state)
                 self.overall = float(self.svd.fit_transform(X.data).std()) or 1.0
             return
-        sample = X.data[_spread_out(X.n_instances, _SAMPLE)]
+        sample = X.take_rows(_spread_out(X.n_instances, _SAMPLE))
         self._find_scale(X, np.asarray(sample, dtype=np.float64))
         if len(self.columns) > WIDE:
             Z = self._convert(sample)
@@ -95,12 +97,12 @@ class InstanceScaler:
 
     def _find_scale(self, X, sample):
         """Gaps, and means and spreads in two passes: offsets do no harm."""
-        parts = X.iter_chunks(_CHUNK)
-        total = sum(part.data.sum(axis=0, dtype=np.float64) for part in parts)
+        parts = (part.X.data for part in Chunks(X))
+        total = sum(part.sum(axis=0, dtype=np.float64) for part in parts)
         self.missing = np.flatnonzero(np.isnan(total))
         known = np.where(np.isnan(sample).all(axis=0), 0.0, sample)
         self.fill = np.nanmedian(known, axis=0)
-        chunks = lambda: (self._filled(p.data) for p in X.iter_chunks(_CHUNK))  # noqa: E731
+        chunks = lambda: (self._filled(p.X.data) for p in Chunks(X))  # noqa: E731
         if self.missing.size:
             total = sum(part.sum(axis=0) for part in chunks())
         mean = total / X.n_instances
@@ -148,12 +150,9 @@ class InstanceScaler:
         """Bags for distances and linear members."""
         if self.sparse:
             return X
-        size = X.n_instances * self.n_columns
-        out = np.empty(
-            (X.n_instances, self.n_columns), np.float32 if size > _LARGE else None
-        )
+        out = np.empty((X.n_instances, self.n_columns), _kind(X, self.n_columns))
         first = 0
-        for part in X.iter_chunks(_CHUNK):
+        for part, _, _ in Chunks(X):
             out[first : first + part.n_instances] = self._convert(part.data)
             first += part.n_instances
         return X.with_data(out)
@@ -182,6 +181,23 @@ class InstanceScaler:
         return rows.with_data(np.clip(unit, -0.5, 1.5, out=unit))
 
 
+def _kind(X, n_columns):
+    """Return the precision of standardised rows."""
+    return np.float32 if X.n_instances * n_columns > _LARGE else np.float64
+
+
+def check_rows(X, n_copies):
+    """Refuse bags on disk of which standardised rows would not fit into memory."""
+    if X.on_disk and not X.is_sparse:
+        n_columns = PROJECTED if X.n_features > WIDE else X.n_features
+        n_bytes = _kind(X, n_columns)().itemsize * X.n_instances * n_columns
+        check_memory(
+            float(n_copies * n_bytes),
+            f"{n_columns} standardised columns of {X.n_instances} instances",
+            "Use a method that reads bags in pieces, or SampleInstances before.",
+        )
+
+
 def _squares(part):
     return np.einsum("ij,ij->j", part, part)
 
@@ -193,7 +209,12 @@ def _spread_out(n, at_most):
 
 def statistics(X):
     """Mean, spread, minimum and maximum of every feature, and the log of the size."""
-    return np.vstack([_statistics(part) for part in X.iter_chunks(_CHUNK)])
+    return in_parts(_statistics, X)
+
+
+def in_parts(function, X):
+    """Return rows that a function makes of bags, with few of them at a time."""
+    return np.vstack([function(part) for part in X.iter_chunks(_CHUNK)])
 
 
 def _statistics(X):
@@ -283,6 +304,7 @@ class DefaultViews:
 
     def __init__(self, X, names, plan, *, n_jobs, random_state):
         self.names = set(names)
+        check_rows(X, 2 if "near_cube" in names else 1)
         self.scaler = InstanceScaler(X, random_state)
         rows = self.scaler.rows(X)
         dense = self.scaler.dense(X, rows)
@@ -299,7 +321,7 @@ class DefaultViews:
         if "fisher" in names:
             self.fisher = MiFV(2, energy=0.9, random_state=random_state)
             self.fisher.fit(thin_bags(dense, plan.max_bag_size))
-            self.train["fisher"] = self.fisher.transform(dense)
+            self.train["fisher"] = in_parts(self.fisher.transform, dense)
         if "prototypes" in names:
             thin = thin_bags(rows, plan.max_bag_size)
             self.prototypes = PrototypeEmbedding(
@@ -332,7 +354,7 @@ class DefaultViews:
         if "statistics" in self.names:
             views["statistics"] = statistics(dense)
         if "fisher" in self.names:
-            views["fisher"] = self.fisher.transform(dense)
+            views["fisher"] = in_parts(self.fisher.transform, dense)
         if "prototypes" in self.names:
             views["prototypes"] = self.prototypes.transform(rows)
         if "set" in self.names:
