@@ -1,10 +1,11 @@
 """How long bagwise takes next to its peers, on the same folds: ratios of CPU seconds.
 
 Every peer that can be imported is run (misvm, mil, MILpy), and WEKA where the variable
-WEKA_JAR names a jar with its multi-instance package and java is on the path. A peer
-that fails says so in its row. Without any peer the table still has yardsticks of its
-own: the same method by a generic quadratic program (clarabel), scikit-learn's machine
-on a kernel matrix made pair by pair, and one `rbf_kernel` of the training instances.
+WEKA_JAR names a jar with its multi-instance package (Debian's package `weka` has one)
+and java is on the path. A peer that fails says so in its row. Without any peer the
+table still has yardsticks of its own: the same method by a generic quadratic program
+(clarabel), scikit-learn's machine on a kernel matrix made pair by pair, and one
+`rbf_kernel` of the training instances.
 
     python benchmarks/peers.py [--sets musk1,elephant] [--folds 10] [--out FOLDER]
 
@@ -29,8 +30,12 @@ from bench_svm import Yardstick, standardised
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
+from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.datasets import fetch
+from bagwise.density import EMDD
+from bagwise.ensemble import MIBoosting
 from bagwise.linear_model import MILogisticRegression
 from bagwise.neighbors import CitationKNN
 from bagwise.svm import MIODM, MISVM, PCSVM, SBMIL, BagSVC, MiSVM
@@ -49,10 +54,19 @@ def ours(gamma):
         "MILR": MILogisticRegression(),
         "PC-SVM": PCSVM(C, gamma=gamma),
         "MI-ODM": MIODM(gamma=gamma, random_state=0),
+        "SimpleMI": SimpleMI(),
+        "WrapperMI (tree)": WrapperMI(
+            DecisionTreeClassifier(random_state=0), threshold="zero"
+        ),
+        "MIBoosting": MIBoosting(
+            10, estimator=DecisionTreeClassifier(max_depth=1), random_state=0
+        ),
+        "EM-DD": EMDD(),
     }
 
 
-# Peers: functions of (training bags, labels, test bags) that return nothing.
+# Peers: functions of (training bags, labels, test bags) that return nothing, or the
+# CPU seconds that a program of its own took.
 
 
 def by_misvm(method, gamma):
@@ -103,35 +117,57 @@ def by_milpy(method, gamma):
 
 
 WEKA = {
-    "MI-SVM": ["weka.classifiers.mi.MISVM", "-C", f"{C}"],
-    "Citation-kNN": ["weka.classifiers.mi.CitationKNN"],
-    "MILR": ["weka.classifiers.mi.MILR"],
+    "MI-SVM": ["MISVM", "-C", f"{C}"],
+    "NSK": ["MISMO", "-C", f"{C}"],
+    "Citation-kNN": ["CitationKNN", "-R", "2", "-C", "4"],
+    "MILR": ["MILR"],
+    "SimpleMI": ["SimpleMI", "-W", "weka.classifiers.functions.SMO"],
+    "WrapperMI (tree)": ["MIWrapper", "-W", "weka.classifiers.trees.J48"],
+    "MIBoosting": [
+        *("MIBoost", "-R", "10"),
+        *("-W", "weka.classifiers.trees.DecisionStump"),
+    ],
+    "EM-DD": ["MIEMDD"],
 }
 
 
 def by_weka(method, gamma):
-    """Return WEKA's version of a method, or None; files are not part of its time."""
+    """Return WEKA's version of a method, or None.
+
+    Its time is that of a run less that of one that reads the same files, learns
+    nothing and predicts a constant: the start of java is no part of it.
+    """
     jar = os.environ.get("WEKA_JAR")
     if method not in WEKA:
         return None
     if not jar or not shutil.which("java"):
         raise ModuleNotFoundError("WEKA_JAR and java")
 
+    def of_command(options, files):
+        command = ["java", "-cp", jar, *options]
+        command += ["-t", str(files[0]), "-T", str(files[1]), "-v"]
+        start = children_seconds()
+        subprocess.run(command, check=True, capture_output=True)
+        return children_seconds() - start
+
     def run(bags, y, test):
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder) / "train.arff", Path(folder) / "test.arff"]
-            write_arff(files[0], bags, y)
-            write_arff(files[1], test, np.zeros(len(test), dtype=int))
-            command = ["java", "-cp", jar, *WEKA[method]]
-            command += ["-t", str(files[0]), "-T", str(files[1]), "-v"]
-            subprocess.run(command, check=True, capture_output=True)
+            n_names = max(len(bags), len(test))
+            write_arff(files[0], bags, y, n_names)
+            write_arff(files[1], test, np.zeros(len(test), dtype=int), n_names)
+            name, *options = WEKA[method]
+            whole = of_command([f"weka.classifiers.mi.{name}", *options], files)
+            return whole - of_command(["weka.classifiers.rules.ZeroR"], files)
 
     return run
 
 
-def write_arff(path, bags, y):
-    """Write bags as a relational attribute."""
-    lines = ["@relation bags", "@attribute id string", "@attribute bag relational"]
+def write_arff(path, bags, y, n_names):
+    """Write bags as a relational attribute; the files of a fold share their header."""
+    names = ",".join(f"b{i}" for i in range(n_names))
+    lines = ["@relation bags", f"@attribute id {{{names}}}"]
+    lines += ["@attribute bag relational"]
     lines += [f"@attribute f{k} numeric" for k in range(bags[0].shape[1])]
     lines += ["@end bag", "@attribute class {0,1}", "@data"]
     for i, (bag, label) in enumerate(zip(bags, y, strict=True)):
@@ -196,17 +232,17 @@ OTHERS = {
 }
 
 
-def cpu_seconds():
-    """CPU time of this process and of the programs it has run."""
+def children_seconds():
+    """CPU time of the programs that this process has run."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + spent.ru_utime + spent.ru_stime
+    return spent.ru_utime + spent.ru_stime
 
 
 def timed(function, *args):
-    """CPU seconds of a call."""
-    start = cpu_seconds()
-    function(*args)
-    return cpu_seconds() - start
+    """CPU seconds of a call, or what it says that it took."""
+    start = time.process_time()
+    found = function(*args)
+    return time.process_time() - start if found is None else found
 
 
 def seconds_of(run, folds):

@@ -114,9 +114,12 @@ def test_weka_gets_files_it_can_read(peers, fold, monkeypatch, tmp_path):
     monkeypatch.setattr(peers.subprocess, "run", run)
     bags, y, test = fold
     peers.by_weka("MILR", 0.5)(bags, y, test)
-    ((command, (train, held_out)),) = commands
+    (command, (train, held_out)), (idle, same) = commands
     assert command[:4] == ["java", "-cp", "weka.jar", "weka.classifiers.mi.MILR"]
+    assert idle[3] == "weka.classifiers.rules.ZeroR"
+    assert same == [train, held_out]
     header, rows = train.split("@data\n")
+    assert header == held_out.split("@data\n")[0]
     assert "@attribute bag relational" in header
     assert header.count("numeric") == 2
     lines = rows.splitlines()
