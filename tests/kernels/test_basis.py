@@ -113,6 +113,18 @@ def test_cholesky_of_the_matrix_and_column_by_column(rows, monkeypatch):
         np.testing.assert_allclose(basis.transform(A), basis.Z, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["cholesky", "eigh"])
+def test_weights_of_columns_become_weights_of_landmarks(rows, method):
+    A, B = rows
+    basis = fit_basis(A, gamma=0.3, method=method)
+    w = np.random.default_rng(1).normal(size=basis.rank)
+    a = basis.expand(w)
+    values = REFERENCE["rbf"](B, basis.landmarks) @ a
+    np.testing.assert_allclose(basis.transform(B) @ w, values, atol=1e-8)
+    np.testing.assert_allclose(basis.projection @ w, a, atol=1e-8 * np.abs(a).max())
+    np.testing.assert_allclose(basis.expand(w), basis.projection @ w)
+
+
 def test_linear_basis_is_the_data_itself(rows):
     sparse = sp.csr_matrix(rows[0])
     assert fit_basis(sparse, kernel="linear").Z is sparse

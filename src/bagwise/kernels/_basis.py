@@ -7,12 +7,12 @@ With the rows of Z as features, a function of the training span is f(x_k) = z_k'
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpstrf, dtrtri, dtrtrs
 from sklearn.utils import check_random_state
 
 from bagwise.kernels._instance import (
@@ -34,21 +34,52 @@ class KernelBasis:
     Z : ndarray or CSR matrix of shape (n_instances, rank)
         The map of the rows the basis was fitted on; None after `without_rows`.
     landmarks, projection : ndarray
-        The landmarks and T; both None for the linear kernel.
+        The landmarks and T; both None for the linear kernel. T is the inverse of the
+        triangle in the rows of the `pivots`, where these are given, and made when it
+        is asked for: many fits need it for one vector only (`expand`).
     """
 
-    def __init__(self, Z: Any, landmarks: Any, projection: Any, params: dict[str, Any]):
+    def __init__(
+        self,
+        Z: Any,
+        landmarks: Any,
+        projection: Any,
+        params: dict[str, Any],
+        pivots: Any = None,
+    ):
         self.Z = Z
         self.landmarks = landmarks
-        self.projection = projection
+        if pivots is None:
+            self.projection = projection
+        else:
+            self._pivots = pivots
         self.params = params
+
+    @cached_property
+    def projection(self) -> Any:
+        """T, where the map is k(x, landmarks) T."""
+        triangle = self.Z[self._pivots]
+        return np.ascontiguousarray(dtrtri(triangle.T, lower=0, overwrite_c=1)[0])
+
+    def expand(self, w: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the weights of the landmarks, z(x)'w = k(x, landmarks)'a.
+
+        Parameters
+        ----------
+        w : ndarray of shape (rank,)
+            Weights of the columns of the map.
+        """
+        if "projection" in vars(self):
+            return np.asarray(self.projection @ w)
+        triangle = self.Z[self._pivots].T
+        return np.asarray(dtrtrs(triangle, w, lower=0)[0])
 
     @property
     def rank(self) -> int:
         """Number of columns of the map."""
-        if self.projection is None:
+        if self.landmarks is None:
             return int(self.params["n_features"])
-        return int(self.projection.shape[1])
+        return int((self.projection if self.Z is None else self.Z).shape[1])
 
     def transform(self, A: Any) -> Any:
         """Map other rows.
@@ -63,7 +94,7 @@ class KernelBasis:
         array or CSR matrix of shape (n, rank)
             Their features.
         """
-        if self.projection is None:
+        if self.landmarks is None:
             return A
         kernel = {k: v for k, v in self.params.items() if k != "n_features"}
         return instance_kernel(A, self.landmarks, **kernel) @ self.projection
@@ -172,8 +203,7 @@ def _cholesky_basis(
     data: Any, Z: npt.NDArray[Any], pivots: Any, params: dict[str, Any]
 ) -> KernelBasis:
     """Return z(x) = k(x, P) L_P^{-T} with the triangular rows of the pivots."""
-    T = scipy.linalg.solve_triangular(Z[pivots], np.eye(len(pivots)), lower=True).T
-    return KernelBasis(Z, data[pivots], np.ascontiguousarray(T), params)
+    return KernelBasis(Z, data[pivots], None, params, np.asarray(pivots))
 
 
 def _pivoted_cholesky(

@@ -33,6 +33,8 @@ import numpy as np
 from bagwise._jit import njit
 
 _TINY = 1e-12  # curvature of two rows that coincide
+_NO_SIGN = np.int64(2**63 - 1)  # all bits of an integer but its sign
+_NONE = np.int64(-(2**63) + 1)
 
 
 @njit()
@@ -48,7 +50,11 @@ def _entry(K, cross, corner, one, two):
 def _fill(K, cross, corner, index, one, out):
     """Kernel of one point with those behind all rows."""
     n = len(K)
-    if one < n:
+    if len(cross) == 0:
+        near = K[one]
+        for row in range(len(index)):
+            out[row] = near[index[row]]
+    elif one < n:
         near = K[one]
         for row in range(len(index)):
             j = index[row]
@@ -102,68 +108,112 @@ def _within_groups(gradient, beta, total, cap, start, diagonal, index, blocks):
 
 
 @njit()
-def _single(gradient, beta, total, cap, group, c, diagonal):
-    """Best move of one row without bias: (violation, gain, row, step)."""
-    worst, best_gain, best_row, best_step = 0.0, 0.0, -1, 0.0
-    for row in range(len(beta)):
-        if c[row] != 0.0:
-            continue
-        slope = gradient[row]
-        room = cap[group[row]] - total[group[row]]
-        if slope > 0.0:
-            limit = room
-        else:
-            limit = beta[row]
-        if limit <= 0.0:
-            continue
-        # As it is, however small: counts of boxes span seventy orders of magnitude.
-        curvature = diagonal[row] if diagonal[row] > 0.0 else _TINY
-        step = min(abs(slope) / curvature, limit)
-        gain = step * abs(slope) - 0.5 * step * step * curvature
-        worst = max(worst, abs(slope))
-        if gain > best_gain:
-            best_gain, best_row = gain, row
-            best_step = step if slope > 0.0 else -step
-    return worst, best_gain, best_row, best_step
+def _largest(values):
+    """Largest of numbers that are not negative, and where it comes first.
+
+    The order of such numbers is that of their bits as integers, whose maximum is taken
+    many at a time.
+    """
+    bits = values.view(np.int64)
+    most = np.int64(0)
+    for row in range(len(bits)):
+        most = bits[row] if bits[row] > most else most
+    if most == 0:
+        return 0.0, -1
+    row = 0
+    while bits[row] != most:
+        row += 1
+    return values[row], row
 
 
 @njit()
-def _mark(g, start, beta, total, cap, c, upward, downward):
-    """Which rows of a group can move up or down along c; neither without a bias."""
+def _single(gradient, beta, room, curvature, inverse, gains):
+    """Best move of one row without bias: (gain, row, step)."""
+    for row in range(len(beta)):
+        slope, up, down = gradient[row], room[row], beta[row]
+        limit = up if slope > 0.0 else down
+        slope = abs(slope)
+        step = min(slope * inverse[row], limit)
+        gains[row] = step * slope - 0.5 * step * step * curvature[row]
+    gain, row = _largest(gains)
+    step = 0.0
+    if row >= 0:
+        slope = gradient[row]
+        limit = room[row] if slope > 0.0 else beta[row]
+        step = min(abs(slope) / curvature[row], limit)
+        step = step if slope > 0.0 else -step
+    return gain, row, step
+
+
+@njit()
+def _worst_single(gradient, beta, room, c):
+    """Largest violation of a row without bias."""
+    worst = 0.0
+    for row in range(len(beta)):
+        limit = room[row] if gradient[row] > 0.0 else beta[row]
+        if c[row] == 0.0 and limit > 0.0:
+            worst = max(worst, abs(gradient[row]))
+    return worst
+
+
+@njit()
+def _mark(g, start, beta, total, cap, c, upward, downward, left):
+    """Which rows of a group can move up or down along c; neither without a bias.
+
+    `left` takes what is left of the bound of the group.
+    """
     room = total[g] < cap[g]
     for row in range(start[g], start[g + 1]):
+        left[row] = cap[g] - total[g]
         held = beta[row] > 0.0
         upward[row] = room if c[row] > 0.0 else (held and c[row] < 0.0)
         downward[row] = held if c[row] > 0.0 else (room and c[row] < 0.0)
 
 
 @njit()
-def _update(gradient, s, c, own, other, move_i, move_j, upward, downward):
-    """Take a step over to the gradient; best row to move up, bounds for the bias."""
-    top, low, i = -np.inf, np.inf, -1
+def _update(gradient, s, own, other, move_i, move_j):
+    """Take a step over to the gradient."""
     for row in range(len(gradient)):
-        value = gradient[row] - s[row] * (move_i * own[row] + move_j * other[row])
-        gradient[row] = value
-        value *= c[row]
-        if value > top and upward[row]:
-            top, i = value, row
-        if value < low and downward[row]:
-            low = value
+        gradient[row] -= s[row] * (move_i * own[row] + move_j * other[row])
+
+
+@njit()
+def _extremes(gradient, c, upward, downward, values):
+    """Best row to move up, and the bounds that it and the others set for the bias."""
+    for row in range(len(gradient)):
+        values[row] = gradient[row] * c[row]
+    bits = values.view(np.int64)
+    high, least = _NONE, -_NONE
+    for row in range(len(bits)):
+        # As integers, in the order of the numbers, also of negative ones.
+        key = bits[row] ^ ((bits[row] >> 63) & _NO_SIGN)
+        up, down = upward[row], downward[row]
+        above, below = (key if up else _NONE), (key if down else -_NONE)
+        high = above if above > high else high
+        least = below if below < least else least
+    top, low, i = -np.inf, np.inf, -1
+    if high > _NONE:
+        i, wanted = 0, high ^ ((high >> 63) & _NO_SIGN)
+        while bits[i] != wanted or not upward[i]:
+            i += 1
+        top = values[i]
+    if least < -_NONE:
+        j, wanted = 0, least ^ ((least >> 63) & _NO_SIGN)
+        while bits[j] != wanted:
+            j += 1
+        low = values[j]
     return i, top, low
 
 
 @njit()
-def _second_of_pair(gradient, c, diagonal, own, downward, i, top):
+def _second_of_pair(gradient, c, diagonal, own, downward, i, top, scores):
     """Row that gains most with `i`, to second order; `own` is the kernel of `i`."""
-    j, best = -1, 0.0
     for row in range(len(gradient)):
-        difference = top - c[row] * gradient[row]
-        if difference > 0.0 and downward[row]:
-            curvature = diagonal[i] + diagonal[row] - 2.0 * own[row]
-            score = difference * difference / max(curvature, _TINY)
-            if score > best:
-                best, j = score, row
-    return j
+        difference, held = top - c[row] * gradient[row], downward[row]
+        curvature = max(diagonal[i] + diagonal[row] - 2.0 * own[row], _TINY)
+        score = difference * difference / curvature
+        scores[row] = score if (difference > 0.0) & held else 0.0
+    return _largest(scores)[1]
 
 
 @njit()
@@ -233,11 +283,17 @@ def _iterate(
     upward = np.zeros(n_rows, dtype=np.bool_)
     downward = np.zeros(n_rows, dtype=np.bool_)
     total = np.zeros(len(cap))
-    shared, unbiased = False, False
+    room, scratch = np.empty(n_rows), np.empty(n_rows)
+    curvature, inverse = np.empty(n_rows), np.empty(n_rows)
+    shared, unbiased, biased = False, False, False
     for row in range(n_rows):
         diagonal[row] = _entry(K, cross, corner, index[row], index[row])
+        # As it is, however small: counts of boxes span seventy orders of magnitude.
+        curvature[row] = diagonal[row] if diagonal[row] > 0.0 else _TINY
+        inverse[row] = 1.0 / curvature[row] if c[row] == 0.0 else 0.0
         total[group[row]] += beta[row]
         unbiased = unbiased or c[row] == 0.0
+        biased = biased or c[row] != 0.0
         if beta[row] != 0.0:
             _fill(K, cross, corner, index, index[row], first)
             for k in range(n_rows):
@@ -246,8 +302,10 @@ def _iterate(
         shared = shared or start[g + 1] - start[g] > 1
         if total[g] >= cap[g] * (1.0 - 1e-14):
             total[g] = cap[g]
-        _mark(g, start, beta, total, cap, c, upward, downward)
-    i, top, low = _update(gradient, s, c, zero, zero, 0.0, 0.0, upward, downward)
+        _mark(g, start, beta, total, cap, c, upward, downward, room)
+    i, top, low = -1, -np.inf, np.inf
+    if biased:
+        i, top, low = _extremes(gradient, c, upward, downward, scratch)
     own = other = zero
     n_iter = 0
     while True:
@@ -260,7 +318,7 @@ def _iterate(
                 own = K[i]
             else:
                 _fill(K, cross, corner, index, index[i], first)
-            j = _second_of_pair(gradient, c, diagonal, own, downward, i, top)
+            j = _second_of_pair(gradient, c, diagonal, own, downward, i, top, scratch)
         if j >= 0:
             step, gain = _pair_step(
                 gradient, beta, total, cap, group, c, diagonal, own[j], i, j
@@ -274,15 +332,18 @@ def _iterate(
             if other_gain > gain:
                 gain, i, j = other_gain, up, down
                 inner = _entry(K, cross, corner, index[i], index[j])
-                curvature = diagonal[i] + diagonal[j] - 2.0 * inner
-                slope = gradient[i] - gradient[j]
-                change_i = min(slope / max(curvature, _TINY), beta[j])
+                bend = max(diagonal[i] + diagonal[j] - 2.0 * inner, _TINY)
+                change_i = min((gradient[i] - gradient[j]) / bend, beta[j])
                 change_j = -change_i
         if unbiased:
-            worst, other_gain, row, change = _single(
-                gradient, beta, total, cap, group, c, diagonal
+            other_gain, row, change = _single(
+                gradient, beta, room, curvature, inverse, scratch
             )
-            violation = max(violation, worst)
+            # The largest violation is needed only where this one does not settle it.
+            slope = abs(gradient[row]) if row >= 0 else 0.0
+            if slope < tol or n_iter >= max_iter:
+                slope = _worst_single(gradient, beta, room, c)
+            violation = max(violation, slope)
             if other_gain > gain:
                 gain, i, j, change_i, change_j = other_gain, row, -1, change, 0.0
         if violation < tol or n_iter >= max_iter or gain <= 0.0:
@@ -302,7 +363,7 @@ def _iterate(
             else:
                 _move(i, change_i, beta, total, cap, group)
                 _move(j, change_j, beta, total, cap, group)
-            _mark(group[j], start, beta, total, cap, c, upward, downward)
+            _mark(group[j], start, beta, total, cap, c, upward, downward, room)
             if plain:
                 other = K[j]
             else:
@@ -310,10 +371,11 @@ def _iterate(
                 _fill(K, cross, corner, index, index[j], second)
         else:
             _move(i, change_i, beta, total, cap, group)
-        _mark(group[i], start, beta, total, cap, c, upward, downward)
-        i, top, low = _update(
-            gradient, s, c, own, other, move_i, move_j, upward, downward
-        )
+        _mark(group[i], start, beta, total, cap, c, upward, downward, room)
+        _update(gradient, s, own, other, move_i, move_j)
+        i = -1
+        if biased:
+            i, top, low = _extremes(gradient, c, upward, downward, scratch)
     b = _bias(gradient, beta, total, cap, group, c, top, low)
     return b, n_iter, violation
 

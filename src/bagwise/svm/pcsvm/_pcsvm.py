@@ -299,7 +299,7 @@ class PCSVM(KernelBagSVM):
         fits = 3.0 * 8.0 * n * n <= memory_budget()
         if self.solver != "dual" or n > _GRAM_LIMIT * min(rank, n) or not fits:
             return None
-        exact = self._basis.projection is not None and self.n_components is None
+        exact = self._basis.landmarks is not None and self.n_components is None
         if not exact:
             return self._basis.Z @ self._basis.Z.T
         return instance_kernel(
@@ -342,9 +342,9 @@ class PCSVM(KernelBagSVM):
         for name in ("coef_", "support_vectors_", "dual_coef_", "estimators_"):
             vars(self).pop(name, None)  # left by another fit
         self.intercept_ = float(step.b)
-        weights = step.w if basis.projection is None else basis.projection @ step.w
+        expanded = basis.landmarks is not None
+        weights = basis.expand(step.w) if expanded else step.w
         if self.kernel == "linear":
-            expanded = basis.projection is not None
             self.coef_ = basis.landmarks.T @ weights if expanded else weights
         else:
             self.support_vectors_, self.dual_coef_ = basis.landmarks, weights

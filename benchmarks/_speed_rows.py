@@ -1,0 +1,106 @@
+"""Measure the methods of the table of speed with whichever bagwise is importable.
+
+`peers.py` runs this file twice in one go, with the sources as they are and with an
+older checkout (`--before`), so that both are measured on the same machine on the same
+day. It therefore uses only what both have. A line of JSON is printed for each row.
+
+    python benchmarks/_speed_rows.py elephant PC-SVM,MI-ODM [folds]
+"""
+
+import json
+import sys
+import time
+import warnings
+
+import numpy as np
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import StratifiedKFold
+from sklearn.tree import DecisionTreeClassifier
+
+C = 10.0
+
+
+def model_of(method, gamma):
+    """Return the model of a row; imports are lazy, so that a row needs only its own."""
+    import bagwise.compose
+    import bagwise.density
+    import bagwise.embedding
+    import bagwise.ensemble
+    import bagwise.kernels
+    import bagwise.svm
+
+    b = bagwise
+    makers = {
+        "MI-SVM": lambda: b.svm.MISVM(C, gamma=gamma, init="input_mean"),
+        "mi-SVM": lambda: b.svm.MiSVM(C, gamma=gamma),
+        "sbMIL": lambda: b.svm.SBMIL(C, gamma=gamma, eta=0.3),
+        "Statistics kernel": lambda: b.svm.BagSVC("statistics", C),
+        "SimpleMI": lambda: b.compose.SimpleMI(),
+        "MILES": lambda: b.embedding.MILES(),
+        "MIBoosting": lambda: b.ensemble.MIBoosting(
+            10, estimator=DecisionTreeClassifier(max_depth=1), random_state=0
+        ),
+        "WrapperMI (tree)": lambda: b.compose.WrapperMI(
+            DecisionTreeClassifier(random_state=0)
+        ),
+        "DD": lambda: b.density.DiverseDensity(),
+        "EM-DD": lambda: b.density.EMDD(),
+        "PC-SVM": lambda: b.svm.PCSVM(C, gamma=gamma),
+        "MI-ODM": lambda: b.svm.MIODM(gamma=gamma, random_state=0),
+        "Box kernel SVC": lambda: b.svm.BoxKernelSVC(random_state=0),
+        "EMD + SVC": lambda: b.svm.BagSVC("emd", C),
+    }
+    model = makers[method]()
+    if "threshold" in model.get_params() and method not in ("DD", "EM-DD"):
+        model.set_params(threshold="zero")  # the only cut that there was before
+    return model
+
+
+def folds_of(name, n_folds):
+    """Give scaled bags, labels, training and test bags of each fold."""
+    from bagwise.datasets import fetch
+
+    X, y = fetch(name, return_X_y=True)
+    y = np.asarray(y).astype(int)
+    splits = StratifiedKFold(10, shuffle=True, random_state=0).split(y, y)
+    for train, test in list(splits)[:n_folds]:
+        data = X[train].data
+        scale = data.std(axis=0)
+        scale[scale == 0] = 1.0
+        yield X.with_data((X.data - data.mean(axis=0)) / scale), y, train, test
+
+
+def spent(function, *args, **options):
+    """CPU seconds of a call."""
+    start = time.process_time()
+    function(*args, **options)
+    return time.process_time() - start
+
+
+def fit_and_predict(model, X, y, train, test):
+    """Run one fold."""
+    model.fit(X[train], y[train]).predict(X[test])
+
+
+def main(name, methods, n_folds=10):
+    """Print a row for each method: seconds, and those of `rbf_kernel` on the folds."""
+    warnings.simplefilter("ignore")
+    folds = list(folds_of(name, n_folds))
+    gamma = 1.0 / folds[0][0].n_features
+    unit = sum(
+        spent(rbf_kernel, X[train].data, gamma=gamma) for X, _, train, _ in folds
+    )
+    X, y, _, _ = folds[0]
+    some = np.concatenate([np.flatnonzero(y == label)[:10] for label in (0, 1)])
+    small = X[some], y[some]
+    for method in methods:
+        model = model_of(method, gamma)
+        # The first call loads what is compiled.
+        model_of(method, gamma).fit(*small).predict(small[0])
+        seconds = sum(spent(fit_and_predict, model, *fold) for fold in folds)
+        row = {"data": name, "method": method, "seconds": seconds, "kernel": unit}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2].split(","), *map(int, sys.argv[3:]))
