@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.linalg import block_diag
+from scipy.optimize import minimize, nnls
+from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise import Bags
+from bagwise.base import bag_folds
+from bagwise.compose import OnInstances
 from bagwise.datasets import make_key_instance_bags
 from bagwise.svm import KISVM, MIODM
 
@@ -26,6 +30,36 @@ def test_equals_the_special_case(data, level):
     np.testing.assert_allclose(
         one.decision_function(X), two.decision_function(X), atol=1e-9
     )
+
+
+def test_equals_the_special_case_on_real_folds(benchmark):
+    """The same machine on Musk1, and its value by another solver.
+
+    For the mixture found, beta = argmin 1/2 beta' (K + I / C) beta - sum(beta) over
+    beta >= 0 is a problem of non-negative least squares, and J is sum(beta) / 2.
+    """
+    data, C = benchmark("musk1"), 10.0
+    for train, test in bag_folds(data.X, data.y, 5, random_state=0)[:2]:
+        y, scaler = data.y[train], OnInstances().fit(data.X[train])
+        X, held_out = scaler.transform(data.X[train]), scaler.transform(data.X[test])
+        p, q = int(y.sum()), int((1 - y).sum())
+        settings = {"level": "bag", "threshold": "zero", "random_state": 0}
+        one = KISVM(C, **settings).fit(X, y)
+        two = MIODM(C / 2 * p, C / 2 * q, theta=0.0, nu=0.0, **settings).fit(X, y)
+        np.testing.assert_allclose(
+            one.decision_function(held_out), two.decision_function(held_out), atol=1e-6
+        )
+        plus, minus = X[y == 1], X[y == 0]
+        mean = np.repeat(np.eye(q) / minus.sizes[:, None], minus.sizes, axis=1)
+        K = np.eye(p + q) / C
+        for share, keys in zip(two.assignment_weight_, two.assignments_, strict=True):
+            chosen = np.eye(plus.n_instances)[plus.offsets[:-1] + keys]
+            rows = block_diag(chosen, -mean)
+            every = np.concatenate([plus.data, minus.data])
+            K += share * (rows @ (rbf_kernel(every, gamma=two.gamma_) + 1) @ rows.T)
+        root = np.linalg.cholesky(K)
+        beta, _ = nnls(root.T, np.linalg.solve(root, np.ones(p + q)))
+        assert two.objective_ == pytest.approx(beta.sum() / 2, rel=1e-6)
 
 
 def test_value_in_the_form_with_a_free_margin():

@@ -19,12 +19,8 @@ from bagwise.bags import Bags
 from bagwise.comparison._description import Run, build_estimator
 from bagwise.comparison._grid_ends import expand
 from bagwise.comparison._problem import Problem
-from bagwise.comparison._tuning import (
-    Preparation,
-    resolved,
-    score_candidates,
-    scorer,
-)
+from bagwise.comparison._search import resolved, score_candidates
+from bagwise.comparison._tuning import Preparation, scorer
 
 __all__ = ["best_on_reported_folds", "is_optimistic", "on_reported_folds"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
@@ -27,20 +26,19 @@ from sklearn.preprocessing import (
 )
 
 from bagwise.base import bag_folds, most_folds
-from bagwise.comparison._description import build_estimator, build_value, to_plain
+from bagwise.comparison._description import build_estimator, to_plain
 from bagwise.comparison._evaluate import auroc, average_precision, predictions
-from bagwise.comparison._grid_ends import Candidate, beyond, central, ends_of, expand
+from bagwise.comparison._grid_ends import ends_of, expand
+from bagwise.comparison._search import Search, resolved
 from bagwise.comparison._weights import weight_arguments
 from bagwise.compose import OnInstances
 from bagwise.compose._per_label import OneModelPerLabel
-from bagwise.kernels import resolve_gamma
 
 __all__ = ["IMPUTE", "Fitted", "Preparation", "fit_method", "uncalibrated"]
 
 CALIBRATION_FOLDS = 5
 SCALES = ("standard", "minmax", "l2", "none")
 IMPUTE = ("median", "mean", "most_frequent")
-MAX_ROUNDS = 4
 
 
 @dataclass
@@ -246,7 +244,7 @@ def _fit_one(
             table = y["event"]
         splits = bag_folds(X, table, tuning["n_splits"], seed)
         scoring = scorer(tuning["scoring"])
-        search = _Search(model, X, y, splits, scoring, seed, weights)
+        search = Search(model, X, y, table, splits, scoring, seed, weights)
         best, score = search.best(candidates, extend=bool(tuning.get("extend")))
     tuned = time.perf_counter()
     chosen = resolved(best, X, seed)
@@ -280,117 +278,6 @@ def uncalibrated(model: Any) -> Any:
     """Return the model inside a calibrator, or the model itself."""
     inner = getattr(model, "calibrated_classifiers_", None)
     return inner[0].estimator if inner is not None and len(inner) == 1 else model
-
-
-def resolved(candidate: Candidate, X: Any, seed: int) -> dict[str, Any]:
-    """Return the parameters of a candidate: widths as numbers, estimators built."""
-    return {
-        name: build_value(_width(value, X), seed)
-        for name, value in candidate.values.items()
-    }
-
-
-def _width(value: Any, X: Any) -> Any:
-    """Resolve ``{"gamma": "scale", "times": 4}`` on the (scaled) training bags."""
-    if isinstance(value, Mapping) and set(value) == {"gamma", "times"}:
-        return float(value["times"] * resolve_gamma(value["gamma"], X.data))
-    return value
-
-
-@dataclass
-class _Search:
-    """Candidates scored on the same folds."""
-
-    model: Any
-    X: Any
-    y: NDArray[Any]
-    splits: list[tuple[Any, Any]]
-    scoring: Any
-    seed: int
-    weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-
-    def scores(self, candidates: list[Candidate]) -> NDArray[np.float64]:
-        params = [resolved(one, self.X, self.seed) for one in candidates]
-        return score_candidates(
-            self.model,
-            params,
-            self.X,
-            self.y,
-            self.splits,
-            self.scoring,
-            self.weights,
-        )
-
-    def best(
-        self, candidates: list[Candidate], *, extend: bool
-    ) -> tuple[Candidate, float]:
-        scores = self.scores(candidates)
-        place = central(candidates, scores)
-        best, score = candidates[place], float(scores[place])
-        for _ in range(MAX_ROUNDS if extend else 0):
-            ends = ends_of(best)
-            if not ends:
-                break
-            further = [beyond(best, name, end) for name, end in ends.items()]
-            try:
-                values = self.scores(further)
-            except ValueError:  # nothing lies beyond: out of the parameter's range
-                break
-            if not np.nanmax(values, initial=-np.inf) > score:
-                # The end was the best after all, and is no end of what was tried.
-                joined = {n: one.grid[n] for n, one in zip(ends, further, strict=True)}
-                best = replace(best, grid={**best.grid, **joined})
-                break
-            place = int(np.nanargmax(values))
-            best, score = further[place], float(values[place])
-        return best, score
-
-
-def score_candidates(
-    model: Any,
-    candidates: list[dict[str, Any]],
-    X: Any,
-    y: NDArray[Any],
-    splits: list[tuple[Any, Any]],
-    scoring: Any,
-    weights: Mapping[str, NDArray[np.float64]] | None = None,
-) -> NDArray[np.float64]:
-    """Return the mean score of every candidate over the folds, NaN where it failed.
-
-    An estimator that can share work between candidates has a method
-    ``_score_candidates`` with these arguments; where it returns None, or is missing,
-    every candidate is fitted on every fold.
-
-    Parameters
-    ----------
-    model : estimator
-        What is tuned; unfitted.
-    candidates : list of dict
-        Parameters to try.
-    X, y : Bags, ndarray
-        Bags and labels.
-    splits : list of (train, test)
-        Folds.
-    scoring : str or callable
-        As in scikit-learn.
-    weights : dict of ndarray, optional
-        Arguments of `fit` with an entry for each bag; nothing is shared then.
-    """
-    if not weights and hasattr(model, "_score_candidates"):
-        shared = model._score_candidates(candidates, X, y, splits, scoring)
-        if shared is not None:
-            return np.asarray(shared, dtype=np.float64)
-    grid = [{name: [value] for name, value in one.items()} for one in candidates]
-    search = GridSearchCV(model, grid, scoring=scoring, cv=splits, refit=False)
-    try:
-        search.fit(X, y, **(weights or {}))
-    except ValueError as error:
-        text = str(error).strip()
-        if "fits failed" not in text:
-            raise
-        last = text.splitlines()[-1]
-        raise ValueError(f"every candidate of the grid failed, with {last}") from error
-    return np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)
 
 
 def scorer(name: str) -> Any:

@@ -16,6 +16,16 @@ def times(*factors: float, of: str = "scale") -> list[Any]:
     return [{"gamma": of, "times": factor} for factor in factors]
 
 
+def tens(low: int, high: int) -> list[float]:
+    """Return the powers of ten from one exponent to another."""
+    return [10.0**k for k in range(low, high + 1)]
+
+
+def fours(low: int, high: int, of: str = "scale") -> list[Any]:
+    """Return widths at the powers of four of a named one."""
+    return times(*(4.0**k for k in range(low, high + 1)), of=of)
+
+
 C_GRID = [1.0, 10.0, 100.0]
 C_LARGE = [0.1, 1.0, 10.0, 100.0, 1000.0]
 WIDTHS = times(0.25, 1.0, 4.0)

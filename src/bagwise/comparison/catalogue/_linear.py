@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bagwise.comparison.catalogue._grids import tens
 from bagwise.comparison.catalogue._method import Method
 
 __all__ = ["LINEAR"]
@@ -10,9 +11,9 @@ LINEAR: list[Method] = [
     Method(
         "MILR",
         "bagwise.linear_model.MILogisticRegression",
-        grid={"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
+        grid={"C": tens(-2, 4)},
         large_grid={
-            "C": [0.1, 1.0, 10.0, 100.0, 1000.0],
+            "C": tens(-2, 4),
             "alpha": [2.5, 3.5, 10.0],
             "pooling": ["softmax", "noisy_or", "mean"],
         },
@@ -25,11 +26,11 @@ LINEAR: list[Method] = [
         "MIDR + MILR",
         "bagwise.decomposition.MIDR",
         then={"class": "bagwise.linear_model.MILogisticRegression", "params": {}},
-        grid={"embed__n_components": [0.3], "classify__C": [1.0, 10.0, 100.0, 1000.0]},
+        grid={"embed__n_components": [0.3], "classify__C": tens(-1, 5)},
         large_grid={
             "embed__n_components": [0.2, 0.3, 0.4, 0.5, 0.6],
             "embed__C1": [0.0, 0.001, 0.01],
-            "classify__C": [0.1, 1.0, 10.0, 100.0],
+            "classify__C": tens(-1, 5),
         },
         kind="reduction",
         max_instances=50_000,

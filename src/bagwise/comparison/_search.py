@@ -1,0 +1,236 @@
+"""Which candidate of a grid is the best on inner folds, for as few fits as possible.
+
+Three things keep wide grids affordable: estimators that share work between candidates
+(one kernel matrix for all penalties); a first round on a third of the training bags
+where they do not, after which only the best candidates see all of them; and grids that
+are widened only where the best value stands at an end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GridSearchCV
+
+from bagwise.base import bag_folds, most_folds
+from bagwise.comparison._description import build_value
+from bagwise.comparison._grid_ends import (
+    Candidate,
+    beyond,
+    central,
+    ends_of,
+)
+from bagwise.kernels import resolve_gamma
+
+__all__ = ["Search", "resolved", "score_candidates", "shared_scores"]
+
+MAX_ROUNDS = 4
+# Up to so many candidates see all bags at once, and at least so many in the end.
+FEW, LEAST = 9, 6
+# One of so many bags, and of so many candidates, is kept by the first round.
+SHARE = 3
+# Fewer bags than this say too little about a candidate.
+LEAST_BAGS = 30
+
+
+def resolved(candidate: Candidate, X: Any, seed: int) -> dict[str, Any]:
+    """Return the parameters of a candidate: widths as numbers, estimators built."""
+    return {
+        name: build_value(_width(value, X), seed)
+        for name, value in candidate.values.items()
+    }
+
+
+def _width(value: Any, X: Any) -> Any:
+    """Resolve ``{"gamma": "scale", "times": 4}`` on the (scaled) training bags."""
+    if isinstance(value, Mapping) and set(value) == {"gamma", "times"}:
+        return float(value["times"] * resolve_gamma(value["gamma"], X.data))
+    return value
+
+
+@dataclass
+class Search:
+    """Candidates scored on the same folds.
+
+    Parameters
+    ----------
+    model : estimator
+        What is tuned; unfitted.
+    X, y : Bags, ndarray
+        Training bags and targets.
+    strata : ndarray
+        What folds keep the shares of.
+    splits : list of (train, test)
+        Inner folds.
+    scoring : str or callable
+        As in scikit-learn.
+    seed : int
+        Fixes the bags of the first round.
+    weights : dict of ndarray
+        Arguments of `fit` with an entry for each bag.
+    """
+
+    model: Any
+    X: Any
+    y: NDArray[Any]
+    strata: NDArray[Any]
+    splits: list[tuple[Any, Any]]
+    scoring: Any
+    seed: int
+    weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def best(
+        self, candidates: list[Candidate], *, extend: bool
+    ) -> tuple[Candidate, float]:
+        """Return the best candidate and its mean score.
+
+        With `extend`, the grid is widened as long as the best value stands at its end.
+        """
+        scores = self._shared(candidates)
+        if scores is None:
+            candidates = self.screened(candidates)
+            scores = self.scores(candidates)
+        place = central(candidates, scores)
+        best, score = candidates[place], float(scores[place])
+        for _ in range(MAX_ROUNDS if extend else 0):
+            ends = ends_of(best)
+            if not ends:
+                break
+            further = [beyond(best, name, end) for name, end in ends.items()]
+            try:
+                values = self.scores(further)
+            except ValueError:  # nothing lies beyond: out of the parameter's range
+                break
+            if not np.nanmax(values, initial=-np.inf) > score:
+                # The end was the best after all, and is no end of what was tried.
+                joined = {n: one.grid[n] for n, one in zip(ends, further, strict=True)}
+                best = replace(best, grid={**best.grid, **joined})
+                break
+            place = int(np.nanargmax(values))
+            best, score = further[place], float(values[place])
+        return best, score
+
+    def scores(
+        self, candidates: list[Candidate], splits: list[tuple[Any, Any]] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the mean score of every candidate over folds, the inner ones."""
+        return score_candidates(
+            self.model,
+            self._params(candidates),
+            self.X,
+            self.y,
+            self.splits if splits is None else splits,
+            self.scoring,
+            self.weights,
+        )
+
+    def screened(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the candidates that are worth all bags, in their order.
+
+        Of many, the best third on a third of the training bags of every fold. All of
+        them where they are few, or bags are.
+        """
+        if len(candidates) <= FEW:
+            return candidates
+        fewer = []
+        for train, test in self.splits:
+            inside, strata = self.X[train], self.strata[train]
+            enough = len(train) >= SHARE * LEAST_BAGS
+            if not enough or most_folds(inside, strata, SHARE) < SHARE:
+                return candidates
+            _, part = bag_folds(inside, strata, SHARE, self.seed)[0]
+            fewer.append((np.asarray(train)[np.sort(part)], test))
+        try:
+            scores = np.nan_to_num(self.scores(candidates, fewer), nan=-np.inf)
+        except ValueError:  # all bags may do what a third cannot, or say why not
+            return candidates
+        n_kept = max(LEAST, math.ceil(len(candidates) / SHARE))
+        rest, kept = list(range(len(candidates))), []
+        for _ in range(n_kept):  # of equals, those far from the ends go first
+            place = central([candidates[k] for k in rest], scores[rest])
+            kept.append(rest.pop(place))
+        return [candidates[k] for k in sorted(kept)]
+
+    def _params(self, candidates: list[Candidate]) -> list[dict[str, Any]]:
+        return [resolved(one, self.X, self.seed) for one in candidates]
+
+    def _shared(self, candidates: list[Candidate]) -> NDArray[np.float64] | None:
+        if self.weights:
+            return None
+        return shared_scores(
+            self.model,
+            self._params(candidates),
+            self.X,
+            self.y,
+            self.splits,
+            self.scoring,
+        )
+
+
+def shared_scores(
+    model: Any,
+    candidates: list[dict[str, Any]],
+    X: Any,
+    y: NDArray[Any],
+    splits: list[tuple[Any, Any]],
+    scoring: Any,
+) -> NDArray[np.float64] | None:
+    """Return the scores of an estimator that shares work between candidates, or None.
+
+    Such an estimator has a method ``_score_candidates`` with these arguments, which
+    may return None as well.
+    """
+    if not hasattr(model, "_score_candidates"):
+        return None
+    found = model._score_candidates(candidates, X, y, splits, scoring)
+    return None if found is None else np.asarray(found, dtype=np.float64)
+
+
+def score_candidates(
+    model: Any,
+    candidates: list[dict[str, Any]],
+    X: Any,
+    y: NDArray[Any],
+    splits: list[tuple[Any, Any]],
+    scoring: Any,
+    weights: Mapping[str, NDArray[np.float64]] | None = None,
+) -> NDArray[np.float64]:
+    """Return the mean score of every candidate over the folds, NaN where it failed.
+
+    Where nothing is shared, every candidate is fitted on every fold.
+
+    Parameters
+    ----------
+    model : estimator
+        What is tuned; unfitted.
+    candidates : list of dict
+        Parameters to try.
+    X, y : Bags, ndarray
+        Bags and labels.
+    splits : list of (train, test)
+        Folds.
+    scoring : str or callable
+        As in scikit-learn.
+    weights : dict of ndarray, optional
+        Arguments of `fit` with an entry for each bag; nothing is shared then.
+    """
+    if not weights:
+        shared = shared_scores(model, candidates, X, y, splits, scoring)
+        if shared is not None:
+            return shared
+    grid = [{name: [value] for name, value in one.items()} for one in candidates]
+    search = GridSearchCV(model, grid, scoring=scoring, cv=splits, refit=False)
+    try:
+        search.fit(X, y, **(weights or {}))
+    except ValueError as error:
+        text = str(error).strip()
+        if "fits failed" not in text:
+            raise
+        last = text.splitlines()[-1]
+        raise ValueError(f"every candidate of the grid failed, with {last}") from error
+    return np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)

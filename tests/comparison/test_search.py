@@ -1,0 +1,102 @@
+"""The search for the best candidate: as good as a full one, for fewer fits."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from bagwise import Bags
+from bagwise.base import bag_folds
+from bagwise.comparison._grid_ends import expand
+from bagwise.comparison._search import FEW, LEAST, SHARE, Search
+from bagwise.least_squares import SAFE
+
+SIZES = []
+
+
+class Wrong(ClassifierMixin, BaseEstimator):
+    """Is wrong about a share of the bags that its parameters fix; counts its fits."""
+
+    def __init__(self, a=0.0, b=0.0):
+        self.a, self.b = a, b
+
+    def fit(self, X, y):
+        SIZES.append(len(X))
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        true = X.data[X.offsets[:-1], 0].astype(int)
+        share = min(1.0, 0.05 * (abs(self.a - 3) + abs(self.b - 1)))
+        wrong = np.arange(len(X)) < round(share * len(X))
+        return np.where(wrong, 1 - true, true)
+
+
+def bags(n):
+    y = np.arange(n) % 2
+    X = Bags(np.column_stack([y, np.arange(n)]).astype(float), np.arange(n + 1))
+    return X, y
+
+
+def search(n, model=None, weights=None):
+    X, y = bags(n)
+    model = Wrong() if model is None else model
+    splits = bag_folds(X, y, 3, 0)
+    return Search(model, X, y, y, splits, "accuracy", 0, weights or {})
+
+
+def grid(n_a, n_b=1):
+    return expand({"a": [float(k) for k in range(n_a)], "b": [1.0, 2.0, 3.0][:n_b]})
+
+
+def test_many_candidates_first_see_a_third_of_the_bags():
+    SIZES.clear()
+    one = search(180)
+    candidates = grid(8, 3)
+    best, score = one.best(candidates, extend=False)
+    assert best.values == {"a": 3.0, "b": 1.0}
+    assert score == 1.0
+    assert sorted(set(SIZES)) == [40, 120]
+    assert SIZES.count(40) == 3 * 24
+    assert SIZES.count(120) == 3 * 24 / SHARE
+
+
+@pytest.mark.parametrize(("n", "n_candidates"), [(180, FEW), (120, 24)])
+def test_few_candidates_or_bags_are_not_screened(n, n_candidates):
+    SIZES.clear()
+    candidates = expand({"a": [float(k) for k in range(n_candidates)]})
+    best, _ = search(n).best(candidates, extend=False)
+    assert best.values == {"a": 3.0}
+    assert SIZES == [2 * n // 3] * 3 * n_candidates
+
+
+def test_what_is_kept_stands_in_its_order_and_holds_the_best_third():
+    candidates = grid(7, 3)
+    one = search(180)
+    kept = one.screened(candidates)
+    assert len(kept) == max(LEAST, 7)
+    places = [candidates.index(item) for item in kept]
+    assert places == sorted(places)
+    scores = one.scores(candidates)
+    rest = np.delete(scores, places)
+    assert scores[places].min() >= rest.max()
+
+
+def test_shared_paths_are_not_screened():
+    """All candidates of SAFE see all bags: their scores are those of full fits."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = Bags(rng.normal(size=(240, 3)) + y.repeat(2)[:, None], np.arange(121) * 2)
+    splits = bag_folds(X, y, 3, 0)
+    candidates = expand({"rho": [10.0**k for k in range(-3, 9)]})
+    one = Search(SAFE(), X, y, y, splits, "accuracy", 0)
+    _, score = one.best(candidates, extend=False)
+    full = [
+        np.mean(
+            [
+                SAFE(**item.values).fit(X[train], y[train]).score(X[test], y[test])
+                for train, test in splits
+            ]
+        )
+        for item in candidates
+    ]
+    assert score == pytest.approx(max(full))
