@@ -57,8 +57,9 @@ def compile_all(*, verbose: bool = False) -> None:
 def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
     """Give names, "sparse" behind those that take sparse rows, and what to call."""
     from bagwise.bags import segments
+    from bagwise.bags._halves import all_finite, widened
     from bagwise.density import EMDD, DiverseDensity
-    from bagwise.embedding import MILES, SlicedWassersteinEmbedding
+    from bagwise.embedding import MILES, MiFV, SlicedWassersteinEmbedding
     from bagwise.ensemble import MIBoosting, MILBoost
     from bagwise.linear_model import MILinearRegression, MILogisticRegression
     from bagwise.neighbors import CitationKNN
@@ -71,6 +72,9 @@ def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
             for reduce in (segments.segment_sum, segments.segment_max):
                 reduce(long.astype(kind), ends)
             segments.segment_min(long.astype(kind), ends)
+        halves = long.astype(np.float16)
+        all_finite(halves)
+        widened(halves)
 
     def fit(model: Any) -> Callable[[Bags, Any], None]:
         def run(X: Bags, y: Any) -> None:
@@ -99,6 +103,7 @@ def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
         "diverse density, max": DiverseDensity("max"),
         "EM-DD": EMDD(),
         "sliced Wasserstein": SlicedWassersteinEmbedding(random_state=0),
+        "miFV": MiFV(random_state=0),
         "MILBoost": MILBoost(),
         "MIBoosting, sparse": MIBoosting(random_state=0),
         "IAPR": IAPR(),

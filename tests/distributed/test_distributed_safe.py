@@ -1,8 +1,4 @@
-"""Fits on partitions equal local fits, also when a worker is killed."""
-
-import os
-import signal
-import time
+"""SAFE on partitions equals local fits."""
 
 import numpy as np
 import pandas as pd
@@ -103,37 +99,3 @@ def test_bad_parts_are_named(draw):
             fit(safe, [])
         with pytest.raises(TypeError, match="LSSVC cannot be fitted from sums"):
             fit(LSSVC(), [(X, y)])
-
-
-def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, draw):
-    distributed = pytest.importorskip("distributed")
-    X, y = draw(240)
-    options = {"n_components": 15, "random_state": 0, "variance_weight": 0.5}
-    victim = tmp_path / "killed"
-
-    def load(i):
-        # The survey and the landmarks have read every part by now: the first reader
-        # of part 3 in the last pass takes its whole process with it.
-        reads = tmp_path / f"{i}-{time.monotonic_ns()}-{os.getpid()}"
-        reads.touch()
-        if i == 3 and len(list(tmp_path.glob("3-*"))) == 3 and not victim.exists():
-            victim.write_text(str(os.getpid()))
-            os.kill(os.getpid(), signal.SIGKILL)
-        return X[40 * i : 40 * i + 40], y[40 * i : 40 * i + 40]
-
-    parts = [dask.delayed(load)(i) for i in range(6)]
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=50,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        before = set(client.run(os.getpid).values())
-        assert len(before) == 2
-        model = fit(SAFE(**options), parts)
-    assert int(victim.read_text()) in before
-    assert_same(model, SAFE(**options).fit(X, y), X)

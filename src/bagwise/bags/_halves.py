@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.bags._loops import widen_halves
-
-_BLOCK = 1 << 16
-_EXPONENT = np.uint16(0x7C00)
+from bagwise.bags._loops import finite_halves, widen_halves
 
 
 class Buffers:
@@ -48,19 +45,10 @@ def widened(
 
 
 def all_finite(array: npt.NDArray[Any]) -> bool:
-    """Whether a float16 array holds neither NaN nor infinity.
-
-    Their exponents are all ones; blocks stay in the processor's own memory.
-    """
+    """Whether a float16 array holds neither NaN nor infinity."""
     if not array.flags.c_contiguous or not array.dtype.isnative:
         return bool(np.isfinite(array).all())
-    bits, masked = _bits(array), np.empty(_BLOCK, dtype=np.uint16)
-    for start in range(0, len(bits), _BLOCK):
-        block = bits[start : start + _BLOCK]
-        part = np.bitwise_and(block, _EXPONENT, out=masked[: len(block)])
-        if part.max() == _EXPONENT:
-            return False
-    return True
+    return bool(finite_halves(_bits(array)))
 
 
 def _bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:

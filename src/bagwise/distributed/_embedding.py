@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from bagwise.bags import Bags
 from bagwise.embedding._codebook import EnergyProjection
 from bagwise.solvers.moments import Moments
 
@@ -23,14 +22,6 @@ def fit_mifv(model, parts):
 
 def _covariance(part):
     return Moments.of(part.X.data)
-
-
-def fit_on_width(model, parts):
-    """Fit a transformer whose fit asks the bags for their number of columns only."""
-    parts.survey()
-    model.fit(Bags(np.zeros((1, parts.surveys[0].n_features)), [0, 1]))
-    parts.set_features(model)
-    return model
 
 
 def fit_embedded(model, parts):

@@ -52,9 +52,11 @@ class EnergyProjection:
         power, axes = scipy.linalg.eigh(found.scatter / found.weight)
         return cls(found.mean, power[::-1], axes[:, ::-1].T, energy)
 
-    def __call__(self, data):
-        """Project instances."""
-        return (data - self.mean) @ self.axes.T
+    def __call__(self, data, *, single=False):
+        """Project instances; with `single`, those of single precision stay in it."""
+        kind = np.float32 if single and data.dtype == np.float32 else np.float64
+        centred = data - self.mean.astype(kind, copy=False)
+        return centred @ self.axes.T.astype(kind, copy=False)
 
 
 def k_means(data, n_clusters, random_state):

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
 from bagwise.bags._chunks import Chunks, larger_than_a_piece
-from bagwise.bags.segments import segment_mean
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._codebook import EnergyProjection, distinct_rows, power_l2
+from bagwise.embedding._loops import fisher_sums
 from bagwise.solvers.moments import Moments
 
 
@@ -166,15 +166,15 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
 
     def _fisher(self, X):
         """Return the blocks before the power normalisation."""
-        Z = self._project(X.data)
-        q = self.mixture_.predict_proba(Z)
-        blocks = []
-        for k, share in enumerate(self.mixture_.weights_):
-            u = (Z - self.mixture_.means_[k]) / np.sqrt(self.mixture_.covariances_[k])
-            first = segment_mean(q[:, [k]] * u, X.offsets) / np.sqrt(share)
-            second = segment_mean(q[:, [k]] * (u**2 - 1.0), X.offsets)
-            blocks += [first, second / np.sqrt(2.0 * share)]
-        return np.hstack(blocks)
+        mixture = self.mixture_
+        scale = 1.0 / np.sqrt(mixture.covariances_)
+        level = np.log(mixture.weights_) + np.log(scale).sum(axis=1)
+        sums = np.zeros((len(X), 2 * len(level), scale.shape[1]))
+        Z = np.ascontiguousarray(self._project(X.data, single=True))
+        fisher_sums(Z, X.offsets, mixture.means_, scale, level, sums)
+        sums[:, 0::2] /= np.sqrt(mixture.weights_)[:, None]
+        sums[:, 1::2] /= np.sqrt(2.0 * mixture.weights_)[:, None]
+        return sums.reshape(len(X), -1) / X.sizes[:, None]
 
 
 def _covariance(piece):

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
+from bagwise.bags._chunks import Chunks, larger_than_a_piece
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._loops import mean_quantiles
 
@@ -136,8 +137,9 @@ class SlicedWassersteinEmbedding(
         out = np.empty((len(X), self.n_projections, self.n_quantiles))
         kind = np.float32 if X.dtype == np.float16 else X.dtype
         directions = self.directions_.astype(kind, copy=False)
+        stored = larger_than_a_piece(X)
         first = 0
-        for part in X.iter_chunks(_CHUNK):
+        for part in (p.X for p in Chunks(X)) if stored else X.iter_chunks(_CHUNK):
             products = part.data.astype(kind, copy=False) @ directions
             if sp.issparse(products):
                 products = products.toarray()

@@ -15,6 +15,7 @@ _SMALL = 4096
 _BAND = 0.2  # rows this close to violating their constraint are taken as well
 # Rows on disk are read so many at a time, the worst ones first.
 _MOST_READ = 8192
+_IDLE = 1e-7  # a multiplier below this share of its bound is one of zero
 
 
 def working_set(
@@ -89,6 +90,12 @@ def working_set(
         solved = primal - dual <= 2.0 * tol * (1.0 + abs(primal))
         if solved or not new.any():
             break
+        if stored:
+            # Rows without a multiplier that lie far away do not hold the solution: the
+            # optimum stays without them, and the next one is above it.
+            idle = part <= _IDLE * cap[groups if local is None else groups[local]]
+            idle &= ~_near(slack, chosen, group, offsets)[rows]
+            chosen[rows[idle]] = False
         chosen |= new
     beta = np.zeros(n_rows)
     beta[rows] = part

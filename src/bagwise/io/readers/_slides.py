@@ -10,7 +10,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,8 +52,8 @@ class SlideFile:
         """Read the rows, a few at a time, and hand them on.
 
         A few: what was read is still in the processor's own memory when it is looked
-        at and copied on. Rows that lie in the file as they are, are not even read, but
-        mapped.
+        at and copied on. Rows that lie in the file as they are need no library: they
+        are read from their place, or mapped where nobody keeps them.
 
         Parameters
         ----------
@@ -71,10 +71,15 @@ class SlideFile:
         Sides
             What stands beside the rows.
         """
-        with _opened(self.path) as arrays:
-            found = arrays[self.dataset]
-            if room is None:
-                found = _mapped(found, self.path)
+        with ExitStack() as stack:
+            arrays = stack.enter_context(_opened(self.path))
+            found, raw = arrays[self.dataset], None
+            place = _place(found, self.path)
+            if place is not None and room is None:
+                found = np.memmap(self.path, found.dtype, "r", place, found.shape)
+            elif place is not None and found.dtype == dtype:
+                raw = stack.enter_context(self.path.open("rb", buffering=0))
+                raw.seek(place)
             step = self._rows_at_once(found)
             if not hasattr(found, "read_direct") and not isinstance(found, np.ndarray):
                 found = _plain(found).reshape(self.n_rows, self.n_features)
@@ -89,7 +94,9 @@ class SlideFile:
                     if room is None and n > len(buffer):
                         buffer = np.empty((n, self.n_features), dtype=dtype)
                     part = buffer[:n] if room is None else room(n)
-                    if hasattr(found, "read_direct") and found.dtype == dtype:
+                    if raw is not None:
+                        _fill(part, raw)
+                    elif hasattr(found, "read_direct") and found.dtype == dtype:
                         found.read_direct(part, rows)  # no copy in between
                     else:
                         part[:] = found[rows]
@@ -120,17 +127,27 @@ class SlideFile:
         return found
 
 
-def _mapped(found: Any, path: Path) -> Any:
-    """Return an h5 dataset that lies in its file as it is as a memory map of it."""
+def _place(found: Any, path: Path) -> int | None:
+    """Return where an h5 dataset that lies in its file as it is begins, else None."""
     if not hasattr(found, "read_direct") or found.chunks is not None:
-        return found
+        return None
     start, size = found.id.get_offset(), found.id.get_storage_size()
     plain = found.dtype.isnative and size == found.size * found.dtype.itemsize
     if start is None or not plain or found.file.userblock_size or not size:
-        return found
+        return None
     if start + size > path.stat().st_size:  # cut off: reading it will say so
-        return found
-    return np.memmap(path, found.dtype, "r", start, found.shape)
+        return None
+    return int(start)
+
+
+def _fill(part: npt.NDArray[Any], raw: Any) -> None:
+    """Read the next bytes of a file into an array."""
+    room: Any = memoryview(part.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+    while room.nbytes:
+        n = raw.readinto(room)
+        if not n:
+            raise EOFError("the file ends within the rows")
+        room = room[n:]
 
 
 class Sides(NamedTuple):
