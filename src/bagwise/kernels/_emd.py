@@ -244,8 +244,14 @@ def _solver() -> Callable[[Array, Array, Array], tuple[float, bool]]:
     # Imported on first use: POT imports every array library it finds, torch included.
     try:  # the compiled solver without the checks of ot.emd2; its home is not public
         from ot.lp.emd_wrap import emd_c as _emd_c
-    except ImportError:  # pragma: no cover - depends on the version of POT
-        import ot
+    except ImportError:
+        try:
+            import ot
+        except ImportError as error:
+            raise ImportError(
+                "the earth mover's distance needs POT, which is not installed: "
+                "pip install POT."
+            ) from error
 
         return lambda b, a, M: (float(ot.emd2(b, a, M, numItermax=_MAX_ITER)), False)
 
