@@ -69,9 +69,9 @@ def methods():
         "standardise + mean + logistic regression": make_pipeline(
             OnInstances(), SimpleMI(logistic())
         ),
-        "MI-SVM, linear": MISVM(C=0.1, kernel="linear", max_iter=5),
+        "MI-SVM, linear": MISVM(C=0.1, kernel="linear", max_iter=5, tol=1e-2),
         "SAFE, linear": SAFE(kernel="linear", aggregation="mean"),
-        "MILR": MILogisticRegression(random_state=0),
+        "MILR": MILogisticRegression(n_init=1, max_iter=15, random_state=0),
     }
 
 

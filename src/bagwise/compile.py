@@ -57,7 +57,7 @@ def compile_all(*, verbose: bool = False) -> None:
 def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
     """Give names, "sparse" behind those that take sparse rows, and what to call."""
     from bagwise.bags import segments
-    from bagwise.bags._halves import all_finite, widened
+    from bagwise.bags._halves import widened
     from bagwise.density import EMDD, DiverseDensity
     from bagwise.embedding import MILES, MiFV, SlicedWassersteinEmbedding
     from bagwise.ensemble import MIBoosting, MILBoost
@@ -72,9 +72,7 @@ def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
             for reduce in (segments.segment_sum, segments.segment_max):
                 reduce(long.astype(kind), ends)
             segments.segment_min(long.astype(kind), ends)
-        halves = long.astype(np.float16)
-        all_finite(halves)
-        widened(halves)
+        widened(long.astype(np.float16))
 
     def fit(model: Any) -> Callable[[Bags, Any], None]:
         def run(X: Bags, y: Any) -> None:

@@ -249,6 +249,36 @@ def test_a_folder_of_slides(run, tmp_path):
     assert "--on-missing drop" in err.replace("\n", " ")
 
 
+def test_a_table_with_a_slide_in_a_row(run, tmp_path):
+    """Lists of lists in an Arrow table: features and places of whole slides."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    ill = np.arange(24) % 2
+    rows = [rng.normal(2 * k, 1.0, (5, 3)).astype(np.float16) for k in ill]
+    half = pa.list_(pa.list_(pa.float16()))
+    table = pa.table(
+        {
+            "slide_id": [f"s{i}" for i in range(24)],
+            "patient_id": [f"p{i % 2}-{i // 4}" for i in range(24)],
+            "MSI": ill,
+            "features": pa.array([[list(row) for row in bag] for bag in rows], half),
+            "coords": [[[j, i] for j in range(5)] for i in range(24)],
+        }
+    )
+    pq.write_table(table, tmp_path / "slides.parquet")
+    words = ["compare", tmp_path / "slides.parquet", "--bag", "slide_id", *QUICK]
+    words += ["--label", "MSI", "--group", "patient_id", "--out", tmp_path / "out"]
+    status, out, err = run(*words)
+    assert status == 0, err
+    assert "n_features=3" in err
+    assert "12 groups, never split" in err
+    assert "Per group (12 groups): AUROC 1.000" in " ".join(out.split())
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert '"maps":{"frames":[[' in page  # slides are pictures
+
+
 def test_a_broken_row_is_told_with_its_file_and_line(run, slides):
     lines = slides.read_text(encoding="utf-8").splitlines()
     slides.write_text("\n".join([*lines[:7], "s2,p0,H&E", *lines[7:]]) + "\n")

@@ -187,21 +187,22 @@ def broken(folder):
     np.save(folder / "words.npy", np.array([["a"]]))
     np.save(folder / "objects.npy", np.array([[None]]), allow_pickle=True)
     rows = ["absent,p5,yes", "empty,p6,yes", "other,p6,no", "words,p6,no"]
-    rows += ["objects,p6,no", "s3,p1,yes", "s9,p1,"]
+    np.save(folder / "gap.npy", np.full((2, 4), np.nan, np.float16))
+    rows += ["objects,p6,no", "gap,p6,no", "s3,p1,yes", "s9,p1,"]
     text = TABLE + "\n".join(rows) + "\n"
     np.save(folder / "s9.npy", SLIDES["s2"])
     (folder / "clini.csv").write_text(text, encoding="utf-8")
     return folder
 
 
-def test_all_that_is_wrong_is_said_at_once(broken):
+def test_all_that_is_wrong_is_said_at_once(broken, monkeypatch):
     with pytest.raises(TableError) as caught:
         read_bags(broken, labels=broken / "clini.csv", **COLUMNS)
     message = str(caught.value)
     for part in (
         "no file for the label of (1): 'absent'",
         "no label for the file of (1): 's9'",
-        "two rows of one slide (1): 's3' in line 11",
+        "two rows of one slide (1): 's3' in line 12",
         "two files of one slide (1): s2.h5, s2.npy",
         "without rows (1): 'empty'",
         "another width than the usual 4 (1): 's1' has 7",
@@ -209,17 +210,22 @@ def test_all_that_is_wrong_is_said_at_once(broken):
         "'words' (its features are <U1, not numbers",
         "'objects'",
         "'s0' (",
+        "unsound (1): 'gap' holds NaN (row 0, feature 0)",
         "on_missing='drop'",
     ):
         assert part in message
     assert "--on-missing drop" in caught.value.for_command()
+    monkeypatch.setattr("bagwise.io._folder._LOOKED_THROUGH", 10)
+    with pytest.raises(TableError, match=r"not yet looked at for NaN \(1\): the rows"):
+        read_bags(broken, labels=broken / "clini.csv", **COLUMNS)
 
 
 def test_what_is_wrong_is_left_out_on_request(broken):
-    with pytest.warns(TableWarning, match="left out: .*'absent'"):
+    with pytest.warns(TableWarning, match="left out: .*'absent'.*'gap'") as told:
         X, y = read_bags(
             broken, labels=broken / "clini.csv", on_missing="drop", **COLUMNS
         )
+    assert len(told) == 1
     check(X, y, ("s2", "s3"))
     with pytest.raises(ValueError, match="'error' or 'drop'"):
         read_bags(broken, on_missing="ignore")

@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.bags._loops import finite_halves, widen_halves
+from bagwise.bags._loops import widen_halves
+
+_BLOCK = 1 << 20
+_POSITIVE = 0x7C00  # infinity; NaN is above
+_NEGATIVE = 0xFC00
 
 
 class Buffers:
@@ -45,10 +49,21 @@ def widened(
 
 
 def all_finite(array: npt.NDArray[Any]) -> bool:
-    """Whether a float16 array holds neither NaN nor infinity."""
+    """Whether a float16 array holds neither NaN nor infinity.
+
+    Their exponents are all ones: as whole numbers they are the largest of their sign,
+    with a sign bit those of all. Nothing is written; blocks stay close to the
+    processor for the second look. (A loop that is compiled would not be faster by what
+    the compiler takes to start.)
+    """
     if not array.flags.c_contiguous or not array.dtype.isnative:
         return bool(np.isfinite(array).all())
-    return bool(finite_halves(_bits(array)))
+    bits = _bits(array)
+    for start in range(0, len(bits), _BLOCK):
+        block = bits[start : start + _BLOCK]
+        if block.max() >= _NEGATIVE or block.view(np.int16).max() >= _POSITIVE:
+            return False
+    return True
 
 
 def _bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:

@@ -133,16 +133,3 @@ def min_2d(values, offsets, out):
     for i in range(out.shape[0]):
         for j in range(offsets[i], offsets[i + 1]):
             _lower_to(out[i], values[j])
-
-
-@njit(nogil=True)
-def finite_halves(bits):
-    """Whether no half precision number, given as its bits, is NaN or infinite.
-
-    Their exponents are all ones: adding one to it carries into the sign's place.
-    """
-    carried = np.uint16(0)
-    for i in range(bits.shape[0]):
-        exponent = bits[i] & np.uint16(0x7C00)
-        carried |= np.uint16(exponent + np.uint16(0x0400))
-    return carried < np.uint16(0x8000)

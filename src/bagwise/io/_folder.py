@@ -14,12 +14,14 @@ import numpy.typing as npt
 from bagwise.bags import Bags
 from bagwise.io._errors import TableError, TableWarning
 from bagwise.io._roles import Roles
-from bagwise.io._row_cache import Stacked, stacked_rows
+from bagwise.io._row_cache import Stacked, stacked_rows, trouble_with
 from bagwise.io._table import Table, is_missing
 from bagwise.io.readers._common import label_values
 from bagwise.io.readers._slides import SUFFIXES, SlideFile, look_at
 
 _LISTED = 5
+# Rows of so many bytes are looked through when other files are wrong already.
+_LOOKED_THROUGH = 2 * 10**9
 
 
 @dataclass
@@ -80,9 +82,12 @@ def read_folder(
         )
     rows = _match(paths, table, roles, problems)
     files = _look(rows, paths, dataset, problems)
-    problems.settle(on_missing)
+    if problems.kinds and on_missing == "error":
+        _look_at_rows(files, roles.missing, problems)
+        problems.settle(on_missing)
     files = _in_order(files, table, rows, pool)
     if not files:
+        problems.settle(on_missing)
         raise TableError(f"{folder}: no slide is left")
     stacked = stacked_rows(files, cache, roles.missing)
     for name, trouble in stacked.wrong.items():
@@ -210,6 +215,20 @@ def _look(
                 )
         found = [f for f in found if f.n_features == usual]
     return found
+
+
+def _look_at_rows(files: list[SlideFile], missing: str, problems: _Problems) -> None:
+    """Say what is wrong with rows as well, so that all can be mended at once.
+
+    Where that would take long, only that it was not done.
+    """
+    if sum(f.n_rows * f.n_features * f.dtype.itemsize for f in files) > _LOOKED_THROUGH:
+        problems.add("not yet looked at for NaN", f"the rows of {len(files)} slides")
+        return
+    for file in files:
+        trouble = trouble_with(file, missing)
+        if trouble:
+            problems.add("unsound", f"{file.name!r} {trouble}")
 
 
 def _in_order(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
+from bagwise.io._lists import holds_lists, matrix_of_lists, one_row_an_instance
 from bagwise.io._roles import Roles
 from bagwise.io._table import Column, Table, bags_from_table, is_missing
 
@@ -31,7 +32,8 @@ def from_frame(
     Parameters
     ----------
     frame : pandas, polars or pyarrow table
-        One row per instance.
+        One row per instance. A column may hold lists of one length, the vectors of the
+        instances; where its cells are lists of lists, a row is a whole bag.
     bag : str
         The column that says which bag a row belongs to. Rows of a bag need not stand
         together.
@@ -46,7 +48,8 @@ def from_frame(
     weight : str, default=None
         The column with the weight of the bag, constant inside every bag.
     coords : sequence of str, default=None
-        The columns that say where an instance lies, such as ``["x", "y"]``.
+        The columns that say where an instance lies, such as ``["x", "y"]``. Lists that
+        are called ``coords`` or ``coordinates`` are taken by themselves.
     features : sequence of str, default=None
         The feature columns; by default all that play no other part.
     drop : sequence of str, default=()
@@ -100,7 +103,7 @@ def frame_table(frame: Any, source: str = "") -> Table:
     """Look at a frame of any library as a table of columns."""
     import narwhals.stable.v1 as nw
 
-    table = nw.from_native(_one_row_an_instance(frame), eager_only=True)
+    table = nw.from_native(one_row_an_instance(frame), eager_only=True)
     return Table(
         names=list(table.columns),
         n_rows=len(table),
@@ -126,65 +129,16 @@ def _column(series: Any) -> Column:
         return Column("number", values, name)
     if dtype.is_temporal():
         return Column("date", np.asarray(series.to_numpy()).astype(object), name)
+    rows = matrix_of_lists(series.to_native())
+    if rows is not None:
+        return Column("rows", rows, name)
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
-    if isinstance(dtype, nw.List | nw.Array) or _holds_lists(values):
+    if isinstance(dtype, nw.List | nw.Array) or holds_lists(values):
         return _column_of_lists(values, name)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return Column("text", values, name)
     return _column_of_objects(values, name)
-
-
-def _one_row_an_instance(frame: Any) -> Any:
-    """Unfold rows that hold a whole bag: columns of lists of lists.
-
-    The columns of lists beside them, of the same lengths, are unfolded as well.
-    """
-    module = type(frame).__module__.split(".")[0]
-    if module == "pyarrow":
-        import pyarrow as pa
-        import pyarrow.types as pt
-
-        def is_list(kind: Any) -> bool:
-            return bool(pt.is_list(kind) or pt.is_large_list(kind))
-
-        nested = [
-            f.name
-            for f in frame.schema
-            if is_list(f.type)
-            and (is_list(f.type.value_type) or pt.is_fixed_size_list(f.type.value_type))
-        ]
-        if not nested:
-            return frame
-        import pyarrow.compute as pc
-
-        parents = pc.list_parent_indices(frame[nested[0]].combine_chunks())
-        sizes = pc.list_value_length(frame[nested[0]])
-        columns = {}
-        for f in frame.schema:
-            column = frame[f.name].combine_chunks()
-            if is_list(f.type) and pc.list_value_length(column).equals(
-                sizes.combine_chunks()
-            ):
-                columns[f.name] = pc.list_flatten(column)
-            else:
-                columns[f.name] = column.take(parents)
-        return pa.table(columns)
-    if module == "polars":
-        import polars as pl
-
-        nested = [
-            name
-            for name, kind in frame.schema.items()
-            if isinstance(kind, pl.List) and isinstance(kind.inner, pl.List | pl.Array)
-        ]
-        return frame.explode(nested) if nested else frame
-    return frame
-
-
-def _holds_lists(values: npt.NDArray[Any]) -> bool:
-    kinds = {type(v) for v in values.tolist() if not isinstance(v, str)}
-    return bool(kinds) and kinds <= {list, np.ndarray}
 
 
 def _column_of_lists(values: npt.NDArray[Any], name: str) -> Column:

@@ -186,6 +186,12 @@ def _read(
         return None, f"cannot be read ({type(error).__name__}: {error})"
 
 
+def trouble_with(file: SlideFile, missing: str) -> str:
+    """Read the rows of one file only to see what is wrong with them; often nothing."""
+    kind = file.dtype if file.dtype.kind == "f" else np.dtype(np.float32)
+    return _read(file, None, lambda part: None, kind, missing)[1]
+
+
 class _Full(Exception):
     """What went wrong is not the file that is read."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -27,6 +27,7 @@ _GROUP_NAME = re.compile(r"patient|subject|case|donor|compound|family|group|site
 # In fewer rows than this, different whole numbers prove nothing.
 _ENOUGH_ROWS = 30
 _LISTED = 12
+_PLACES = ("coords", "coordinates")
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def bags_from_table(
     of them is said at once.
     """
     names = roles.feature_columns(table.names, table.source)
+    names, roles = _with_places(table, names, roles)
     if table.n_rows == 0:
         table.fail("the table has no row")
     bags = _name_values(table, roles.bag, "bag")
@@ -102,7 +104,7 @@ def bags_from_table(
         names_of_rows = _name_values(table, roles.instance_id, "instance_id")
         more["instance_ids"] = names_of_rows[order]
     if roles.coords:
-        places = [_numbers(table, name, "coords") for name in roles.coords]
+        places = [_numbers(table, name, "coords", lists=True) for name in roles.coords]
         more["coords"] = np.column_stack(places)[order]
     feature_names = np.array([str(n) for n in names], dtype=object)
     X = Bags(data, offsets, ids=ids, feature_names=feature_names, **more)
@@ -203,15 +205,27 @@ def _weights(table: Table, name: Any, grouping: _Grouping) -> Array:
     return grouping.constant(values, name, "weight")
 
 
-def _numbers(table: Table, name: Any, what: str) -> Array:
+def _with_places(
+    table: Table, names: list[Any], roles: Roles
+) -> tuple[list[Any], Roles]:
+    """Take lists that are called coordinates for what they are, beside features."""
+    if roles.coords or roles.features is not None or len(names) < 2:
+        return names, roles
+    lists = [n for n in names if n in _PLACES and table.column(n).kind == "rows"]
+    found = replace(roles, coords=tuple(lists[:1]))
+    return [n for n in names if n not in found.coords], found
+
+
+def _numbers(table: Table, name: Any, what: str, *, lists: bool = False) -> Array:
     column = table.column(name)
-    if column.kind != "number" or column.values.dtype.kind not in "fiub":
+    kinds = ("number", "rows") if lists else ("number",)
+    if column.kind not in kinds or column.values.dtype.kind not in "fiub":
         table.fail(f"column {name!r}, the {what}, is not numeric ({column.dtype})")
     values = column.values
-    bad = ~np.isfinite(values)
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        kind = "a missing value" if np.isnan(values[row]) else "infinity"
+        kind = "a missing value" if np.isnan(values[row]).any() else "infinity"
         table.fail(f"column {name!r}, the {what}, holds {kind}", row=row)
     return values
 

@@ -14,7 +14,7 @@ from bagwise.solvers.interior_point import interior_point
 _SMALL = 4096
 _BAND = 0.2  # rows this close to violating their constraint are taken as well
 # Rows on disk are read so many at a time, the worst ones first.
-_MOST_READ = 8192
+_MOST_READ = 2048
 _IDLE = 1e-7  # a multiplier below this share of its bound is one of zero
 
 
@@ -61,8 +61,9 @@ def working_set(
             chosen |= sign > 0
     else:
         slack = margin - sign * scores
-        chosen = _near(slack, None, group, offsets)
-        chosen = _worst(chosen, slack) if stored else chosen
+        excess = _excess(slack, None, group, offsets)
+        chosen = excess > -_BAND
+        chosen = _worst(chosen, excess, _MOST_READ) if stored else chosen
     while True:
         if chosen.mean() > 0.6 and not stored:
             chosen[:] = True
@@ -85,38 +86,42 @@ def working_set(
         loss = slack if group is None else segment_max(slack, offsets)
         primal = 0.5 * w @ w + cap @ np.maximum(loss, 0.0)
         dual = margin[rows] @ part - 0.5 * w @ w
-        new = _near(slack, chosen, group, offsets) & ~chosen
-        new = _worst(new, slack) if stored else new
+        excess = _excess(slack, chosen, group, offsets)
+        new = (excess > -_BAND) & ~chosen
         solved = primal - dual <= 2.0 * tol * (1.0 + abs(primal))
         if solved or not new.any():
             break
         if stored:
-            # Rows without a multiplier that lie far away do not hold the solution: the
-            # optimum stays without them, and the next one is above it.
-            idle = part <= _IDLE * cap[groups if local is None else groups[local]]
-            idle &= ~_near(slack, chosen, group, offsets)[rows]
-            chosen[rows[idle]] = False
+            new = _worst(new, excess, _MOST_READ)
+            # Rows without a multiplier do not hold the solution: the optimum stays
+            # without them, and the next one is above it. Those next to their bound are
+            # kept as long as there is room.
+            bound = cap[groups if local is None else groups[local]]
+            idle = np.zeros(n_rows, dtype=bool)
+            idle[rows[part <= _IDLE * bound]] = True
+            chosen &= ~idle
+            chosen |= _worst(idle, excess, max(0, _MOST_READ - chosen.sum()))
         chosen |= new
     beta = np.zeros(n_rows)
     beta[rows] = part
     return beta, w, b, bool(solved or converged)
 
 
-def _near(slack, chosen, group, offsets):
-    """Rows that violate, or nearly, the slack that their group has."""
+def _excess(slack, chosen, group, offsets):
+    """How far rows violate the slack that their group has; below zero: not at all."""
     if group is None:
-        return slack > -_BAND
+        return slack
     known = slack if chosen is None else np.where(chosen, slack, 0.0)
     level = np.maximum(segment_max(known, offsets), 0.0)
-    return slack > level[group] - _BAND
+    return slack - level[group]
 
 
-def _worst(rows, slack):
-    """Keep the rows with the largest slacks, as many as are read at a time."""
+def _worst(rows, excess, most):
+    """Keep the rows that violate most, and no more than are allowed."""
     found = np.flatnonzero(rows)
-    if len(found) <= _MOST_READ:
+    if len(found) <= most:
         return rows
-    kept = found[np.argpartition(-slack[found], _MOST_READ)[:_MOST_READ]]
+    kept = found[np.argsort(-excess[found], kind="stable")[:most]]
     out = np.zeros_like(rows)
     out[kept] = True
     return out

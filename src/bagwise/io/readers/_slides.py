@@ -83,11 +83,12 @@ class SlideFile:
             step = self._rows_at_once(found)
             if not hasattr(found, "read_direct") and not isinstance(found, np.ndarray):
                 found = _plain(found).reshape(self.n_rows, self.n_features)
+            flat, same = found.ndim == 2, found.dtype == dtype
             buffer = np.empty((0, self.n_features), dtype=dtype)
             for first in range(0, self.n_rows, step):
                 last = min(first + step, self.n_rows)
                 n = last - first
-                rows = np.s_[first:last] if found.ndim == 2 else np.s_[0, first:last]
+                rows = np.s_[first:last] if flat else np.s_[0, first:last]
                 if room is None and isinstance(found, np.ndarray):
                     part = np.ascontiguousarray(found[rows], dtype=dtype)
                 else:
@@ -96,7 +97,7 @@ class SlideFile:
                     part = buffer[:n] if room is None else room(n)
                     if raw is not None:
                         _fill(part, raw)
-                    elif hasattr(found, "read_direct") and found.dtype == dtype:
+                    elif same and hasattr(found, "read_direct"):
                         found.read_direct(part, rows)  # no copy in between
                     else:
                         part[:] = found[rows]
