@@ -38,7 +38,7 @@ def model_of(method, gamma):
         "SimpleMI": lambda: b.compose.SimpleMI(),
         "MILES": lambda: b.embedding.MILES(),
         "MIBoosting": lambda: b.ensemble.MIBoosting(
-            10, estimator=DecisionTreeClassifier(max_depth=1), random_state=0
+            10, estimator="stump", random_state=0
         ),
         "WrapperMI (tree)": lambda: b.compose.WrapperMI(
             DecisionTreeClassifier(random_state=0)

@@ -133,7 +133,9 @@ class BoostedBags(WeightedBagClassifier):
         path = [next(rounds)[-1]]
         learners, steps = [], []
         watch = None if held_out is None else _Watch(self, *held_out)
+        F = np.zeros(X.n_instances)
         for learner, h, step, value in islice(rounds, self.n_estimators):
+            F += step * h
             learners.append(learner)
             steps.append(step)
             path.append(value)
@@ -143,11 +145,12 @@ class BoostedBags(WeightedBagClassifier):
             self.validation_path_ = np.asarray(watch.path)
             kept = watch.best_round
             learners, steps, path = learners[:kept], steps[:kept], path[: kept + 1]
+            F = None  # of more rounds than are kept
         self.learners_, self.learner_weights_ = learners, np.asarray(steps)
         self.objective_path_ = np.asarray(path)
         self.objective_ = float(path[-1])
         self.n_iter_ = len(learners)
-        self._warn_if_constant(X)
+        self._warn_if_constant(self._score_instances(X) if F is None else F)
 
     def _hold_out(self, X, t, bag_weight, rng):
         n_classes = 2
@@ -165,8 +168,7 @@ class BoostedBags(WeightedBagClassifier):
         train, held = np.sort(train), np.sort(held)
         return tuple((X[k], t[k], bag_weight[k]) for k in (train, held))
 
-    def _warn_if_constant(self, X):
-        F = self._score_instances(X)
+    def _warn_if_constant(self, F):
         if F.max() > F.min():
             return
         warnings.warn(

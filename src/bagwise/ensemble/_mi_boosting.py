@@ -4,7 +4,6 @@ from numbers import Integral
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 from sklearn.tree import DecisionTreeClassifier
 
 from bagwise._compat import HasMethods, Interval, StrOptions
@@ -194,6 +193,14 @@ class MIBoosting(BoostedBags):
         return segment_mean(F, offsets)
 
 
+def _log_sum(exponents):
+    """Logarithm of a sum of exponentials, without the checks of SciPy's."""
+    top = exponents.max()
+    if top == -np.inf:  # all weights have underflown
+        return top
+    return top + np.log(np.exp(exponents - top).sum())
+
+
 def best_weight(W, excess):
     r"""Return the minimiser over c of :math:`\sum_i W_i e^{g_i c}`.
 
@@ -221,9 +228,10 @@ def best_weight(W, excess):
     with np.errstate(divide="ignore"):  # a weight may have underflown
         up = np.log(W[wrong] * excess[wrong])
         down = np.log(-W[right] * excess[right])
+    rising, falling = excess[wrong], excess[right]
 
     def balance(c):
-        return logsumexp(up + excess[wrong] * c) - logsumexp(down + excess[right] * c)
+        return _log_sum(up + rising * c) - _log_sum(down + falling * c)
 
     high = 1.0
     while balance(high) < 0:

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.ensemble._loops import best_dense_cut, best_sparse_cut
-from bagwise.kernels._instance import check_memory
+from bagwise.kernels._instance import check_memory, row_blocks
 
 # Gains that differ by less, relative to the total weight, are equal up to rounding: the
 # first feature and the lowest cut win, whatever the order of the rows.
@@ -79,12 +79,13 @@ class SortedColumns:
         check_memory(4.0 * n * d, what, "Use a tree as `estimator`, or fewer features.")
         self._data = data
         self._order = np.empty((d, n), dtype=np.int32)
-        for f in range(d):
-            column = data[:, f]
-            order = np.argsort(column, kind="stable")
-            ranked = column[order]
-            larger_follows = np.append(ranked[1:] > ranked[:-1], False)
-            self._order[f] = np.where(larger_follows, ~order, order)
+        for part in row_blocks(d, 32.0 * n):
+            columns = np.ascontiguousarray(data[:, part].T)
+            order = np.argsort(columns, axis=1, kind="stable")
+            ranked = np.take_along_axis(columns, order, axis=1)
+            rises = ranked[:, 1:] > ranked[:, :-1]
+            np.invert(order[:, :-1], out=order[:, :-1], where=rises)
+            self._order[part] = order
 
     def _sort_sparse(self, data):
         columns = sp.csc_matrix(data, copy=True)
