@@ -7,31 +7,47 @@ in units of one part (as float64 in memory), and the largest difference of answe
 a local fit on all bags. On a machine whose cores are busy with other work only the
 processor times tell how the work was shared.
 
-    python benchmarks/bench_distributed.py [--parts 8] [--bags 4000] [--features 40]
+    python benchmarks/bench_distributed.py [--parts 8] [--bags 4000] [--features 200]
+                                           [--methods ..] [--out OUT.md]
+
+Finished rows are kept in OUT.json next to OUT.md, so that a run that was stopped goes
+on; ``--methods`` measures these again.
 """
 
 import argparse
-import os
+import json
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 MOST_DIFFERENCE = 1e-8
 MOST_PARTS_IN_MEMORY = 8.0  # a part as a table, as bags, and the copies in between
+KEPT = ("MILR", "linear regression")  # many passes: the workers keep their parts
 
 
 def methods():
     """Return every method by its name, with what it answers."""
-    from bagwise.compose import OnInstances
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.linear_model import LogisticRegression
+
+    from bagwise.compose import OnInstances, SimpleMI
     from bagwise.embedding import MiFV
     from bagwise.least_squares import SAFE, SAFERegressor
-    from bagwise.linear_model import MILogisticRegression
+    from bagwise.linear_model import MILinearRegression, MILogisticRegression
 
+    waves = RBFSampler(gamma=0.01, n_components=50, random_state=0)
+    learner = LogisticRegression(tol=1e-10, max_iter=2000)
     return {
         "StandardScaler": (OnInstances(), None),
+        "random features": (OnInstances(waves), None),
+        "mean+std + logistic regression": (
+            SimpleMI(learner, pooling="mean+std"),
+            "decision_function",
+        ),
         "SAFE linear": (SAFE(kernel="linear"), "decision_function"),
         "SAFE 100 landmarks": (
             SAFE(n_components=100, random_state=0),
@@ -42,6 +58,10 @@ def methods():
         "MILR": (
             MILogisticRegression(n_init=1, tol=1e-6, random_state=0),
             "decision_function",
+        ),
+        "linear regression": (
+            MILinearRegression(n_init=1, random_state=0),
+            "predict",
         ),
     }
 
@@ -85,12 +105,11 @@ def reset_peak():
     return resident()[0]
 
 
-def run(n_workers, folder):
-    """Fit every method on a fresh cluster; return times, memory and model of each."""
+def run(n_workers, folder, names, add):
+    """Fit some methods on a fresh cluster; hand times, memory and answers on."""
     from bagwise.distributed import fit, read_parts
     from distributed import Client, LocalCluster
 
-    out = {}
     with (
         LocalCluster(
             n_workers=n_workers,
@@ -102,17 +121,17 @@ def run(n_workers, folder):
         Client(cluster) as client,
     ):
         parts = read_parts(folder, bag="bag", label="y")
-        for name, (model, _) in methods().items():
+        for name in names:
+            model, _ = methods()[name]
             fit(model, parts[:2])  # imports and compiled loops
             before, used = client.run(reset_peak), client.run(time.process_time)
             started = time.perf_counter()
-            fitted = fit(model, parts, persist=name == "MILR")
+            fitted = fit(model, parts, persist=name in KEPT)
             seconds = time.perf_counter() - started
             peaks, after = client.run(resident), client.run(time.process_time)
             rise = max(peaks[w][1] - before[w] for w in before)
             work = max(after[w] - used[w] for w in used)
-            out[name] = seconds, work, rise, fitted
-    return out
+            add(name, {"wall": seconds, "busiest": work, "rise": rise}, fitted)
 
 
 def answer(model, method, X):
@@ -122,43 +141,89 @@ def answer(model, method, X):
     return getattr(model, method)(X)
 
 
+def table(found, options, size):
+    """Return the rows as Markdown."""
+    lines = [
+        "# Fits on a cluster: one and two workers",
+        "",
+        f"{options.bags} bags of 5 to 15 instances with {options.features} features in "
+        f"{options.parts} parquet files of {size / 1e6:.0f} MB (as float64 in memory), "
+        "read by the workers themselves; one thread a worker, all on one machine with "
+        "two cores and other work to do. Processor time of the busiest worker tells "
+        "how the work is shared; wall times include what the machine did besides. "
+        "Memory: how far the resident memory of a worker rises above its start, in "
+        "parts. Difference: of the answers from those of a local fit, relative to the "
+        "largest of them. Made by `benchmarks/bench_distributed.py`.",
+        "",
+        "| fit | wall, 1 worker, s | 2 workers, s | busiest worker, 1, s | 2, s | "
+        "ratio | memory, parts | difference |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    missed = []
+    for name in methods():
+        rows = [found.get(f"{name} | {n}") for n in (1, 2)]
+        if None in rows:
+            continue
+        one, two = rows
+        held = max(one["rise"], two["rise"]) / size
+        gap = max(one["gap"], two["gap"])
+        # Parts that are kept in memory are counted as they are.
+        most = MOST_PARTS_IN_MEMORY + (options.parts if name in KEPT else 0)
+        if gap > MOST_DIFFERENCE or held > most:
+            missed.append(name)
+        lines.append(
+            f"| {name}{', parts kept' if name in KEPT else ''} | {one['wall']:.1f} | "
+            f"{two['wall']:.1f} | {one['busiest']:.2f} | {two['busiest']:.2f} | "
+            f"{one['busiest'] / two['busiest']:.2f} | {held:.1f} | {gap:.0e} |"
+        )
+    if missed:
+        lines += ["", f"Missed: {', '.join(missed)}."]
+    return "\n".join(lines) + "\n", missed
+
+
 def main():
-    """Print a table and end with 1 if a bar is missed."""
+    """Measure what is missing, write the table, end with 1 if a bar is missed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--bags", type=int, default=4000)
-    parser.add_argument("--features", type=int, default=40)
+    parser.add_argument("--features", type=int, default=200)
+    parser.add_argument("--methods", nargs="+")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/distributed/README.md")
+    )
     options = parser.parse_args()
-    missed = 0
+    kept = options.out.with_suffix(".json")
+    settings = [options.parts, options.bags, options.features]
+    found = {"settings": settings}
+    if kept.exists():
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        if found["settings"] != settings:
+            found = {"settings": settings}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         X, y = write_parts(folder, options.parts, options.bags, options.features)
         size = 8.0 * X.n_instances * X.n_features / options.parts
-        print(
-            f"{len(X)} bags, {X.n_instances} instances, {options.parts} parts of "
-            f"{size / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f} on "
-            f"{os.cpu_count()} cores"
-        )
-        found = {n: run(n, folder) for n in (1, 2)}
-        print(
-            f"{'':<20} {'wall: 1':>8} {'2':>8} {'busiest: 1':>11} {'2':>8} "
-            f"{'ratio':>6} {'memory / part':>14} {'difference':>11}"
-        )
-        for name, (model, method) in methods().items():
-            one, two = found[1][name], found[2][name]
-            expected = answer(model.fit(X, y), method, X)
-            gap = np.abs(answer(one[3], method, X) - expected).max()
-            gap /= max(1.0, np.abs(expected).max())
-            held = max(one[2], two[2]) / size
-            # Parts that are kept in memory are counted as they are.
-            most = options.parts if name == "MILR" else 0
-            fine = gap <= MOST_DIFFERENCE and held <= MOST_PARTS_IN_MEMORY + most
-            missed += not fine
-            print(
-                f"{name:<20} {one[0]:6.2f} s {two[0]:6.2f} s {one[1]:9.2f} s "
-                f"{two[1]:6.2f} s {one[1] / two[1]:6.2f} {held:14.1f} {gap:11.1e} "
-                f"{'' if fine else 'MISSED'}",
-                flush=True,
-            )
+        expected = {}
+
+        def add(name, row, fitted, n):
+            model, method = methods()[name]
+            if name not in expected:
+                expected[name] = answer(model.fit(X, y), method, X)
+            gap = np.abs(answer(fitted, method, X) - expected[name]).max()
+            row["gap"] = float(gap / max(1.0, np.abs(expected[name]).max()))
+            found[f"{name} | {n}"] = row
+            kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            print(name, n, row, flush=True)
+
+        for n in (1, 2):
+            names = options.methods or [
+                name for name in methods() if f"{name} | {n}" not in found
+            ]
+            if names:
+                run(n, folder, names, partial(add, n=n))
+    text, missed = table(found, options, size)
+    options.out.write_text(text, encoding="utf-8")
+    print(text)
     return 1 if missed else 0
 
 

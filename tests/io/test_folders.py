@@ -151,6 +151,9 @@ def test_pool(folder):
     )
     assert X[[1]].instance_ids.tolist() == ["s0"] * 3 + ["s1"] * 4
     assert X.groups.tolist() == ["p1", "p0"]
+    for labels in (folder / "clini.csv", pd.read_csv(folder / "clini.csv")):
+        short, _ = read_bags(folder, labels=labels, pool="patient", **COLUMNS)
+        assert short.ids.tolist() == ["p1", "p0"]
     text = TABLE.replace("s3,p1,yes", "s3,p1,no")
     (folder / "clini.csv").write_text(text, encoding="utf-8")
     with pytest.raises(TableError, match=r"slides of 'p1' .*'s2' has yes, 's3' has no"):

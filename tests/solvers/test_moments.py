@@ -27,3 +27,12 @@ def test_half_precision_rows_are_measured_in_double():
     found = Moments.of(rows)
     assert found.scatter.dtype == np.float64
     np.testing.assert_allclose(found.scatter, 2**-21, rtol=1e-12)
+
+
+def test_single_precision_is_enough_for_rows_of_half_precision(rng):
+    rows = rng.normal(3.0, 1.0, (500, 4)).astype(np.float16).astype(np.float32)
+    found, expected = Moments.of(rows, single=True), Moments.of(rows)
+    assert found.scatter.dtype == found.mean.dtype == np.float64
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    unit = expected.scatter[0, 0]
+    np.testing.assert_allclose(found.scatter, expected.scatter, atol=1e-5 * unit)

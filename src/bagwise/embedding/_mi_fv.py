@@ -113,7 +113,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         """
         X = self._check_bags(X, reset=True)
         if larger_than_a_piece(X):
-            found = Chunks(X).sum(_covariance)
+            found = Chunks(X).sum(_covariance, X.dtype == np.float16)
             project = EnergyProjection.of_moments(found, self.energy)
         else:
             project = EnergyProjection.of_rows(X.data, self.energy)
@@ -177,8 +177,8 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         return sums.reshape(len(X), -1) / X.sizes[:, None]
 
 
-def _covariance(piece):
-    return Moments.of(piece.X.data)
+def _covariance(piece, single):
+    return Moments.of(piece.X.data, single=single)
 
 
 def _transform(piece, model):

@@ -72,7 +72,9 @@ def read_folder(
         raise ValueError(f"on_missing must be 'error' or 'drop', got {on_missing!r}.")
     problems = _Problems(str(folder))
     paths = _files(folder, problems)
-    table = None if labels is None else _label_table(labels, roles, pool)
+    table = None
+    if labels is not None:
+        table, pool = _label_table(labels, roles, pool)
     if table is None and (roles.label or roles.group or roles.weight or pool):
         raise TableError(
             f"{folder}: labels and groups stand in a table of their own, one row a "
@@ -118,8 +120,10 @@ def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
     return found
 
 
-def _label_table(labels: Any, roles: Roles, pool: str | None) -> Table:
-    """Open the table of labels: a file or a frame, one row a slide."""
+def _label_table(
+    labels: Any, roles: Roles, pool: str | None
+) -> tuple[Table, str | None]:
+    """Open the table of labels, one row a slide; find the column to pool by."""
     if isinstance(labels, str | os.PathLike):
         path = Path(labels)
         if path.suffix.lower() in (".parquet", ".pq"):
@@ -129,18 +133,24 @@ def _label_table(labels: Any, roles: Roles, pool: str | None) -> Table:
         else:
             from bagwise.io.readers._csv import read_csv
 
-            table = read_csv(path, roles, more=() if pool is None else (pool,))
+            table = read_csv(path, roles, more=_spellings(pool))
     else:
         from bagwise.io._frames import frame_table
 
         table = frame_table(labels, "labels")
     roles.check_names(table.names, table.source)
-    if pool is not None and pool not in table.names:
+    found = [name for name in _spellings(pool) if name in table.names]
+    if pool is not None and not found:
         raise TableError(
             f"{table.source}: there is no column {pool!r} to pool by; the table has "
             + ", ".join(map(repr, list(table.names)[:20]))
         )
-    return table
+    return table, found[0] if found else None
+
+
+def _spellings(pool: str | None) -> tuple[str, ...]:
+    """Return the columns that may be meant: "patient" is also that of "patient_id"."""
+    return () if pool is None else (pool, f"{pool}_id")
 
 
 def _match(

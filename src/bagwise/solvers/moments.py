@@ -24,13 +24,19 @@ class Moments:
     scatter: np.ndarray
 
     @classmethod
-    def of(cls, rows, weight=None):
-        """Measure the rows of one piece."""
-        rows = rows.astype(np.float64, copy=False)
+    def of(cls, rows, weight=None, *, single=False):
+        """Measure the rows of one piece.
+
+        With `single`, rows that were stored in half precision are multiplied in single
+        precision: their own rounding is a thousand times larger.
+        """
+        if not single:
+            rows = rows.astype(np.float64, copy=False)
         if weight is None:
-            mean = rows.mean(axis=0)
-            centred = rows - mean
-            return cls(float(len(rows)), mean, centred.T @ centred)
+            mean = rows.mean(axis=0, dtype=np.float64)
+            centred = rows - mean.astype(rows.dtype, copy=False)
+            scatter = (centred.T @ centred).astype(np.float64, copy=False)
+            return cls(float(len(rows)), mean, scatter)
         total = float(weight.sum())
         mean = weight @ rows / total
         centred = np.sqrt(weight)[:, None] * (rows - mean)

@@ -121,8 +121,9 @@ def read_bags(
         For a folder: the name of the features inside each file.
     pool : str, default=None
         For a folder: the column of `labels` whose equal values make one bag, such as
-        the patient; the bag is then called by that value, and `instance_ids` tell the
-        slide of each row where the files have no names for them.
+        "patient" (a column "patient_id" is found as well); the bag is then called by
+        that value, and `instance_ids` tell the slide of each row where the files have
+        no names for them.
     on_missing : {"error", "drop"}, default="error"
         For a folder: what happens to files without a label, labels without a file,
         files that are empty, cut off, doubled, of another width, or hold NaN. All are
