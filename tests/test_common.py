@@ -61,7 +61,10 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))
+SCIKIT_LEARN_CHECKS = list(scikit_learn_checks())
+
+
+@pytest.mark.parametrize(("estimator", "check"), SCIKIT_LEARN_CHECKS)
 def test_scikit_learn_battery(estimator, check):
     check(estimator)
 
@@ -134,6 +137,15 @@ def test_checks_are_left_out_for_reasons_that_are_known():
     )
     # Two tags, order and parameters can leave a check out, of 992 cases these many.
     assert skipped == 94
+
+
+def test_every_expected_failure_is_of_a_check_that_runs():
+    run = {tuple(param.id.split("-")[:2]) for param in SCIKIT_LEARN_CHECKS}
+    run |= {(param.id, check.__name__) for param in BAG_ESTIMATORS for check in BATTERY}
+    expected = {
+        (name, title) for name in EXPECTED_FAILURES for title in EXPECTED_FAILURES[name]
+    }
+    assert expected - run == set()
 
 
 def test_no_check_can_end_without_a_word():

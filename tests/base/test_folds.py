@@ -55,6 +55,14 @@ def test_groups_stay_together(kind):
     assert len(drawn) > 1
 
 
+@pytest.mark.parametrize("random_state", range(8))
+def test_groups_of_one_class_are_dealt_evenly(random_state):
+    y = np.repeat([0, 1, 0, 1, 0, 1], 3)
+    groups = np.repeat(list("abcdef"), 3)
+    for _, test in bag_folds(_bags(18, groups), y, 3, random_state):
+        assert y[test].tolist().count(0) == y[test].tolist().count(1) == 3
+
+
 def test_groups_given_win_over_those_of_the_bags():
     X = _bags(8, groups=np.arange(8))
     folds = bag_folds(X, [0, 1] * 4, 2, groups=[0, 0, 0, 0, 1, 1, 1, 1])

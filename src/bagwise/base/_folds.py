@@ -7,6 +7,7 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
 )
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 _DISCRETE = ("binary", "multiclass")
@@ -44,8 +45,8 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     >>> from bagwise import Bags
     >>> from bagwise.base import bag_folds
     >>> X = Bags(np.zeros((6, 1)), np.arange(7), groups=[0, 0, 1, 1, 2, 2])
-    >>> sorted(X.groups[test].tolist() for _, test in bag_folds(X, [0, 1] * 3, 3))
-    [[0, 0], [1, 1], [2, 2]]
+    >>> [X.groups[test].tolist() for _, test in bag_folds(X, [0, 1] * 3, 3)]
+    [[2, 2], [1, 1], [0, 0]]
     """
     y = np.asarray(y)
     n_bags = len(X)
@@ -56,8 +57,14 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     how = {"n_splits": n_splits, "shuffle": True, "random_state": random_state}
     if codes is None:
         splitter = StratifiedKFold(**how) if discrete else KFold(**how)
+    elif discrete:
+        # Shuffled here: older versions mix up the labels of groups when they do it.
+        order = np.arange(codes.max() + 1)
+        check_random_state(random_state).shuffle(order)
+        codes = np.argsort(order)[codes]
+        splitter = StratifiedGroupKFold(n_splits)
     else:
-        splitter = StratifiedGroupKFold(**how) if discrete else GroupKFold(**how)
+        splitter = GroupKFold(**how)
     folds = list(splitter.split(np.zeros(n_bags), y, codes))
     if discrete and codes is not None:
         _refuse_lost_class(folds, y)

@@ -84,10 +84,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_sample_weight_equivalence_on_dense_data": _LIBSVM,
         "check_sample_weight_equivalence_on_sparse_data": _LIBSVM,
     },
-    "BoxKernelSVC": {
-        "check_sample_weight_equivalence_on_dense_data": _EMPIRICAL_MAP,
-        "check_sample_weight_equivalence_on_sparse_data": _EMPIRICAL_MAP,
-    },
+    "BoxKernelSVC": {"check_sample_weight_equivalence_on_dense_data": _EMPIRICAL_MAP},
     "DiverseDensity": {
         "check_sample_weight_equivalence_on_dense_data": _ROUNDING_PATH,
         "check_sample_weight_equivalence_on_sparse_data": _ROUNDING_PATH,
