@@ -193,7 +193,8 @@ def write(store, out, everything):
         if not everything:
             lines += _generations(board, first, off)
     lines += ["[What a fit costs](growth.md); [other ways to combine the"]
-    lines += ["members](tries.md); [instances inside positive bags](instances.md)."]
+    lines += ["members](tries.md); [instances inside positive bags](instances.md);"]
+    lines += ["[other ways to weigh members on instances](instance-tries.md)."]
     (out / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import _plan as module
 from bagwise.ensemble._bag_classifier import compare_sides
-from bagwise.ensemble._members import _fit, _next_seconds, score_rows
+from bagwise.ensemble._members import _fit, _next_seconds, fit_members, score_rows
 from bagwise.ensemble._plan import Plan, Size, default_members, make_plan
 from bagwise.ensemble._views import (
     ClippedScaler,
@@ -258,18 +258,19 @@ def test_the_default_budget_is_told(monkeypatch):
     assert not set(model.plan_["dropped"]) & set(model.members_)
 
 
-def test_groups_are_kept_together_or_refused():
+def test_groups_are_kept_together_or_refused(monkeypatch):
     X, y = make_bags(24, n_features=3, random_state=0)
     grouped = X.with_groups(np.arange(24) // 2)
     labels = (np.arange(24) // 2) % 2
     seen = []
 
-    class Folds(BagClassifier):
-        def _weigh(self, task, folds, weight):
-            seen.extend(folds)
-            super()._weigh(task, folds, weight)
+    def fit_folds(members, views, task, folds, *rest, **options):
+        seen.extend(folds)
+        return fit_members(members[:1], views, task, folds, *rest, **options)
 
-    Folds(random_state=0, cv=2).fit(grouped, labels)
+    monkeypatch.setattr("bagwise.ensemble._stacking.fit_members", fit_folds)
+    with pytest.warns(UserWarning, match="leaves out"):  # all members but one
+        BagClassifier(random_state=0, cv=2, time_budget=60).fit(grouped, labels)
     assert len(seen) == 2
     for train, test in seen:
         assert not set(grouped.groups[train]) & set(grouped.groups[test])

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -16,7 +16,12 @@ from bagwise.base import bag_folds
 from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import BagStackingClassifier
-from bagwise.ensemble._combine import Combination, PlattScale, logistic_stack
+from bagwise.ensemble._combine import (
+    Combination,
+    PlattScale,
+    instance_shares,
+    logistic_stack,
+)
 from bagwise.ensemble._members import copied_bags, stack_folds
 
 
@@ -139,23 +144,44 @@ def test_permuted_labels_give_chance(toy):
     assert abs(np.mean(hits) - 0.5) < 0.15  # 120 guesses: 3 standard errors
 
 
-def test_instance_scores_come_from_scores_centred_in_every_fold(toy):
+def test_instance_scores_are_weighed_by_the_largest_of_each_bag(toy):
     X, y = toy
     members = [("a", WrapperMI()), ("b", WrapperMI(LogisticRegression(C=0.01)))]
     stack = BagStackingClassifier(members, random_state=0).fit(X, y)
     seed = check_random_state(0).randint(2**31 - 1)
-    folds = list(bag_folds(X, y, 5, random_state=seed))
-    centred = stack.oof_scores_.copy()
-    for _, test in folds:
-        centred[test] -= centred[test].mean(axis=0)
-    found = Combination.fit(centred, y == 1, np.ones(len(y)), signed=False)
-    assert (found.coef >= 0).all()
+    tops = np.empty((len(X), 2))
+    for train, test in bag_folds(X, y, 5, random_state=seed):
+        for k, (_, member) in enumerate(members):
+            found = clone(member).fit(X[train], y[train]).instance_scores(X[test])
+            level, spread = found.values.mean(), found.values.std()
+            tops[test, k] = [(bag.max() - level) / spread for bag in found]
+    z = (tops - tops.mean(axis=0)) / tops.std(axis=0)
+
+    def loss(theta):
+        margin = np.where(y == 1, 1, -1) * (z @ theta[:2] + theta[2])
+        return np.logaddexp(0, -margin).sum() + 2.5 * ((theta[:2] - 0.5) ** 2).sum()
+
+    bounds = [(0, None), (0, None), (None, None)]
+    best = minimize(loss, [0.5, 0.5, 0.0], bounds=bounds, tol=1e-14)
     scores = [model.instance_scores(X).values for model in stack.members_.values()]
     parts = [(one - one.mean()) / one.std() for one in scores]
-    over_chance = [2 * roc_auc_score(y, column) - 1 for column in centred.T]
-    shares = found.coef * np.maximum(over_chance, 0) + 0.001
-    expected = np.average(parts, axis=0, weights=shares)
-    np.testing.assert_allclose(stack.instance_scores(X).values, expected, atol=1e-9)
+    expected = np.average(parts, axis=0, weights=best.x[:2] + 0.001)
+    np.testing.assert_allclose(stack.instance_scores(X).values, expected, atol=1e-5)
+
+
+def test_trust_gives_way_to_evidence():
+    rng = np.random.default_rng(0)
+    positive = np.arange(400) % 2 == 1
+    good, noise = rng.normal(size=400) + 2.0 * positive, rng.normal(size=400)
+    tops, trust = np.column_stack([good, noise]), np.array([0.0, 1.0])
+    share = instance_shares(tops, positive, np.ones(400), trust)
+    assert share.sum() == pytest.approx(1.0)
+    assert share[0] > 0.8
+    # Five bags tell next to nothing, and a member that points the wrong way is silent.
+    few = instance_shares(tops[:5], positive[:5], np.ones(5), trust)
+    assert few[1] > 0.5
+    both = np.column_stack([good, -good])
+    assert instance_shares(both, positive, np.ones(400), trust)[1] < 0.01
 
 
 def test_contributions_sum_to_the_decision(toy):

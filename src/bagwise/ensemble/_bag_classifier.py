@@ -96,12 +96,17 @@ class BagClassifier(BagStackingClassifier):
     instances or bags trees that draw 2,000 of them, from 1,000 bags on 100 trees in
     place of 200; at most 50,000 instances for members that learn from instances (all
     instances are scored); no members quadratic in the bags above 5,000. `plan_` says
-    what was done. 1,000 bags of 7 take about 10 processor seconds, 20,000 about 100;
+    what was done. 1,000 bags of 7 take about 10 processor seconds, 20,000 about 100,
+    and 400 bags of 5,000 x 1,024 in half precision on a memory map about 150 and 2.2 GB
+    (they are read in pieces; 100 columns of each instance are kept).
     "estimated_seconds" is meant for a core like the one it was measured on, which
     multiplies matrices at about 20 gigaflops, and another one differs in proportion.
 
-    `instance_scores` weighs the members that score instances; see
-    `BagStackingClassifier`.
+    `instance_scores` weighs the members that score instances, see
+    `BagStackingClassifier`; where bags tell nothing of them, MI-SVM speaks. On 14 sets
+    with known instances their ROC area inside positive bags is that of the best member
+    less at most .02, but for two newsgroups with 50 training bags (alt.atheism and
+    talk.politics.guns: less .03).
 
     Examples
     --------
@@ -216,8 +221,8 @@ class BagClassifier(BagStackingClassifier):
         signed = self.assumption != "standard"
         return Combination.fit(scores, positive, weight, signed=signed)
 
-    def _weigh(self, task, folds, weight):
-        super()._weigh(task, folds, weight)
+    def _weigh(self, task, weight):
+        super()._weigh(task, weight)
         self.assumption_check_ = {}
         if task.n_columns == 1:
             respects = np.array([_respects(models[0]) for models in self._models])

@@ -167,7 +167,7 @@ class BagRegressor(BaseBagRegressor):
             self.views_ = DefaultViews(
                 X, names, plan, n_jobs=self.n_jobs, random_state=0
             )
-        scores, models = fit_members(
+        scores, _, models = fit_members(
             members,
             self.views_,
             Values(target),

@@ -11,6 +11,9 @@ LOGIT_LIMIT = 5.0
 _SLOPE_RIDGE = 0.1
 _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
+# How closely weights on instances keep to what is trusted without evidence, and what
+# every member has to say beside what it has earned.
+_TRUST_RIDGE, _EVEN_SHARE = 5.0, 0.001
 
 
 @dataclass
@@ -66,8 +69,8 @@ class PlattScale:
         return np.clip(logit, -LOGIT_LIMIT, LOGIT_LIMIT)
 
 
-def logistic_stack(logits, positive, weight, *, ridge, nonnegative):
-    """Minimise sum_i v_i log(1 + exp(-t_i (w'l_i + b))) + ridge / 2 |w|^2.
+def logistic_stack(logits, positive, weight, *, ridge, nonnegative, prior=0.0):
+    """Minimise sum_i v_i log(1 + exp(-t_i (w'l_i + b))) + ridge / 2 |w - prior|^2.
 
     Parameters
     ----------
@@ -81,6 +84,8 @@ def logistic_stack(logits, positive, weight, *, ridge, nonnegative):
         Strength of the penalty; the intercept is free.
     nonnegative : bool
         Whether weights below zero are forbidden.
+    prior : float or ndarray of shape (n_members,), default=0.0
+        The weights without evidence.
 
     Returns
     -------
@@ -93,8 +98,9 @@ def logistic_stack(logits, positive, weight, *, ridge, nonnegative):
         score = logits @ w + b
         value = weight @ (np.logaddexp(0.0, score) - positive * score)
         slope = weight * (expit(score) - positive)
-        gradient = np.concatenate([logits.T @ slope + ridge * w, [slope.sum()]])
-        return value + 0.5 * ridge * w @ w, gradient
+        far = w - prior
+        gradient = np.concatenate([logits.T @ slope + ridge * far, [slope.sum()]])
+        return value + 0.5 * ridge * far @ far, gradient
 
     start = np.concatenate([np.full(n_members, 1.0 / n_members), [0.0]])
     low = 0.0 if nonnegative else None
@@ -159,17 +165,36 @@ class Combination:
         return self.logits(scores) @ self.coef + self.intercept
 
 
-def fold_levels(scores, folds):
-    """Return the mean of every fold's scores, at the place of each of its bags.
+def instance_shares(tops, positive, weight, trust):
+    """Return what each member has to say on instances; the shares sum to one.
+
+    Weights of a logistic regression on the largest score of each bag: not negative,
+    and no further from `trust` than the labels of the bags ask for.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_bags, n_members, n_columns)
-        Out-of-fold scores.
-    folds : list of (train, test)
-        The folds.
+    tops : ndarray of shape (n_bags, n_members)
+        The largest out-of-fold score of an instance of each bag.
+    positive : ndarray of bool of shape (n_bags,)
+        The labels.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+    trust : ndarray of shape (n_members,)
+        The weights without evidence.
+
+    Returns
+    -------
+    ndarray of shape (n_members,)
     """
-    levels = np.empty_like(scores)
-    for _, test in folds:
-        levels[test] = scores[test].mean(axis=0)
-    return levels
+    centred = tops - np.average(tops, axis=0, weights=weight)
+    spread = np.sqrt(np.average(centred**2, axis=0, weights=weight))
+    coef, _ = logistic_stack(
+        centred / np.where(spread > 0, spread, 1.0),
+        positive,
+        weight,
+        ridge=_TRUST_RIDGE,
+        nonnegative=True,
+        prior=trust,
+    )
+    share = coef + _EVEN_SHARE
+    return share / share.sum()

@@ -9,8 +9,14 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from bagwise.bags import Bags
+from bagwise.bags.segments import segment_max
 from bagwise.base import bag_folds, most_folds
 from bagwise.base._weights import weight_arguments
+from bagwise.kernels._emd import thin_bags
+
+# Instances, all bags together, that show which member to trust on instances.
+_JUDGED = 200_000
 
 
 @dataclass
@@ -28,12 +34,15 @@ class Member:
         large bags and are for fitting alone: bags are scored on all instances.
     native : bool
         Whether one fit serves all classes (otherwise one-vs-rest).
+    trust : float
+        Its weight on instances before any evidence, next to the others'.
     """
 
     name: str
     estimator: Any
     view: str = "bags"
     native: bool = False
+    trust: float = 0.0
 
     @property
     def score_view(self):
@@ -100,6 +109,21 @@ class Classes:
         out[:, models[0].classes_] = found
         return out
 
+    def tops(self, models, rows, most):
+        """Return the largest score of an instance of each bag, one column per class.
+
+        In units of the spread of all instances in `rows`, from their mean: models of
+        different folds are not on one scale. None where instances are not scored. Of
+        a large bag `most` instances are looked at.
+        """
+        if not (isinstance(rows, Bags) and hasattr(models[0], "instance_scores")):
+            return None
+        thin = thin_bags(rows, most)
+        scores = np.column_stack([one.instance_scores(thin).values for one in models])
+        spread = scores.std(axis=0)
+        scores = (scores - scores.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        return segment_max(scores, thin.offsets)
+
 
 class Values:
     """What members learn and say when bags have real values."""
@@ -116,6 +140,10 @@ class Values:
     def scores(self, models, rows):
         """Return the predictions as one column."""
         return models[0].predict(rows)[:, None]
+
+    def tops(self, models, rows, most):
+        """Return nothing: values of instances are not weighed by their own."""
+        return None
 
 
 def score_rows(model, rows):
@@ -157,13 +185,15 @@ def _fit(member, rows, targets, weight, seed):
         ]
 
 
-def _score_fold(member, task, rows, targets, weight, seed, held_out):
-    return task.scores(_fit(member, rows, targets, weight, seed), held_out)
+def _score_fold(member, task, rows, targets, weight, seed, held_out, most):
+    models = _fit(member, rows, targets, weight, seed)
+    return task.scores(models, held_out), task.tops(models, held_out, most)
 
 
 def _jobs(member, views, task, folds, weight, seed):
     """Yield the fits of a member, each with the rows it needs and no others."""
     targets = task.targets(member)
+    most = max(1, _JUDGED // len(weight))
     for train, test in folds:
         yield delayed(_score_fold)(
             member,
@@ -173,6 +203,7 @@ def _jobs(member, views, task, folds, weight, seed):
             weight[train],
             seed,
             take(views.train, member.score_view, views.columns, test, train),
+            most,
         )
     rows = take(views.train, member.view, {}, None, None)
     yield delayed(_fit)(member, rows, targets, weight, seed)
@@ -286,10 +317,12 @@ def fit_members(
     -------
     scores : dict of str to ndarray of shape (n_bags, n_columns)
         Out-of-fold scores.
+    tops : dict of str to ndarray of shape (n_bags, n_columns) or None
+        The largest out-of-fold scores of instances; see `Classes.tops`.
     models : dict of str to list of estimator
         The members fitted on all bags.
     """
-    scores, models = {}, {}
+    scores, tops, models = {}, {}, {}
     slowest, first = 0.0, clock.elapsed()
     with Parallel(n_jobs=n_jobs) as parallel:
         for member in track(members):
@@ -300,9 +333,17 @@ def fit_members(
                 continue
             jobs = _jobs(member, views, task, folds, weight, seed)
             *parts, models[member.name] = parallel(jobs)
-            found = np.empty((len(weight), task.n_columns))
-            for (_, test), part in zip(folds, parts, strict=True):
-                found[test] = part
-            scores[member.name] = found
+            scores[member.name] = _in_place(folds, [part for part, _ in parts])
+            tops[member.name] = _in_place(folds, [part for _, part in parts])
             slowest = max(slowest, clock.elapsed() - started)
-    return scores, models
+    return scores, tops, models
+
+
+def _in_place(folds, parts):
+    """Put what was found of every fold in the order of the bags."""
+    if parts[0] is None:
+        return None
+    out = np.empty((sum(len(test) for _, test in folds), parts[0].shape[1]))
+    for (_, test), part in zip(folds, parts, strict=True):
+        out[test] = part
+    return out

@@ -17,7 +17,7 @@ from bagwise.base import (
     most_folds,
 )
 from bagwise.compose import SimpleMI, WrapperMI
-from bagwise.ensemble._combine import Combination, fold_levels
+from bagwise.ensemble._combine import Combination, instance_shares
 from bagwise.ensemble._members import (
     Classes,
     Clock,
@@ -28,9 +28,8 @@ from bagwise.ensemble._members import (
 )
 from bagwise.kernels._emd import thin_bags
 
-# What every member that scores instances has to say on them beside what it has earned,
-# and the training instances that show the scale of its scores.
-_EVEN_SHARE, _SCALE_ROWS = 0.001, 20_000
+# Training instances that show the scale of a member's scores.
+_SCALE_ROWS = 20_000
 
 
 class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
@@ -80,11 +79,11 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
     -----
     `instance_scores` is a weighted mean of the scores that members give to instances,
     each in units of its spread over the training instances: 0 is the mean of these.
-    The weights are fitted to out-of-fold bag scores after every fold has been centred
-    (models of different folds are not on one scale, and a member that ranks well in
-    every fold may rank badly over all), times what the ROC area of these scores has
-    over chance; where no weight is earned, members share the say. It is not a part of
-    the decision. Costs ``cv + 1`` fits of every member.
+    The weights, not negative, are those of a logistic regression on the largest score
+    that a member gives to an instance of each bag, out of fold: a member is trusted on
+    instances when its best one tells the bags apart. Where bags tell nothing, members
+    share the say. It is not a part of the decision. Costs ``cv + 1`` fits of every
+    member.
 
     Differs from [1]_: two stackers are averaged, and scores are scaled by robust Platt
     curves first.
@@ -175,7 +174,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         folds = stack_folds(X, codes, self._n_splits(X, codes), seed)
         self.views_ = self._make_views(X, members)
         task = Classes(codes, len(self.classes_))
-        scores, models = fit_members(
+        scores, tops, models = fit_members(
             members,
             self.views_,
             task,
@@ -187,8 +186,10 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
             track=self._track,
             costs=self._costs(),
         )
-        self._finish([m for m in members if m.name in models], scores, models)
-        self._weigh(task, folds, weight)
+        fitted = [m for m in members if m.name in models]
+        self._finish(fitted, scores, models)
+        self._weigh(task, weight)
+        self._weigh_instances(task, fitted, tops, weight)
         self.views_.without_train()
 
     def _n_splits(self, X, codes):
@@ -215,24 +216,16 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         self._names = [m.name for m in members]
         self._raw = np.stack([scores[m.name] for m in members], axis=1)
 
-    def _weigh(self, task, folds, weight):
-        """Fit one combination per class, and one for the scores of instances."""
+    def _weigh(self, task, weight):
+        """Fit one combination per class."""
         raw, names = self._raw, self._names
         del self._raw
-        judges = [k for k in range(len(names)) if self._scores_instances(k)]
-        centred = raw - fold_levels(raw, folds)
-        self._combinations, shares, areas = [], [], []
+        self._combinations, areas = [], []
         for k in range(task.n_columns):
             positive = task.codes == (1 if task.n_columns == 1 else k)
             self._combinations.append(self._combine(raw[:, :, k], positive, weight))
             areas.append([roc_auc_score(positive, c) for c in raw[:, :, k].T])
-            if judges:
-                share = instance_shares(centred[:, judges, k], positive, weight)
-                shares.append(share)
-        self._judges = judges
         self.oof_scores_ = raw[:, :, 0] if task.n_columns == 1 else raw
-        if judges:
-            self._scale_instances(shares)
         several = task.n_columns > 1
         weights = np.array([c.coef for c in self._combinations])
         self.members_ = {
@@ -302,10 +295,21 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
 
     # -- instances ---------------------------------------------------------------------
 
-    def _scores_instances(self, k):
-        """Whether member k scores instances, on rows that are not training bags."""
-        own = self._views_used[k] not in self.views_.columns
-        return own and hasattr(self._models[k][0], "instance_scores")
+    def _weigh_instances(self, task, members, tops, weight):
+        """Find the members that score instances, and what each has to say."""
+        found = [tops[m.name] for m in members]
+        self._judges = [k for k, one in enumerate(found) if one is not None]
+        if not self._judges:
+            return
+        trust = np.array([members[k].trust for k in self._judges])
+        if not trust.any():
+            trust = np.full(len(trust), 1.0 / len(trust))
+        table = np.stack([found[k] for k in self._judges], axis=1)
+        shares = []
+        for k in range(task.n_columns):
+            positive = task.codes == (1 if task.n_columns == 1 else k)
+            shares.append(instance_shares(table[:, :, k], positive, weight, trust))
+        self._scale_instances(shares)
 
     def _instance_columns(self, views):
         """Return (n_instances, n_judges, n_columns) scores of instances."""
@@ -353,25 +357,3 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         return Ragged(self._judge(X), X.offsets)
-
-
-def instance_shares(centred, positive, weight):
-    """Return what each member has to say on instances; the shares sum to one.
-
-    Parameters
-    ----------
-    centred : ndarray of shape (n_bags, n_members)
-        Out-of-fold scores, every fold less its mean.
-    positive : ndarray of bool of shape (n_bags,)
-        The labels.
-    weight : ndarray of shape (n_bags,)
-        Weights of the bags.
-
-    Returns
-    -------
-    ndarray of shape (n_members,)
-    """
-    coef = Combination.fit(centred, positive, weight, signed=False).coef
-    areas = np.array([roc_auc_score(positive, column) for column in centred.T])
-    share = coef * np.maximum(2.0 * areas - 1.0, 0.0) + _EVEN_SHARE
-    return share / share.sum()

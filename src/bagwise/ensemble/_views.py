@@ -327,7 +327,7 @@ class DefaultViews:
             self.prototypes = PrototypeEmbedding(
                 max_prototypes=plan.max_prototypes, random_state=random_state
             ).fit(thin)
-            self.train["prototypes"] = self.prototypes.transform(rows)
+            self.train["prototypes"] = in_parts(self.prototypes.transform, rows)
             chosen = self.prototypes.prototype_rows_
             self.columns["prototypes"] = thin.bag_index[chosen]
         if "set" in names:
@@ -356,7 +356,7 @@ class DefaultViews:
         if "fisher" in self.names:
             views["fisher"] = in_parts(self.fisher.transform, dense)
         if "prototypes" in self.names:
-            views["prototypes"] = self.prototypes.transform(rows)
+            views["prototypes"] = in_parts(self.prototypes.transform, rows)
         if "set" in self.names:
             views["set"] = self.set_kernel.matrix(rows)
         for name, view in self.distances.items():
