@@ -70,7 +70,10 @@ WIDE = {
     },
     "MILES": {"C": tens(-2, 3), "gamma": fours(-4, 2, of="median")},
     "MILDE": {"C": tens(-3, 3)},
-    "Citation-kNN": {"n_references": [1, 2, 3, 5, 8], "n_citers": [2, 4, 7, 11, 16]},
+    "Citation-kNN": {
+        "n_references": [1, 2, 5, 10, 20, 40],
+        "n_citers": [0, 2, 4, 7, 15, 30, 60],
+    },
     "MILBoost": {"n_estimators": [10, 30, 100, 300]},
     "MI-SVM": KERNEL,
     "MI-SVM (linear)": {"C": tens(-5, 2)},
@@ -121,8 +124,9 @@ BEFORE = {
 }
 # Where an end is a limit of another kind: what lies beyond is the same, or too dear.
 LIMITS = {
-    ("MILBoost", "n_estimators"): "more rounds cost in proportion",
-    ("MIBoosting", "n_estimators"): "more rounds cost in proportion",
+    ("gamma", "lower"): "flatter is the linear kernel",
+    ("n_estimators", "upper"): "more rounds cost in proportion",
+    ("n_components", "upper"): "more components cost in proportion",
 }
 
 
@@ -203,13 +207,14 @@ def summary(name, grid, rows):
         best = choice(name, grid, row["scores"])
         if best is None:
             return "outside what was tried", "", len(expand(grid))
-        accuracy.append(row["tried"][json.dumps(best.values)])
+        accuracy.append(row["tried"].get(json.dumps(best.values), np.nan))
         for parameter, end in ends_of(best).items():
             counts[parameter, end] = counts.get((parameter, end), 0) + 1
     parts = []
     for (parameter, end), n in sorted(counts.items()):
-        limit = LIMITS.get((name, parameter))
-        text = f"{parameter.rpartition('__')[2]} {end} {n / len(rows):.0%}"
+        short_name = parameter.rpartition("__")[2]
+        limit = LIMITS.get((short_name, end))
+        text = f"{short_name} {end} {n / len(rows):.0%}"
         parts.append(text + (f" ({limit})" if limit else ""))
     error = np.std(accuracy, ddof=1) / np.sqrt(len(accuracy))
     figure = f"{100 * np.mean(accuracy):.1f} ± {100 * error:.1f}"

@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
 from bagwise import Bags
 from bagwise.base import bag_folds
 from bagwise.comparison._grid_ends import expand
-from bagwise.comparison._search import FEW, LEAST, SHARE, Search
+from bagwise.comparison._search import FEW, LEAST, SHARE, Search, shared_scores
+from bagwise.compose import OnInstances
 from bagwise.least_squares import SAFE
+from bagwise.svm import BagSVC
 
 SIZES = []
 
@@ -100,3 +105,20 @@ def test_shared_paths_are_not_screened():
         for item in candidates
     ]
     assert score == pytest.approx(max(full))
+
+
+@pytest.mark.parametrize("last", [SAFE(), BagSVC(gamma=0.1)], ids=["SAFE", "BagSVC"])
+def test_a_pipeline_shares_what_comes_before_its_last_step(last):
+    rng = np.random.default_rng(1)
+    y = np.arange(40) % 2
+    X = Bags(rng.normal(size=(80, 4)) + 0.4 * y.repeat(2)[:, None], np.arange(41) * 2)
+    splits = bag_folds(X, y, 3, 0)
+    model = Pipeline([("reduce", OnInstances(PCA(2))), ("model", last)])
+    name = "model__rho" if isinstance(last, SAFE) else "model__C"
+    params = [{name: 10.0**k} for k in range(-2, 3)]
+    shared = shared_scores(model, params, X, y, splits, "accuracy")
+    full = GridSearchCV(model, [{name: [p[name]]} for p in params], cv=splits)
+    full.fit(X, y)
+    np.testing.assert_allclose(shared, full.cv_results_["mean_test_score"])
+    before = [{"reduce__transformer__n_components": 2}]
+    assert shared_scores(model, before, X, y, splits, "accuracy") is None

@@ -81,6 +81,10 @@ def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
         new = {**before, "measured": "", "std_error": "", "optimistic": looked}
         (kept,) = keep_earlier([new], [old])
         assert (kept["optimistic"], kept["cause"]) == (looked, cause)
+    (kept,) = keep_earlier([{**new, "grid": "another"}], [old])
+    assert (kept["measured"], kept["grid"]) == ("90", before["grid"])
+    assert kept["optimistic"] == before["optimistic"] == ""
+    assert "with the grid of that time" in kept["kept"]
 
 
 def test_no_candidates_no_figure():

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
+from bagwise.bags import Bags
 from bagwise.base import bag_folds, most_folds
 from bagwise.comparison._description import build_value
 from bagwise.comparison._grid_ends import (
@@ -183,12 +186,46 @@ def shared_scores(
     """Return the scores of an estimator that shares work between candidates, or None.
 
     Such an estimator has a method ``_score_candidates`` with these arguments, which
-    may return None as well.
+    may return None as well. At the end of a pipeline it shares what comes before it,
+    which is fitted once for each fold.
     """
+    if isinstance(model, Pipeline):
+        return _shared_after_steps(model, candidates, X, y, splits, scoring)
     if not hasattr(model, "_score_candidates"):
         return None
     found = model._score_candidates(candidates, X, y, splits, scoring)
     return None if found is None else np.asarray(found, dtype=np.float64)
+
+
+def _shared_after_steps(
+    model: Pipeline,
+    candidates: list[dict[str, Any]],
+    X: Any,
+    y: NDArray[Any],
+    splits: list[tuple[Any, Any]],
+    scoring: Any,
+) -> NDArray[np.float64] | None:
+    name, last = model.steps[-1]
+    own = [
+        {key.removeprefix(f"{name}__"): v for key, v in c.items()} for c in candidates
+    ]
+    tuned_before = any(
+        not key.startswith(f"{name}__") for one in candidates for key in one
+    )
+    if tuned_before or not hasattr(last, "_score_candidates"):
+        return None
+    total = np.zeros(len(candidates))
+    for train, test in splits:
+        steps = clone(model[:-1])
+        first = steps.fit_transform(X[train], y[train])
+        both = Bags.concatenate([first, steps.transform(X[test])])
+        n, targets = len(train), np.concatenate([y[train], y[test]])
+        inside = [(np.arange(n), np.arange(n, n + len(test)))]
+        found = shared_scores(last, own, both, targets, inside, scoring)
+        if found is None:
+            return None
+        total += found
+    return total / len(splits)
 
 
 def score_candidates(

@@ -15,6 +15,7 @@ from bagwise.reproduction._verdicts import Measured, cause_of
 __all__ = ["Row", "csv_rows", "keep_earlier", "read_rows"]
 
 Row = Mapping[str, Any]
+OTHER_GRID = ", with the grid of that time"
 VERSIONS = ("python", "bagwise", "numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -114,12 +115,13 @@ def _number(value: float) -> str:
 def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
     """Fill cells that have not been run with earlier figures of the same measurement.
 
-    The same: method, parameters, grid, scaling, data and protocol have not changed
-    since, and neither has the printed figure. A cell that the store has from other code
-    is stale and stays so. An optimistic figure that is new is put beside the earlier
-    one: it belongs to the same grid and the same folds.
+    The same: method, parameters, scaling, data and protocol have not changed since, and
+    neither has the printed figure. A figure of another grid is kept with its grid and
+    marked. A cell that the store has from other code is stale and stays so. An
+    optimistic figure that is new is put beside an earlier one of the same grid: it
+    belongs to the same folds.
     """
-    same = "row column published metric unit method params grid scale dataset".split()
+    same = "row column published metric unit method params scale dataset".split()
     same += ["protocol", "tuning"]
 
     def identity(row: Row) -> tuple[str, ...]:
@@ -134,11 +136,14 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
         untouched = row["measured"] == "" and not int(row["stale"])
         if untouched and old is not None and old["measured"] != "":
             texts = {key: row[key] for key in ("title", "note", "table_note")}
-            looked = str(row["optimistic"])
+            other = str(row["grid"]) != str(old["grid"])
+            looked = "" if other else str(row["optimistic"])
             row = {key: old.get(key, "") for key in row} | texts
             if looked:
                 row |= {"optimistic": looked, "cause": _cause(row, looked)}
             row["kept"] = old.get("kept") or f"bagwise {old['bagwise']}"
+            if other and OTHER_GRID not in row["kept"]:
+                row["kept"] += OTHER_GRID
         kept.append(row)
     return kept
 
@@ -149,6 +154,7 @@ def _cause(row: Row, optimistic: str) -> str:
         return ""
     return cause_of(
         float(row["published"]),
+        float(row["measured"]),
         float(optimistic),
         float(row["std_error"]),
         lower_is_better=row["lower_is_better"] == "true",

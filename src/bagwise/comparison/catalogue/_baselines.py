@@ -7,6 +7,7 @@ from bagwise.comparison.catalogue._grids import (
     FRANK,
     LOGISTIC,
     LOGISTIC_OF_ROWS,
+    tens,
 )
 from bagwise.comparison.catalogue._method import Method
 
@@ -17,8 +18,7 @@ BASELINES: list[Method] = [
         "Mean + logistic",
         "bagwise.compose.SimpleMI",
         params={"pooling": "mean", "estimator": LOGISTIC_OF_ROWS},
-        grid={"estimator__classify__C": [0.001, 0.01, 0.1, 1.0]},
-        large_grid={"estimator__classify__C": [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]},
+        grid={"estimator__classify__C": tens(-5, 3)},
         scale="none",  # the means are scaled instead, which are fewer
         kind="pooling",
         paper="logistic regression on the mean instance of each bag",
@@ -50,9 +50,9 @@ BASELINES: list[Method] = [
         "WrapperMI (logistic)",
         "bagwise.compose.WrapperMI",
         params={"estimator": LOGISTIC},
-        grid={"estimator__C": [0.001, 0.01, 0.1, 1.0, 10.0]},
+        grid={"estimator__C": tens(-4, 3)},
         large_grid={
-            "estimator__C": [0.001, 0.01, 0.1, 1.0, 10.0],
+            "estimator__C": tens(-5, 3),
             "aggregation": ["arithmetic", "geometric", "max"],
         },
         kind="instances",

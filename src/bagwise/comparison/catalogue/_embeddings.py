@@ -5,7 +5,8 @@ from __future__ import annotations
 from bagwise.comparison.catalogue._grids import (
     LINEAR_SVC,
     WEI,
-    times,
+    fours,
+    tens,
 )
 from bagwise.comparison.catalogue._method import Method
 
@@ -16,11 +17,11 @@ EMBEDDINGS: list[Method] = [
         "miFV",
         "bagwise.embedding.MiFV",
         then=LINEAR_SVC,
-        grid={"embed__n_components": [1, 2, 4, 8], "classify__C": [0.1, 1.0, 10.0]},
+        grid={"embed__n_components": [1, 2, 4, 8, 16], "classify__C": tens(-3, 2)},
         large_grid={
             "embed__n_components": [1, 2, 3, 4, 5],
             "embed__energy": [0.8, 0.9, 1.0],
-            "classify__C": [0.05, 0.5, 1.0, 10.0],
+            "classify__C": tens(-3, 2),
         },
         kind="embedding",
         paper=WEI,
@@ -30,7 +31,7 @@ EMBEDDINGS: list[Method] = [
         "miVLAD",
         "bagwise.embedding.MiVLAD",
         then=LINEAR_SVC,
-        grid={"embed__n_clusters": [1, 2, 4], "classify__C": [0.1, 1.0]},
+        grid={"embed__n_clusters": [1, 2, 4, 8], "classify__C": tens(-3, 2)},
         kind="embedding",
         paper=WEI,
         note="Sums of differences to cluster centres and a linear SVM.",
@@ -39,7 +40,7 @@ EMBEDDINGS: list[Method] = [
     Method(
         "MILES",
         "bagwise.embedding.MILES",
-        grid={"C": [1.0, 10.0], "gamma": times(0.25, 1.0, 4.0, of="median")},
+        grid={"C": tens(-1, 3), "gamma": fours(-4, 1, of="median")},
         kind="embedding",
         cost="instances",
         max_instances=10_000,

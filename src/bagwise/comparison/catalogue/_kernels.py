@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from bagwise.comparison.catalogue._grids import (
-    C_GRID,
-    C_LARGE,
-    WIDTHS,
-    WIDTHS_LARGE,
     ZHOU_GRAPH,
     bag_kernel_method,
-    times,
+    fours,
+    tens,
 )
 from bagwise.comparison.catalogue._method import Method
 
@@ -19,8 +16,8 @@ KERNELS: list[Method] = [
     bag_kernel_method(
         "MI-Kernel",
         "set",
-        grid={"C": C_GRID, "gamma": times(0.0625, 0.25, 1.0, 4.0)},
-        large_grid={"C": C_LARGE, "gamma": WIDTHS_LARGE},
+        grid={"C": tens(0, 6), "gamma": fours(-6, 2)},
+        large_grid={"C": tens(-1, 7), "gamma": fours(-7, 3)},
         paper="Gaertner, Flach, Kowalczyk and Smola, Multi-instance kernels, ICML 2002",
         note="An SVM on the mean similarity of instances; hard to beat.",
         aliases=("NSK", "set kernel"),
@@ -30,7 +27,7 @@ KERNELS: list[Method] = [
         "MI-Kernel (features)",
         "bagwise.svm.BagSVC",
         params={"kernel": "set", "n_components": 300},
-        grid={"C": C_GRID, "gamma": WIDTHS},
+        grid={"C": tens(0, 4), "gamma": fours(-4, 1)},
         kind="kernel",
         max_bags=20_000,
         paper="Gaertner, Flach, Kowalczyk and Smola, Multi-instance kernels, ICML 2002",
@@ -40,6 +37,7 @@ KERNELS: list[Method] = [
     bag_kernel_method(
         "Statistics kernel",
         "statistics",
+        grid={"C": tens(-2, 3)},
         cost="bags",
         paper="Gaertner, Flach, Kowalczyk and Smola, Multi-instance kernels, ICML 2002",
         note="An SVM on minima and maxima of the features.",
@@ -48,7 +46,7 @@ KERNELS: list[Method] = [
     bag_kernel_method(
         "miGraph",
         "mi_graph",
-        grid={"C": C_GRID, "gamma": times(0.25, 1.0, 4.0, of="median")},
+        grid={"C": tens(0, 4), "gamma": fours(-4, 3, of="median")},
         paper=ZHOU_GRAPH,
         note="MI-Kernel with instances weighted down in crowds.",
     ),

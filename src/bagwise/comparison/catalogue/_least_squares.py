@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from bagwise.comparison.catalogue._grids import (
-    WIDTHS,
     WIDTHS_LARGE,
+    fours,
     quadratic,
+    tens,
 )
 from bagwise.comparison.catalogue._method import Method
 
 __all__ = ["LEAST_SQUARES"]
 
+RHO = [3.0 * size for size in tens(-2, 4)]
+
 LEAST_SQUARES: list[Method] = [
     quadratic(
         "SAFE",
         "bagwise.least_squares.SAFE",
-        grid={"rho": [3.0, 30.0, 300.0], "gamma": WIDTHS},
+        grid={"rho": RHO, "gamma": fours(-4, 2)},
         large_grid={
-            "rho": [0.3, 3.0, 30.0, 300.0, 3000.0],
+            "rho": RHO,
             "gamma": WIDTHS_LARGE,
             "variance_weight": [0.0, 0.5, 0.9],
             "aggregation": ["sum", "mean"],
@@ -32,7 +35,7 @@ LEAST_SQUARES: list[Method] = [
         "SAFE (features)",
         "bagwise.least_squares.SAFE",
         params={"n_components": 300},
-        grid={"rho": [3.0, 30.0, 300.0], "gamma": WIDTHS},
+        grid={"rho": RHO[1:-1], "gamma": fours(-2, 2)},
         kind="least squares",
         paper="Langone and Suykens, Supervised aggregated feature learning for multiple"
         " instance classification, Information Sciences 2017",

@@ -10,10 +10,10 @@ REGIONS: list[Method] = [
     Method(
         "Citation-kNN",
         "bagwise.neighbors.CitationKNN",
-        grid={"n_references": [2, 5], "n_citers": [4, 7]},
+        grid={"n_references": [1, 2, 5, 10, 20], "n_citers": [0, 4, 7, 15, 30]},
         large_grid={
-            "n_references": [1, 2, 3, 5],
-            "n_citers": [2, 4, 6, 9],
+            "n_references": [1, 2, 3, 5, 10, 20],
+            "n_citers": [0, 2, 4, 7, 15, 30],
             "metric": ["min", "mean", "max"],
         },
         scale="minmax",
