@@ -12,7 +12,8 @@ passes over the rows, processor and wall time, the peak of the private memory
                                      [--out OUT.md]
 
 The file is made in FOLDER where it is not there yet, and left there. Finished rows are
-kept in OUT.json next to OUT.md, so that a run that was stopped goes on.
+kept in OUT.json next to OUT.md, so that a run that was stopped goes on. What stands in
+OUT.md below the next heading is left as it is.
 """
 
 import argparse
@@ -232,6 +233,14 @@ def table(found, options, n_bytes):
     return "\n".join(lines) + "\n"
 
 
+def below(page):
+    """Return what a page says from its second heading on."""
+    if not page.exists():
+        return ""
+    _, mark, rest = page.read_text(encoding="utf-8").partition("\n## ")
+    return mark + rest
+
+
 def main():
     """Measure every method, write the table, end with 1 if one fails."""
     parser = argparse.ArgumentParser()
@@ -263,7 +272,7 @@ def main():
         ordered = {n: found[n] for n in methods() if n in found}
         kept.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
         text = table(ordered, options, path.stat().st_size)
-        options.out.write_text(text, encoding="utf-8")
+        options.out.write_text(text + below(options.out), encoding="utf-8")
     return int(any("error" in row for row in found.values()))
 
 
