@@ -5,6 +5,8 @@ older checkout (`--before`), so that both are measured on the same machine on th
 day. It therefore uses only what both have. A line of JSON is printed for each row.
 
     python benchmarks/_speed_rows.py elephant PC-SVM,MI-ODM [folds]
+    python benchmarks/_speed_rows.py growth MILES 400 1600
+    python benchmarks/_speed_rows.py first PC-SVM
 """
 
 import json
@@ -27,6 +29,7 @@ def model_of(method, gamma):
     import bagwise.embedding
     import bagwise.ensemble
     import bagwise.kernels
+    import bagwise.rectangles
     import bagwise.svm
 
     b = bagwise
@@ -49,6 +52,7 @@ def model_of(method, gamma):
         "MI-ODM": lambda: b.svm.MIODM(gamma=gamma, random_state=0),
         "Box kernel SVC": lambda: b.svm.BoxKernelSVC(random_state=0),
         "EMD + SVC": lambda: b.svm.BagSVC("emd", C),
+        "IAPR": lambda: b.rectangles.IAPR(),
     }
     model = makers[method]()
     if "threshold" in model.get_params() and method not in ("DD", "EM-DD"):
@@ -102,5 +106,47 @@ def main(name, methods, n_folds=10):
         print(json.dumps(row), flush=True)
 
 
+def drawn(n_bags, size=7, n_features=10):
+    """Draw bags: instances of positive bags are shifted a little, one of them more."""
+    from bagwise.bags import Bags
+
+    rng = np.random.default_rng(0)
+    y = np.arange(n_bags) % 2
+    data = rng.standard_normal((n_bags * size, n_features))
+    data[:, 0] += 0.5 * np.repeat(y, size)
+    data[::size, :3] += 2.0 * y[:, None]
+    return Bags(data, np.arange(0, len(data) + 1, size)), y
+
+
+def growth(method, sizes):
+    """Print the seconds of a fit for each number of drawn bags."""
+    warnings.simplefilter("ignore")
+    model_of(method, 0.1).fit(*drawn(20))
+    for n_bags in sizes:
+        row = {"data": f"{n_bags} bags", "method": method}
+        row["seconds"] = spent(model_of(method, 0.1).fit, *drawn(n_bags))
+        print(json.dumps(row), flush=True)
+
+
+def first_call(method):
+    """Print what the first fit of a process costs beyond the second.
+
+    With an empty NUMBA_CACHE_DIR that is the time to compile.
+    """
+    warnings.simplefilter("ignore")
+    X, y = drawn(20, 6, 4)
+    model = model_of(method, 0.25)
+    fold = model, X, y, np.arange(20), np.arange(20)
+    first, again = (spent(fit_and_predict, *fold) for _ in range(2))
+    row = {"data": "first call", "method": method, "seconds": first - again}
+    print(json.dumps(row), flush=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2].split(","), *map(int, sys.argv[3:]))
+    what, *rest = sys.argv[1:]
+    if what == "first":
+        first_call(rest[0])
+    elif what == "growth":
+        growth(rest[0], [int(n) for n in rest[1:]])
+    else:
+        main(what, rest[0].split(","), *map(int, rest[1:]))

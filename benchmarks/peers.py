@@ -9,7 +9,8 @@ table still has yardsticks of its own: the same method by a generic quadratic pr
 
     python benchmarks/peers.py [--sets musk1,elephant] [--folds 10] [--out FOLDER]
 
-A ratio above one means that bagwise is faster.
+A ratio above one means that bagwise is faster. With ``--before CHECKOUT`` (a work tree
+of an older commit) a second table compares the two, and both with what was wanted.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+from _goals import measure, section
 from bench_svm import Yardstick, standardised
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
@@ -280,6 +282,13 @@ def measured(name, folds, gamma, methods=None, others=None):
             yield row
 
 
+def commit_of(tree):
+    """Name the commit of a work tree."""
+    command = ["git", "-C", tree, "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return f"commit {done.stdout.strip()}"
+
+
 def machine():
     """Say what the figures were measured on."""
     kind = platform.processor() or platform.machine()
@@ -298,7 +307,7 @@ def machine():
     )
 
 
-def page(rows, n_folds):
+def page(rows, n_folds, more=()):
     """Return the table as a page of text."""
     lines = [
         "# Speed next to others",
@@ -327,17 +336,19 @@ def page(rows, n_folds):
     away = {row["other"] for row in rows if row["note"].startswith("not here")}
     if away:
         lines += ["", f"Not installed here: {', '.join(sorted(away))}."]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *more]) + "\n"
 
 
-def write(rows, folder, n_folds):
+def write(rows, folder, n_folds, name="speed.csv", more=()):
     """Write the rows and the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "speed.csv").open("w", encoding="utf-8", newline="") as handle:
+    with (folder / name).open("w", encoding="utf-8", newline="") as handle:
         table = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-    (folder / "README.md").write_text(page(rows, n_folds), encoding="utf-8")
+    if name == "speed.csv":
+        text = page(rows, n_folds, more)
+        (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def main():
@@ -345,6 +356,7 @@ def main():
     parser.add_argument("--sets", default="musk1,elephant")
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--methods", default=None, help="separated by commas")
+    parser.add_argument("--before", default=None, help="work tree of an older commit")
     parser.add_argument("--quick", action="store_true", help="two folds of musk1")
     parser.add_argument(
         "--out", default=None, help="folder for speed.csv and README.md"
@@ -367,7 +379,17 @@ def main():
             print(*row.values(), sep="  ", flush=True)
             if options.out:
                 write(rows, Path(options.out), n_folds)
-    print(page(rows, n_folds))
+    more = []
+    if options.before:
+        goals = []
+        for row in measure(options.before, n_folds):
+            goals.append(row)
+            print(*row.values(), sep="  ", flush=True)
+        more = section(goals, commit_of(options.before), n_folds)
+        if options.out:
+            write(goals, Path(options.out), n_folds, "goals.csv")
+            write(rows, Path(options.out), n_folds, more=more)
+    print(page(rows, n_folds, more))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ Array = npt.NDArray[Any]
 
 _MAX_ITER = 1_000_000
 _OPTIMAL = 1  # return code of POT's network simplex
+_ROWS = 64  # of small bags whose distances are computed at once
 
 
 def emd_distances(
@@ -78,7 +79,10 @@ def emd_distances(
     check_gram_memory(X, Y)
     X = thin_bags(X, max_instances)
     other = X if Y is None else thin_bags(Y, max_instances)
-    parts = _row_parts(X.n_bags, effective_n_jobs(n_jobs), triangle=Y is None)
+    # The same groups whoever computes them: workers change nothing, to the last bit.
+    groups = list(bag_groups(X.offsets, _ROWS))
+    cuts = _row_parts(len(groups), effective_n_jobs(n_jobs), triangle=Y is None)
+    parts = [groups[cut.start : cut.stop] for cut in cuts]
     if len(parts) == 1:
         blocks = [_emd_rows(X, other, parts[0], Y is None)]
     else:
@@ -210,33 +214,43 @@ def thin_bags(X: Bags, max_instances: int | None) -> Bags:
     return Bags(X.data[np.concatenate(keep)], offsets)
 
 
-def _emd_rows(X: Bags, Y: Bags, bags: range, triangle: bool) -> tuple[Array, bool]:
+def _emd_rows(
+    X: Bags, Y: Bags, groups: list[slice], triangle: bool
+) -> tuple[Array, bool]:
     """Distances of some bags of `X` to those of `Y`; right of the diagonal only."""
-    out = np.zeros((len(bags), Y.n_bags))
+    above = groups[0].start
+    out = np.zeros((groups[-1].stop - above, Y.n_bags))
     failed = False
     solve = _solver()
     mass = {int(n): np.full(int(n), 1.0 / n) for n in np.union1d(X.sizes, Y.sizes)}
-    for k, i in enumerate(bags):
-        rows = X.data[X.offsets[i] : X.offsets[i + 1]]
-        first = i + 1 if triangle else 0
-        for group in bag_groups(Y.offsets[first:], TILE):
-            start, stop = group.start + first, group.stop + first
-            begin, end = Y.offsets[start], Y.offsets[stop]
+    mine, others = X.offsets.tolist(), Y.offsets.tolist()
+    for few in groups:
+        from_row = mine[few.start]
+        rows = X.data[from_row : mine[few.stop]]
+        lowest = few.start + 1 if triangle else 0
+        for group in bag_groups(Y.offsets[lowest:], TILE):
+            start, stop = group.start + lowest, group.stop + lowest
+            begin, end = others[start], others[stop]
             # Bags of Y go down the rows: the costs of each pair are then contiguous.
-            cost = np.sqrt(exact_squared_distances(Y.data[begin:end], rows))
-            cost = cost.astype(np.float64, copy=False)
-            if rows.shape[0] == 1:  # it takes all the mass of every other bag
-                ends = Y.offsets[start : stop + 1] - begin
-                out[k, start:stop] = segment_mean(cost[:, 0], ends)
-                continue
-            a = mass[rows.shape[0]]
-            for j in range(start, stop):
-                M = cost[Y.offsets[j] - begin : Y.offsets[j + 1] - begin]
-                if min(M.shape) == 1:  # one instance takes all the mass
-                    out[k, j] = M.mean()
+            block = np.sqrt(exact_squared_distances(Y.data[begin:end], rows))
+            block = block.astype(np.float64, copy=False)
+            for i in range(few.start, few.stop):
+                k, first = i - above, max(start, i + 1) if triangle else start
+                columns = slice(mine[i] - from_row, mine[i + 1] - from_row)
+                cost = np.ascontiguousarray(block[:, columns])
+                if cost.shape[1] == 1:  # it takes all the mass of every other bag
+                    ends = Y.offsets[start : stop + 1] - begin
+                    means = segment_mean(cost[:, 0], ends)
+                    out[k, first:stop] = means[first - start :]
                     continue
-                out[k, j], bad = solve(mass[M.shape[0]], a, M)
-                failed |= bad
+                a = mass[cost.shape[1]]
+                for j in range(first, stop):
+                    M = cost[others[j] - begin : others[j + 1] - begin]
+                    if len(M) == 1:  # one instance takes all the mass
+                        out[k, j] = M.mean()
+                        continue
+                    out[k, j], bad = solve(mass[len(M)], a, M)
+                    failed |= bad
     return out, failed
 
 

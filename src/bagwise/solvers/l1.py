@@ -12,7 +12,7 @@ _NEGLIGIBLE = 1e-10  # what a column adds to the matrix, against its diagonal
 
 # Working sets of columns: entries of M from which on they pay, columns at first, most
 # rounds, and the slope beyond which a column without a weight stays.
-_LARGE = 5_000_000
+_LARGE = 1_000_000
 _FIRST_COLUMNS = 200
 _MAX_ROUNDS = 60
 _NEAR = 0.9

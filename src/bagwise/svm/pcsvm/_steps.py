@@ -187,7 +187,7 @@ class Alternation:
 
     def _kernel_step(self, Z, index, tol):
         """Solve a step without balls on inner products; no `index`: with the means."""
-        layout, more = self.layout, None
+        layout, more, means = self.layout, None, None
         if index is None:
             means = layout.means(len(self.gram))
             cross = np.asarray(means @ self.gram)
@@ -209,12 +209,20 @@ class Alternation:
         )
         self._beta = beta
         signed = self.sign * beta
-        if index is not None:
+        if means is None:
             signed = np.bincount(index, signed, len(Z))
+        else:  # each instance of a positive bag has its share of the mean
+            cut = len(layout.negative)
+            shares = np.asarray(means.T @ signed[cut:])
+            shares[layout.negative] = signed[:cut]
+            signed = shares
         w, total = Z.T @ signed, float(signed.sum())
         b = self.intercept * total
         scores = Z @ w + b
-        slack = self._slack(scores if index is None else scores[index])
+        if means is None:
+            slack = self._slack(scores[index])
+        else:
+            slack = self._slack(np.r_[scores[layout.negative], means @ scores])
         norm = 0.5 * (w @ w + b * total)
         primal, dual = norm + self.cap @ slack, beta.sum() - norm
         return DualSolution(
@@ -243,8 +251,11 @@ class Alternation:
     def first_scores(self):
         """Scores of the machine with the mean of each positive bag in its place."""
         layout = self.layout
-        means = segment_mean(self.Z[layout.positive], layout.positive_offsets)
-        solved = self.convex_step(np.vstack([self.Z[layout.negative], means]), None)
+        if self.gram is not None and self.solver == "dual":
+            solved = self._kernel_step(self.Z, None, 0.1 * self.tol)
+        else:
+            means = segment_mean(self.Z[layout.positive], layout.positive_offsets)
+            solved = self.convex_step(np.vstack([self.Z[layout.negative], means]), None)
         return self.Z @ solved.w + solved.b
 
     def mi_svm(self, witnesses):
