@@ -133,16 +133,16 @@ def kilobytes(key):
 
 def count_passes():
     """Count the rows that are read in pieces; return how to ask for the sum."""
-    from bagwise.bags._chunks import Chunks
+    from bagwise.bags import Bags
 
-    plain, read = Chunks.__iter__, [0]
+    plain, read = Bags.iter_chunks, [0]
 
-    def counted(self):
-        for piece in plain(self):
-            read[0] += piece.X.n_instances
+    def counted(self, *arguments):
+        for piece in plain(self, *arguments):
+            read[0] += piece.n_instances
             yield piece
 
-    Chunks.__iter__ = counted
+    Bags.iter_chunks = counted
     return lambda: read[0]
 
 
