@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -344,3 +345,35 @@ def test_half_precision_is_stored_and_never_computed_with(tmp_path, on_disk):
     for model in (SimpleMI(), MILogisticRegression()):
         scores = (model.fit(X, y).decision_function(X) for X in (half, single))
         np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("what", ["ids", "groups", "instance_ids", "coords"])
+def test_masked_notes_are_refused(what):
+    shape = (3, 2) if what == "coords" else 3
+    hidden = np.ma.array(np.ones(shape), mask=False)
+    hidden[-1] = np.ma.masked
+    with pytest.raises(ValueError, match=f"{what} is a masked array.*first at"):
+        Bags(np.zeros((3, 1)), [0, 1, 2, 3], **{what: hidden})
+    sound = np.ma.array(np.arange(np.prod(shape)).reshape(shape), mask=False)
+    found = Bags(np.zeros((3, 1)), [0, 1, 2, 3], **{what: sound})
+    np.testing.assert_array_equal(getattr(found, what), sound.data)
+
+
+@pytest.mark.parametrize(
+    "missing", [None, np.nan, np.datetime64("NaT"), pd.NA, pd.NaT], ids=repr
+)
+def test_a_missing_group_is_named(missing):
+    groups = np.array(["a", missing, "b"], dtype=object)
+    with pytest.raises(ValueError, match="group of bag 1 is missing"):
+        Bags(np.zeros((3, 1)), [0, 1, 2, 3], groups=groups)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_matrix, sp.csr_array])
+@pytest.mark.parametrize(
+    ("part", "value"), [("indices", 1000), ("indices", -1), ("indptr", 10**6)]
+)
+def test_a_broken_sparse_matrix_is_refused(kind, part, value):
+    broken = kind(np.eye(4))
+    getattr(broken, part)[-1] = value
+    with pytest.raises(ValueError, match="broken sparse matrix"):
+        Bags(broken, np.arange(5))

@@ -206,6 +206,27 @@ def test_bad_options_are_refused_before_any_work(problem, options, message):
         compare(problem, **{"methods": ["SimpleMI"], **QUIET, **options})
 
 
+def test_what_would_be_misread_is_refused():
+    bags = [np.ones((2, 2)) for _ in range(10)]
+    hidden = np.ma.array([0, 1] * 5, mask=np.arange(10) == 4)
+    with pytest.raises(ValueError, match=r"y is a masked array.*\[4\]"):
+        compare(bags, hidden)
+    with pytest.raises(ValueError, match=r"sample_weight is a masked array.*\[4\]"):
+        compare(bags, [0, 1] * 5, sample_weight=hidden + 1.0)
+    for labels in (
+        ["a", None] * 5,
+        ["a", np.nan] * 5,
+        np.array(["2026-01-01", "NaT"] * 5, dtype="M8[D]"),
+    ):
+        y = labels if isinstance(labels, np.ndarray) else np.array(labels, dtype=object)
+        with pytest.raises(ValueError, match="label of bag 1 is missing"):
+            compare(bags, y)
+    for name in ("time_budget", "time_limit"):
+        for value in (0, -1.0, np.nan):
+            with pytest.raises(ValueError, match=f"{name} must be a positive time"):
+                compare(bags, [0, 1] * 5, **{name: value})
+
+
 def test_bad_data_are_refused():
     bags = [np.ones((2, 2)) for _ in range(10)]
     with pytest.raises(ValueError, match="labels are missing"):

@@ -24,6 +24,7 @@ def as_matrix(data: Any) -> Any:
         refuse_other_values(data, "data")
         if data.dtype.kind not in "fiub":
             raise TypeError(f"data must be real numbers, got dtype {data.dtype}.")
+        _refuse_broken(data)
         matrix = sp.csr_array(data) if isinstance(data, sp.sparray) else data.tocsr()
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
@@ -45,6 +46,22 @@ def as_matrix(data: Any) -> Any:
     if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
         array = np.ascontiguousarray(array)
     return frozen(array)
+
+
+def _refuse_broken(data: Any) -> None:
+    """Refuse places outside of a sparse matrix: compiled code would read them."""
+    if data.format not in ("csr", "csc"):
+        return
+    ends, length = data.indptr, min(len(data.indices), len(data.data))
+    if ends[0] != 0 or ends[-1] > length or (np.diff(ends) < 0).any():
+        raise ValueError("data is a broken sparse matrix: its indptr does not grow.")
+    inside = data.indices[: ends[-1]]
+    limit = data.shape[1 if data.format == "csr" else 0]
+    if inside.size and not (inside.min() >= 0 and inside.max() < limit):
+        raise ValueError(
+            f"data is a broken sparse matrix: it has an entry at {inside.max()} of "
+            f"{limit} places ({inside.min()} is the lowest)."
+        )
 
 
 def refuse_other_values(array: Any, what: str) -> None:

@@ -11,11 +11,37 @@ import numpy.typing as npt
 from bagwise.bags._segmented import read_only
 
 
+def refuse_masked(values: Any, what: str) -> None:
+    """Refuse masked entries: numpy would give back what stands under the mask."""
+    hidden = np.ma.getmaskarray(values) if np.ma.isMaskedArray(values) else None
+    if hidden is not None and hidden.any():
+        place = np.argwhere(hidden)[0].tolist()
+        raise ValueError(
+            f"{what} is a masked array, and its masked values would be used (the first "
+            f"at {place}). Fill them, or leave these bags out."
+        )
+
+
+def first_missing(values: npt.NDArray[Any]) -> int | None:
+    """Return where the first None, NaN, NaT or pandas' NA stands, if there is one."""
+    if values.dtype.kind in "biuSU":
+        return None
+    return next((i for i, v in enumerate(values.tolist()) if _is_missing(v)), None)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA is neither equal to itself nor not
+        return True
+
+
 def names(
     values: npt.ArrayLike | None, length: int, what: str, of: str
 ) -> npt.NDArray[Any] | None:
     if values is None:
         return None
+    refuse_masked(values, what)
     array = np.asarray(values)
     if array.ndim != 1 or array.shape[0] != length:
         raise ValueError(
@@ -26,14 +52,12 @@ def names(
 
 
 def refuse_missing_group(groups: npt.NDArray[Any] | None) -> None:
-    if groups is None:
-        return
-    for i, group in enumerate(groups.tolist()):
-        if group is None or group != group:
-            raise ValueError(
-                f"the group of bag {i} is missing. Give every bag a group; a bag that "
-                "belongs to none is a group of its own."
-            )
+    bag = None if groups is None else first_missing(groups)
+    if bag is not None:
+        raise ValueError(
+            f"the group of bag {bag} is missing. Give every bag a group; a bag that "
+            "belongs to none is a group of its own."
+        )
 
 
 def places(
@@ -41,6 +65,7 @@ def places(
 ) -> npt.NDArray[np.float64] | None:
     if coords is None:
         return None
+    refuse_masked(coords, "coords")
     array = np.asarray(coords)
     if array.ndim != 2 or array.shape[0] != n_instances:
         raise ValueError(

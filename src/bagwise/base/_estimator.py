@@ -9,6 +9,7 @@ from sklearn.utils.validation import column_or_1d
 
 from bagwise._compat import _check_sample_weight
 from bagwise.bags import check_bags
+from bagwise.bags._notes import first_missing, refuse_masked
 
 
 @dataclass(slots=True)
@@ -74,7 +75,12 @@ class BaseBagEstimator(BaseEstimator):
         self._check_features(X, reset=reset)
         if y is None:
             return X
+        refuse_masked(y, "y")
         y = self._check_target(y)
+        if y.ndim == 1 and y.dtype.kind in "OmM":
+            bag = first_missing(y)
+            if bag is not None:
+                raise ValueError(f"the label of bag {bag} is missing: {y[bag]!r}.")
         if len(y) != len(X):
             extra = ""
             if len(y) == X.n_instances:
@@ -156,6 +162,7 @@ def check_bag_weight(sample_weight, n_bags):
     ndarray of shape (n_bags,)
         Finite weights, none of them negative or above 1e9.
     """
+    refuse_masked(sample_weight, "sample_weight")
     weight = _check_sample_weight(sample_weight, np.empty((n_bags, 1)))
     for wrong, what in (
         (weight < 0, "must not be negative"),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
+from bagwise.bags._notes import first_missing, refuse_masked
 from bagwise.base import check_survival
 from bagwise.comparison._problem import CHUNK_ROWS, Problem
 from bagwise.comparison._weights import check_weights
@@ -103,6 +104,7 @@ def as_problem(
     elif y is None:
         raise ValueError("labels are missing: pass y with one label per bag")
     else:
+        refuse_masked(y, "y")
         y = check_survival(y) if _has_fields(y) else np.asarray(y)
         parts = {"name": name or "data", "X": as_bags(data), "y": y}
     if groups is not None:
@@ -161,6 +163,7 @@ def _from_name(
 
 
 def _from_bunch(bunch: Any, name: str) -> dict[str, Any]:
+    refuse_masked(bunch["y"], "y")
     instances, images = bunch.get("instance_labels"), bunch.get("images")
     values = getattr(instances, "values", instances)
     if callable(values):  # a dict or frame by mistake
@@ -207,6 +210,12 @@ def _target(y: NDArray[Any], task: str, ids: NDArray[Any]) -> tuple[NDArray[Any]
         y = y[:, 0]
     if y.ndim > 2:
         raise ValueError(f"y has {y.ndim} dimensions; one label per bag is needed")
+    bag = first_missing(y) if y.ndim == 1 and y.dtype.kind in "OmM" else None
+    if bag is not None and task != "regression":
+        raise ValueError(
+            f"the label of bag {ids[bag]!s} is missing; leave such bags out or give"
+            " them a label"
+        )
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         where = int(np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))[0])
         raise ValueError(

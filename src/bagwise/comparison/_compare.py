@@ -173,6 +173,9 @@ def compare(
     started = time.time()
     if impute is not None and impute not in IMPUTE:
         raise ValueError(f"unknown impute {impute!r}; known: {', '.join(IMPUTE)}")
+    for what, given in (("time_limit", time_limit), ("time_budget", time_budget)):
+        if given is not None and not given > 0:
+            raise ValueError(f"{what} must be a positive time in seconds, got {given}")
     columns: dict[str, Any] = {"bag": bag, "label": label, "task": task}
     columns |= {"pos_label": pos_label, "missing": impute is not None}
     weights = {"sample_weight": sample_weight}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.bags._notes import refuse_masked
 from bagwise.base._weights import weight_arguments
 
 __all__ = ["check_weights", "ignores_weights", "weight_arguments"]
@@ -16,6 +17,7 @@ def check_weights(
     sample_weight: Any, n_bags: int, y: NDArray[Any], task: str
 ) -> NDArray[np.float64]:
     """Return weights as numbers, one a bag; refuse what no method could use."""
+    refuse_masked(sample_weight, "sample_weight")
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):

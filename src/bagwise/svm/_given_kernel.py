@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
+from bagwise.bags._notes import refuse_masked
 from bagwise.kernels import BAG_KERNELS
 
 
@@ -36,6 +37,8 @@ def call_kernel(function, X, Y, params):
 
 def check_square(K, y):
     """Return a kernel matrix of the training bags, and their labels."""
+    refuse_masked(K, "X")
+    refuse_masked(y, "y")
     K = check_array(K, dtype=np.float64)
     y = column_or_1d(y, warn=True)
     if K.shape != (len(y), len(y)):
@@ -48,6 +51,7 @@ def check_square(K, y):
 
 def check_new_rows(K, n_trained):
     """Return a kernel matrix of new bags, with a column for each training bag."""
+    refuse_masked(K, "X")
     K = check_array(K, dtype=np.float64)
     if K.shape[1] != n_trained:
         raise ValueError(

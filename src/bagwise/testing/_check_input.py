@@ -1,7 +1,7 @@
 """Checks that what no method can use is refused, with the culprit named."""
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -70,6 +70,13 @@ def check_other_values(estimator):
     raises(lambda: fit_on([b + 1j for b in bags]), wrong, "complex")
     dates = np.full(bags[0].shape, np.datetime64("NaT"))
     raises(lambda: fit_on([dates, *bags[1:]]), wrong, "bag 0", "dates")
+    if get_tags(estimator).target_tags.required:
+        model = clone(estimator)
+        hidden = np.ma.array(y, mask=np.arange(len(y)) == 2)
+        raises(lambda: model.fit(X, hidden), ValueError, "y is a masked", "[2]")
+    if is_classifier(estimator):
+        words = np.where(y == y[2], None, "word").astype(object)
+        raises(lambda: clone(estimator).fit(X, words), ValueError, "label of bag")
     if not get_tags(estimator).input_tags.allow_nan:
         for factor in (1e160, 1e-160):
             raises(lambda f=factor: fit_on(X.with_data(X.data * f)), wrong, "scale")
@@ -90,3 +97,6 @@ def check_bad_weights(estimator):
             word,
             "bag 3",
         )
+    weight = np.ma.array(np.ones(len(X)), mask=np.arange(len(X)) == 3)
+    model = clone(estimator)
+    raises(lambda: model.fit(X, y, sample_weight=weight), ValueError, "masked", "[3]")
