@@ -10,7 +10,7 @@ BOOSTING: list[Method] = [
     Method(
         "MILBoost",
         "bagwise.ensemble.MILBoost",
-        grid={"n_estimators": [30, 100]},
+        grid={"n_estimators": [10, 30, 100, 300]},
         kind="boosting",
         max_instances=100_000,
         paper="Viola, Platt and Zhang, Multiple instance boosting for object detection,"

@@ -17,7 +17,7 @@ EMBEDDINGS: list[Method] = [
         "miFV",
         "bagwise.embedding.MiFV",
         then=LINEAR_SVC,
-        grid={"embed__n_components": [1, 2, 4, 8, 16], "classify__C": tens(-3, 2)},
+        grid={"embed__n_components": [1, 2, 4, 8, 16], "classify__C": tens(-3, 3)},
         large_grid={
             "embed__n_components": [1, 2, 3, 4, 5],
             "embed__energy": [0.8, 0.9, 1.0],
@@ -51,7 +51,7 @@ EMBEDDINGS: list[Method] = [
     Method(
         "MILDE",
         "bagwise.embedding.MILDE",
-        grid={"C": [0.1, 1.0, 10.0]},
+        grid={"C": tens(-2, 3)},
         kind="embedding",
         cost="instances",
         max_instances=10_000,

@@ -71,8 +71,7 @@ KERNELS: list[Method] = [
     Method(
         "Box kernel SVC",
         "bagwise.svm.BoxKernelSVC",
-        grid={"C": [1.0, 10.0, 100.0, 1000.0]},
-        large_grid={"C": [1.0, 10.0, 100.0, 1e3, 1e4]},
+        grid={"C": tens(0, 4)},
         kind="kernel",
         scale="none",
         cost="bags",

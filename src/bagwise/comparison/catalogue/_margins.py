@@ -10,7 +10,9 @@ from bagwise.comparison.catalogue._grids import (
     SVM_LARGE,
     WIDTHS,
     WIDTHS_LARGE,
+    fours,
     quadratic,
+    tens,
     times,
 )
 from bagwise.comparison.catalogue._method import Method
@@ -35,7 +37,7 @@ MARGINS: list[Method] = [
     quadratic(
         "PC-SVM",
         "bagwise.svm.PCSVM",
-        grid={"C": [1.0, 10.0], "gamma": times(0.25, 1.0), "rho": [0.0, 0.3]},
+        grid={"C": tens(-1, 2), "gamma": fours(-2, 1), "rho": [0.0, 0.3]},
         large_grid={**SVM_LARGE, "rho": [0.0, 0.1, 0.3, 0.6, 0.9, 0.95]},
         paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
         " NIPS 2010",
@@ -52,8 +54,7 @@ MARGINS: list[Method] = [
         "MI-SVM (linear)",
         "bagwise.svm.MISVM",
         params={"kernel": "linear"},
-        grid={"C": [0.01, 0.1, 1.0]},
-        large_grid={"C": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]},
+        grid={"C": tens(-4, 2)},
         kind="svm",
         paper=ANDREWS,
         note="MI-SVM without a kernel matrix, for many instances.",
@@ -62,6 +63,7 @@ MARGINS: list[Method] = [
     quadratic(
         "mi-SVM",
         "bagwise.svm.MiSVM",
+        grid={"C": tens(-1, 3), "gamma": fours(-2, 2)},
         paper=ANDREWS,
         note="Labels for all instances of positive bags.",
         default=False,
@@ -69,7 +71,7 @@ MARGINS: list[Method] = [
     quadratic(
         "KI-SVM",
         "bagwise.svm.KISVM",
-        grid={"C": [1.0, 10.0, 100.0], "gamma": times(0.25, 1.0)},
+        grid={"C": tens(-1, 3), "gamma": fours(-3, 1)},
         paper="Li, Kwok, Tsang and Zhou, A convex method for locating regions of"
         " interest with multi-instance learning, ECML 2009",
         note="Key instances by a convex relaxation.",
