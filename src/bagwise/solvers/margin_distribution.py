@@ -93,7 +93,10 @@ class OdmLoss:
 
 
 class CholeskyFactor:
-    """Factor of a symmetric positive definite matrix, which is overwritten."""
+    """Factor of a symmetric positive definite matrix, which is overwritten.
+
+    Only the diagonal and what is above it is read.
+    """
 
     def __init__(self, matrix):
         # LAPACK without the wrappers: many small systems are solved in one fit. The
@@ -158,6 +161,14 @@ class IterativeFactor:
         return x
 
 
+def block_of(matrix, rows, columns):
+    """Some rows and columns of a matrix.
+
+    Whole rows first: that is copied in lines, and twice as fast as entry by entry.
+    """
+    return matrix.take(rows, axis=0).take(columns, axis=1)
+
+
 class KernelRows:
     """Rows given by their signed kernel matrix ``sign_s sign_t k(x_s, x_t)``."""
 
@@ -172,7 +183,7 @@ class KernelRows:
     def factor(self, rows, ridge):
         """Solver for the kernel block of `rows` plus ``diag(ridge)``."""
         sign = self.sign[rows]
-        block = self.kernel[np.ix_(rows, rows)]
+        block = block_of(self.kernel, rows, rows)
         block *= sign
         block *= sign[:, None]
         block.flat[:: len(rows) + 1] += ridge

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dtrtrs
 
-from bagwise.solvers.margin_distribution import CholeskyFactor, KernelRows
+from bagwise.solvers.margin_distribution import CholeskyFactor, KernelRows, block_of
 from bagwise.svm.miodm._loops import ascend_kernel, enumerate_choices
 
 # Enumerating every choice is exact; beyond these sizes the ascent takes over.
@@ -102,7 +102,7 @@ class KernelUnits(Units):
         """Kernel between the chosen instances, one block for each choice."""
         n, p = choices.shape
         if 8 * n * p * p > MAX_STACK_BYTES:
-            return (self.kpp[np.ix_(choice, choice)] for choice in choices)
+            return (block_of(self.kpp, choice, choice) for choice in choices)
         key = choices.tobytes()
         if self._stack[0] != key:
             stack = self.kpp[choices[:, :, None], choices[:, None, :]]
@@ -129,7 +129,7 @@ class KernelUnits(Units):
         key = (rows.tobytes(), ridge.tobytes())
         if self._negative[0] != key:
             self._negative = (None, None)  # free the old factor first
-            block = self.knn[np.ix_(rows, rows)]
+            block = block_of(self.knn, rows, rows)
             block.flat[:: len(rows) + 1] += ridge
             self._negative = (key, CholeskyFactor(block).lower)
         return self._negative[1]
@@ -221,10 +221,10 @@ class _KernelMixture:
         if len(minus) > _PREVAIL * cut:
             return _BlockFactor(self, plus, minus, ridge, cut)
         block = np.empty((len(rows), len(rows)))
-        block[:cut, :cut] = self.kpp[np.ix_(plus, plus)]
-        block[cut:, :cut] = -self.kpn[np.ix_(plus, minus)].T
-        block[:cut, cut:] = block[cut:, :cut].T
-        block[cut:, cut:] = self.units.knn[np.ix_(minus, minus)]
+        block[:cut, :cut] = block_of(self.kpp, plus, plus)
+        # Nothing below the diagonal is read.
+        np.negative(block_of(self.kpn, plus, minus), out=block[:cut, cut:])
+        block[cut:, cut:] = block_of(self.units.knn, minus, minus)
         block.flat[:: len(rows) + 1] += ridge
         return CholeskyFactor(block)
 
@@ -240,9 +240,10 @@ class _BlockFactor:
     def __init__(self, mixture, plus, minus, ridge, cut):
         self.cut = cut
         self.lower = mixture.units.negative_factor(minus, ridge[cut:])
-        cross = -mixture.kpn[np.ix_(plus, minus)].T
+        cross = -block_of(mixture.kpn, plus, minus).T
         self.coupling = self._forward(cross)
-        schur = mixture.kpp[np.ix_(plus, plus)] - self.coupling.T @ self.coupling
+        schur = block_of(mixture.kpp, plus, plus)
+        schur -= self.coupling.T @ self.coupling
         schur.flat[:: cut + 1] += ridge[:cut]
         self.schur = CholeskyFactor(schur) if cut else None
 
