@@ -18,7 +18,7 @@ FOLDER = Path(__file__).resolve().parent
 class Goal(NamedTuple):
     """A row: what is measured, and the most that it may be.
 
-    `unit` is "s" (CPU seconds, of all folds or of one call), "kernels" (times
+    `unit` is "s" (CPU seconds, of ten folds or of one call), "kernels" (times
     `rbf_kernel` of the training instances of the same folds), "before" (share of the
     seconds of the older checkout), or the name of a package that it is compared with.
     """
@@ -104,12 +104,14 @@ def measure(before, n_folds):
             }
 
 
-def verdict(goal, row):
+def verdict(goal, row, n_folds):
     """Say what was wanted, and whether it is met: yes, no or not measured."""
     if not goal.unit:
         return "-", "-"
     if goal.unit == "s":
-        return f"{goal.most:g} s", "yes" if row["now"] <= goal.most else "no"
+        share = n_folds / 10 if row["kernels"] else 1.0  # of the folds, for sets
+        most = share * goal.most
+        return f"{most:.2g} s", "yes" if row["now"] <= most else "no"
     if goal.unit == "kernels":
         met = "yes" if row["kernels"] <= goal.most else "no"
         return f"{goal.most:g} times `rbf_kernel`", met
@@ -126,7 +128,7 @@ def section(rows, before, n_folds):
         "",
         "## What was wanted",
         "",
-        f"CPU seconds of fit and predict over {n_folds} folds with the cut at zero, of",
+        f"CPU seconds of fit and predict of {n_folds} of ten folds (cut at zero), of",
         "one fit of drawn bags, or of the first call of a fresh install less the",
         f"second, all of which is compiling. Before: {before}; both in one run.",
         "Faster: before over now. Kernels: now over the seconds of `rbf_kernel` on the",
@@ -146,5 +148,5 @@ def section(rows, before, n_folds):
         cells.append(f"{row['now']:.3g}")
         cells.append(f"{row['before'] / row['now']:.2g}" if row["before"] else "-")
         cells.append(f"{row['kernels']:.3g}" if row["kernels"] else "-")
-        lines.append(f"| {' | '.join([*cells, *verdict(goal, row)])} |")
+        lines.append(f"| {' | '.join([*cells, *verdict(goal, row, n_folds)])} |")
     return lines

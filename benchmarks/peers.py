@@ -357,6 +357,12 @@ def main():
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--methods", default=None, help="separated by commas")
     parser.add_argument("--before", default=None, help="work tree of an older commit")
+    parser.add_argument(
+        "--goal-folds", type=int, default=10, help="of the second table, of ten"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the first table that is in --out"
+    )
     parser.add_argument("--quick", action="store_true", help="two folds of musk1")
     parser.add_argument(
         "--out", default=None, help="folder for speed.csv and README.md"
@@ -366,6 +372,9 @@ def main():
     methods = options.methods.split(",") if options.methods else None
     print(machine())
     rows, n_folds = [], options.folds
+    if options.keep:
+        with (Path(options.out) / "speed.csv").open(encoding="utf-8") as handle:
+            rows, sets = list(csv.DictReader(handle)), []
     for name in sets:
         X, y = fetch(name, return_X_y=True)
         y = np.asarray(y).astype(int)
@@ -382,10 +391,10 @@ def main():
     more = []
     if options.before:
         goals = []
-        for row in measure(options.before, n_folds):
+        for row in measure(options.before, options.goal_folds):
             goals.append(row)
             print(*row.values(), sep="  ", flush=True)
-        more = section(goals, commit_of(options.before), n_folds)
+        more = section(goals, commit_of(options.before), options.goal_folds)
         if options.out:
             write(goals, Path(options.out), n_folds, "goals.csv")
             write(rows, Path(options.out), n_folds, more=more)
