@@ -1,7 +1,8 @@
 """What the speed of methods was meant to be, what it was, and what it is.
 
 `peers.py --before CHECKOUT` measures all rows with the sources of that checkout and
-with the present ones, one after the other, each in a process of its own.
+with the present ones, at the same time, each in a process of its own: what else the
+machine does disturbs both alike.
 """
 
 import json
@@ -9,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +70,7 @@ def _lines(source, *args):
             capture_output=True,
             text=True,
             check=False,
+            start_new_session=True,
         )
     if done.returncode:
         print(done.stderr[-2000:], file=sys.stderr, flush=True)
@@ -78,20 +81,20 @@ def commands(n_folds):
     """Give the calls that measure all rows."""
     for data in ("musk1", "musk2", "elephant"):
         methods = [goal.method for goal in GOALS if goal.data == data]
-        for method in methods:  # a process each: what one imports, another does not pay
-            yield data, method, str(n_folds)
-    sizes = [goal.data.split()[0] for goal in GOALS if goal.data.endswith(" bags")]
-    yield "growth", "MILES", *sizes
+        yield data, ",".join(methods), str(n_folds)
     for goal in GOALS:
         if goal.data == "first call":
             yield "first", goal.method
+    sizes = [goal.data.split()[0] for goal in GOALS if goal.data.endswith(" bags")]
+    yield "growth", "MILES", *sizes
 
 
 def measure(before, n_folds):
     """Give rows of (data, method) with the seconds before and now."""
     here = FOLDER.parent
     for args in commands(n_folds):
-        found = [_lines(source, *args) for source in (before, here)]
+        with ThreadPoolExecutor(2) as both:
+            found = list(both.map(lambda s, a=args: _lines(s, *a), (before, here)))
         earlier = {(row["data"], row["method"]): row["seconds"] for row in found[0]}
         for row in found[1]:
             key = row["data"], row["method"]

@@ -394,10 +394,10 @@ def main():
         for row in measure(options.before, options.goal_folds):
             goals.append(row)
             print(*row.values(), sep="  ", flush=True)
-        more = section(goals, commit_of(options.before), options.goal_folds)
-        if options.out:
-            write(goals, Path(options.out), n_folds, "goals.csv")
-            write(rows, Path(options.out), n_folds, more=more)
+            more = section(goals, commit_of(options.before), options.goal_folds)
+            if options.out:
+                write(goals, Path(options.out), n_folds, "goals.csv")
+                write(rows, Path(options.out), n_folds, more=more)
     print(page(rows, n_folds, more))
 
 

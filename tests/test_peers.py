@@ -168,3 +168,26 @@ def test_rows_and_page_say_who_was_there(peers, tmp_path):
     lines = (tmp_path / "speed.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "data,method,seconds,other,ratio,note"
     assert len(lines) == 4
+
+
+def test_goals_are_met_missed_or_not_measured(peers):
+    goals = sys.modules["_goals"]
+    row = {"data": "d", "method": "m", "before": 4.0, "now": 1.0, "kernels": 2.0}
+    for unit, most, n_folds, met in (
+        ("s", 1.0, 10, "yes"),
+        ("s", 1.0, 5, "no"),  # half of the folds have half of the time
+        ("kernels", 2.0, 10, "yes"),
+        ("kernels", 1.7, 10, "no"),
+        ("before", 1 / 4, 10, "yes"),
+        ("before", 1 / 5, 10, "no"),
+        ("misvm", 1 / 10, 10, "not measured"),
+    ):
+        assert goals.verdict(goals.Goal("d", "m", unit, most), row, n_folds)[1] == met
+    one_call = {**row, "kernels": ""}
+    assert goals.verdict(goals.Goal("d", "m", "s", 1.0), one_call, 5)[1] == "yes"
+
+
+def test_a_goal_without_a_row_has_failed(peers, monkeypatch):
+    goals = sys.modules["_goals"]
+    monkeypatch.setattr(goals, "GOALS", [goals.Goal("d", "m", "s", 1.0)])
+    assert goals.section([], "commit x", 10)[-1] == "| d | m | | failed | | | | no |"
