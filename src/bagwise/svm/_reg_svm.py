@@ -6,7 +6,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags.segments import bag_matrix, segment_argmax, segment_sum
+from bagwise.bags.segments import (
+    bag_matrix,
+    repeat,
+    segment_argmax,
+    segment_max,
+    segment_sum,
+)
 from bagwise.kernels._instance import instance_kernel, row_blocks
 from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM
@@ -159,7 +165,11 @@ class RegSVM(KernelBagSVM):
             return wide.solve(self._rows(X, t, bag_weight, state[0]), self.tol)
 
         def choose(solution):
-            return (segment_argmax(solution.scores[:n], X.offsets),)
+            # Instances that hold a bag back together are level at the optimum: of those
+            # that the tolerance cannot tell apart it is the first, on every machine.
+            scores = solution.scores[:n]
+            top = repeat(segment_max(scores, X.offsets), X.offsets)
+            return (segment_argmax(scores >= top - 10.0 * self.tol, X.offsets),)
 
         # Without the concave half the first step is a relaxation of the problem.
         start = wide.solve(self._rows(X, t, bag_weight, None), self.tol)
