@@ -85,6 +85,15 @@ def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
     assert (kept["measured"], kept["grid"]) == ("90", before["grid"])
     assert kept["optimistic"] == before["optimistic"] == ""
     assert "with the grid of that time" in kept["kept"]
+    often = {**old, "repeats": "10"}
+    once = {**old, "measured": "91", "verdict": "reached", "repeats": "1"}
+    (kept,) = keep_earlier([once], [often])
+    assert (kept["measured"], kept["verdict"]) == ("90", "not reached")
+    assert "fewer repeats" in kept["kept"]
+    (kept,) = keep_earlier([{**once, "repeats": "10"}], [often])
+    assert (kept["measured"], kept["kept"]) == ("91", "")
+    (kept,) = keep_earlier([{**once, "verdict": "not reached"}], [often])
+    assert kept["measured"] == "91"
 
 
 def test_no_candidates_no_figure():

@@ -15,6 +15,7 @@ from bagwise.reproduction._verdicts import Measured, cause_of
 __all__ = ["Row", "csv_rows", "keep_earlier", "read_rows"]
 
 Row = Mapping[str, Any]
+FEWER = ", as fewer repeats would change the verdict"
 OTHER_GRID = ", with the grid of that time"
 VERSIONS = ("python", "bagwise", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -117,9 +118,10 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
 
     The same: method, parameters, scaling, data and protocol have not changed since, and
     neither has the printed figure. A figure of another grid is kept with its grid and
-    marked. A cell that the store has from other code is stale and stays so. An
-    optimistic figure that is new is put beside an earlier one of the same grid: it
-    belongs to the same folds.
+    marked; so is one that fewer repeats than its own would judge otherwise: fewer
+    repeats have wider standard errors, and reach what more do not. A cell that the
+    store has from other code is stale and stays so. An optimistic figure that is new
+    is put beside an earlier one of the same grid: it belongs to the same folds.
     """
     same = "row column published metric unit method params scale dataset".split()
     same += ["protocol", "tuning"]
@@ -134,7 +136,10 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
     for row in rows:
         old = known.get(identity(row))
         untouched = row["measured"] == "" and not int(row["stale"])
-        if untouched and old is not None and old["measured"] != "":
+        if old is None or old["measured"] == "":
+            kept.append(row)
+            continue
+        if untouched or _is_weaker(row, old):
             texts = {key: row[key] for key in ("title", "note", "table_note")}
             other = str(row["grid"]) != str(old["grid"])
             looked = "" if other else str(row["optimistic"])
@@ -142,10 +147,18 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
             if looked:
                 row |= {"optimistic": looked, "cause": _cause(row, looked)}
             row["kept"] = old.get("kept") or f"bagwise {old['bagwise']}"
-            if other and OTHER_GRID not in row["kept"]:
+            if not untouched and FEWER not in row["kept"]:
+                row["kept"] += FEWER
+            elif other and OTHER_GRID not in row["kept"]:
                 row["kept"] += OTHER_GRID
         kept.append(row)
     return kept
+
+
+def _is_weaker(row: Row, old: Row) -> bool:
+    """Tell whether fewer repeats than before would change a verdict."""
+    fewer = row["measured"] != "" and int(row["repeats"]) < int(old["repeats"])
+    return fewer and row["verdict"] != old["verdict"]
 
 
 def _cause(row: Row, optimistic: str) -> str:
