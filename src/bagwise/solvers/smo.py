@@ -127,13 +127,13 @@ def _largest(values):
 
 
 @njit()
-def _single(gradient, beta, room, curvature, inverse, gains):
+def _single(gradient, beta, room, curvature, free, gains):
     """Best move of one row without bias: (gain, row, step)."""
     for row in range(len(beta)):
         slope, up, down = gradient[row], room[row], beta[row]
         limit = up if slope > 0.0 else down
-        slope = abs(slope)
-        step = min(slope * inverse[row], limit)
+        slope = abs(slope) * free[row]
+        step = min(slope / curvature[row], limit)
         gains[row] = step * slope - 0.5 * step * step * curvature[row]
     gain, row = _largest(gains)
     step = 0.0
@@ -284,13 +284,13 @@ def _iterate(
     downward = np.zeros(n_rows, dtype=np.bool_)
     total = np.zeros(len(cap))
     room, scratch = np.empty(n_rows), np.empty(n_rows)
-    curvature, inverse = np.empty(n_rows), np.empty(n_rows)
+    curvature, free = np.empty(n_rows), np.empty(n_rows)
     shared, unbiased, biased = False, False, False
     for row in range(n_rows):
         diagonal[row] = _entry(K, cross, corner, index[row], index[row])
         # As it is, however small: counts of boxes span seventy orders of magnitude.
         curvature[row] = diagonal[row] if diagonal[row] > 0.0 else _TINY
-        inverse[row] = 1.0 / curvature[row] if c[row] == 0.0 else 0.0
+        free[row] = 1.0 if c[row] == 0.0 else 0.0
         total[group[row]] += beta[row]
         unbiased = unbiased or c[row] == 0.0
         biased = biased or c[row] != 0.0
@@ -337,7 +337,7 @@ def _iterate(
                 change_j = -change_i
         if unbiased:
             other_gain, row, change = _single(
-                gradient, beta, room, curvature, inverse, scratch
+                gradient, beta, room, curvature, free, scratch
             )
             # The largest violation is needed only where this one does not settle it.
             slope = abs(gradient[row]) if row >= 0 else 0.0
