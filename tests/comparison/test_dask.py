@@ -22,7 +22,7 @@ def test_a_cluster_that_loses_a_worker_loses_no_run_and_does_none_twice(
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=50,
         ) as cluster,
         Store(tmp_path / "s.sqlite") as store,
@@ -66,7 +66,7 @@ def test_no_scheduler_is_one_clear_line(tmp_path, toy_runs, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_a_lost_scheduler_blames_no_run(tmp_path, toy_runs):
     runs = toy_runs(toy("a", "Sleeps", seconds=0.2), n_splits=8)
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
     cluster = distributed.LocalCluster(processes=False, silence_logs=50, **options)
     with Store(tmp_path / "s.sqlite") as store:
 
