@@ -75,9 +75,18 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
     lines += [*_stale(rows), *_kept(rows)]
     if first["table_note"]:
         lines += ["", str(first["table_note"])]
-    most = max(rows, key=lambda row: int(row["repeats"]))
-    lines += ["", f"Made by `{most['command']}`. {_cost_line(rows)}", ""]
+    lines += ["", f"{_origin(rows)} {_cost_line(rows)}", ""]
     return "\n".join(lines)
+
+
+def _origin(rows: Sequence[Row]) -> str:
+    """Say which command makes the figures, and that they may be of several runs."""
+    most = max(rows, key=lambda row: int(row["repeats"]))
+    return (
+        f"`{most['command']}` makes all of it; cells may come from several runs, some"
+        " of a part of the table (columns `command`, `code` and `finished` of the CSV"
+        " file)."
+    )
 
 
 def _protocol_line(rows: Sequence[Row]) -> str:
@@ -329,8 +338,9 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
         "# The papers' tables, measured again",
         "",
         "This page is made from the CSV files next to it by"
-        " `bagwise.reproduction.write_results_page`; nothing is edited by hand. Every"
-        " table is made by `bagwise reproduce`, which continues where it was stopped.",
+        " `bagwise.reproduction.write_results_page`. Every figure in them comes from a"
+        " run of `bagwise reproduce`, some cells from later runs than others; the files"
+        " say of each cell when, by which code and how often it was run.",
         "",
         RULE,
         "",
