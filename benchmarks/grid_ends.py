@@ -251,7 +251,7 @@ def short(grid):
 def page(names, rows):
     """Return the page: a table with a row for each method."""
     text = __doc__.splitlines()
-    out = ["# " + text[0], "", *text[2:9], ""]
+    out = ["# " + text[0].rstrip("."), "", *text[2:9], ""]
     sets = list(dict.fromkeys(row["set"] for row in rows))
     out += [
         f"Sets: {', '.join(sets)};",

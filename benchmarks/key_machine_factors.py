@@ -164,7 +164,7 @@ def page(rows):
     """Return the page: one table for each machine."""
     text = __doc__.splitlines()
     stop = next(k for k, line in enumerate(text) if line.startswith("    python"))
-    out = ["# " + text[0], "", *text[2:stop]]
+    out = ["# " + text[0].rstrip("."), "", *text[2:stop]]
     for name in MACHINES:
         own = [row for row in rows if row["machine"] == name]
         sets = [s for s in MACHINES[name][1] if any(row["set"] == s for row in own)]

@@ -135,7 +135,11 @@ def main():
     parser.add_argument("--out", help="folder of the page; it is printed otherwise")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = ["# " + __doc__.splitlines()[0], "", *__doc__.splitlines()[2:-2]]
+    lines = [
+        "# " + __doc__.splitlines()[0].rstrip("."),
+        "",
+        *__doc__.splitlines()[2:-2],
+    ]
     lines.append(f"Made by `python benchmarks/pcsvm_false_positives.py`, {asked.draws}")
     lines += ["draws; ± is one standard error.", ""]
     lines.append("| case | machine | AUROC | accuracy | false positives |")

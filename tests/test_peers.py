@@ -170,7 +170,7 @@ def test_rows_and_page_say_who_was_there(peers, tmp_path):
     assert len(lines) == 4
 
 
-def test_goals_are_met_missed_or_not_measured(peers):
+def test_goals_are_met_missed_or_looked_up(peers):
     goals = sys.modules["_goals"]
     row = {"data": "d", "method": "m", "before": 4.0, "now": 1.0, "kernels": 2.0}
     for unit, most, n_folds, met in (
@@ -180,7 +180,7 @@ def test_goals_are_met_missed_or_not_measured(peers):
         ("kernels", 1.7, 10, "no"),
         ("before", 1 / 4, 10, "yes"),
         ("before", 1 / 5, 10, "no"),
-        ("misvm", 1 / 10, 10, "not measured"),
+        ("misvm", 1 / 10, 10, "see above"),
     ):
         assert goals.verdict(goals.Goal("d", "m", unit, most), row, n_folds)[1] == met
     one_call = {**row, "kernels": ""}
