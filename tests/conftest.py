@@ -119,3 +119,17 @@ def clarabel_rows():
 def rng():
     """Seeded generator."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def two_workers():
+    """Two processes of a cluster; one that dies is started again."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        silence_logs=50,
+    ) as cluster:
+        yield cluster

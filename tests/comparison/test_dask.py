@@ -13,21 +13,12 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_that_loses_a_worker_loses_no_run_and_does_none_twice(
-    tmp_path, toy_runs
+    two_workers, tmp_path, toy_runs
 ):
     runs = toy_runs(toy("a", "Sleeps", seconds=0.15), toy("b"), n_splits=8)
     killed = []
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            silence_logs=50,
-        ) as cluster,
-        Store(tmp_path / "s.sqlite") as store,
-    ):
-        pids = [nanny.pid for nanny in cluster.workers.values()]
+    with Store(tmp_path / "s.sqlite") as store:
+        pids = [nanny.pid for nanny in two_workers.workers.values()]
 
         def kill(event):
             if event.n_done == 4:
@@ -38,7 +29,7 @@ def test_a_cluster_that_loses_a_worker_loses_no_run_and_does_none_twice(
         keys = run_all(
             runs,
             store,
-            scheduler=cluster.scheduler_address,
+            scheduler=two_workers.scheduler_address,
             on_event=lambda event: (seen.append(event.key), kill(event)),
         )
         rows = store.rows(keys)

@@ -39,18 +39,8 @@ FITS = {
 
 
 @pytest.fixture
-def client():
-    """Two worker processes; a dead one is started again."""
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            silence_logs=50,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+def client(two_workers):
+    with distributed.Client(two_workers) as client:
         yield client
 
 
