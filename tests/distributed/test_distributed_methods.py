@@ -24,8 +24,17 @@ from bagwise.linear_model import MILinearRegression, MILogisticRegression
 pytestmark = pytest.mark.usefixtures("here")
 
 
+# L-BFGS stops where rounding hides what a step gains: values agree to eps, minimisers
+# to about its root times their condition; sums in another order end elsewhere there.
+BY_DESCENT = 2e-6
+
+
 def assert_close(one, other, tol=1e-8):
     np.testing.assert_allclose(one, other, rtol=tol, atol=tol)
+
+
+def machines(model):
+    return getattr(model, "estimators_", [model])
 
 
 @pytest.mark.parametrize(
@@ -79,8 +88,10 @@ def test_logistic_regression(pooling, n_classes, draw, cut):
     }
     model = fit(MILogisticRegression(**options), cut(X, y, weight))
     local = MILogisticRegression(**options).fit(X, y, sample_weight=weight)
-    assert_close(model.decision_function(X), local.decision_function(X))
-    assert_close(model.predict_proba(X), local.predict_proba(X))
+    assert_close(model.decision_function(X), local.decision_function(X), BY_DESCENT)
+    assert_close(model.predict_proba(X), local.predict_proba(X), BY_DESCENT)
+    one, other = ([m.objective_ for m in machines(fitted)] for fitted in (model, local))
+    assert_close(one, other, 1e-11)
     assert list(model.classes_) == list(local.classes_)
 
 
@@ -102,7 +113,7 @@ def test_statistics_of_bags(pooling, draw, cut):
     learner = LogisticRegression(tol=1e-10)
     model = fit(SimpleMI(learner, pooling=pooling), cut(X, y, weight))
     local = SimpleMI(learner, pooling=pooling).fit(X, y, sample_weight=weight)
-    assert_close(model.decision_function(X), local.decision_function(X))
+    assert_close(model.decision_function(X), local.decision_function(X), BY_DESCENT)
 
 
 @pytest.mark.parametrize(
@@ -139,16 +150,19 @@ def test_linear_regression(pooling, draw, cut):
         }
         model = fit(MILinearRegression(**options), cut(X, y, weight))
         local = MILinearRegression(**options).fit(X, y, sample_weight=weight)
-        assert_close(model.predict(X), local.predict(X))
-        assert_close(model.objective_, local.objective_)
+        assert_close(model.predict(X), local.predict(X), BY_DESCENT)
+        assert_close(model.objective_, local.objective_, 1e-11)
 
 
 def test_pipelines_and_persisted_parts(draw, cut):
     X, y = draw()
-    for last in (SAFE(kernel="linear"), MILogisticRegression(tol=1e-10)):
+    for last, tol in (
+        (SAFE(kernel="linear"), 1e-8),
+        (MILogisticRegression(tol=1e-7), BY_DESCENT),
+    ):
         pipe = make_pipeline(OnInstances(), last)
         model, local = fit(pipe, cut(X, y), persist=True), pipe.fit(X, y)
-        assert_close(model.decision_function(X), local.decision_function(X))
+        assert_close(model.decision_function(X), local.decision_function(X), tol)
     pipe = make_pipeline(
         OnInstances(), MiFV(random_state=0), StandardScaler(), LogisticRegression()
     )
