@@ -115,6 +115,7 @@ def fit_basis(
     n_components: int | None = None,
     tol: float = 1e-10,
     random_state: Any = None,
+    matrix: npt.NDArray[Any] | None = None,
 ) -> KernelBasis:
     """Find a reduced basis for the rows of `data`.
 
@@ -133,6 +134,9 @@ def fit_basis(
         Directions below `tol` times the largest eigenvalue (pivot) are dropped.
     random_state : int or RandomState, default=None
         Draws the landmarks of "nystroem".
+    matrix : ndarray of shape (n_instances, n_instances), default=None
+        The kernel matrix of `data`, where it is known: spares "cholesky" to compute
+        it. Not written to.
     """
     n = data.shape[0]
     kernel_params: dict[str, Any] = {
@@ -169,7 +173,7 @@ def fit_basis(
         return basis
     if method == "cholesky":
         if n_components is None and 16.0 * n * n <= memory_budget():
-            return _cholesky_of_matrix(data, kernel_params, params, tol)
+            return _cholesky_of_matrix(data, kernel_params, params, tol, matrix)
         return _pivoted_cholesky(data, kernel_params, params, n_components, tol)
     raise ValueError(f"unknown method {method!r} for a reduced basis.")
 
@@ -185,10 +189,15 @@ def _whiten(K: npt.NDArray[Any], tol: float, most: int | None) -> npt.NDArray[An
 
 
 def _cholesky_of_matrix(
-    data: Any, kernel_params: dict[str, Any], params: dict[str, Any], tol: float
+    data: Any,
+    kernel_params: dict[str, Any],
+    params: dict[str, Any],
+    tol: float,
+    matrix: npt.NDArray[Any] | None,
 ) -> KernelBasis:
     """Pivoted Cholesky of the whole matrix by LAPACK, in blocks: many times faster."""
-    K = instance_kernel(data, **kernel_params)
+    # A fresh array either way: the factor takes its place.
+    K = instance_kernel(data, **kernel_params) if matrix is None else matrix.copy()
     top = float(np.diag(K).max())
     # The transpose of a C-ordered symmetric matrix is in LAPACK's order: no copy.
     factor, pivots, rank, _ = dpstrf(K.T, tol=tol * top, lower=1, overwrite_a=1)

@@ -23,23 +23,34 @@ _GRAM_LIMIT = 10
 _EXACT_LIMIT = 20_000
 
 
-def _make_basis(data, options):
-    """Coordinates of the instances; sparse or wide linear ones by their Gram matrix."""
+def _fits(n):
+    """Whether steps may hold matrices of all inner products."""
+    return 3.0 * 8.0 * n * n <= memory_budget()
+
+
+def _is_linear(data, kernel):
+    """Whether features serve as coordinates: not where they are sparse or many."""
     n, d = data.shape
+    return kernel == "linear" and d <= n and not sp.issparse(data)
+
+
+def _make_basis(data, options, matrix):
+    """Coordinates of the instances, from their inner products where these are known."""
     method = "auto"
-    if options["kernel"] == "linear" and (sp.issparse(data) or d > n):
+    if options["kernel"] == "linear" and not _is_linear(data, "linear"):
         method = "cholesky"
-    basis = fit_basis(data, method=method, **options)
+    basis = fit_basis(data, method=method, matrix=matrix, **options)
     basis.Z = np.ascontiguousarray(basis.Z, dtype=np.float64)
     return basis
 
 
-def _find_range(Z, positive, offsets):
-    """Range of delta on the positive bags; None where no bag spreads at all."""
-    spread = Spread.of(Z[positive], offsets)
+def _find_range(spread, longest):
+    """Range of delta on the positive bags; None where no bag spreads at all.
+
+    `longest` is the largest squared length of their instances.
+    """
     # Equal instances differ by rounding only.
-    size = np.einsum("ij,ij->i", Z[positive], Z[positive]).max()
-    return delta_range(spread) if spread.delta_max > 1e-14 * size else None
+    return delta_range(spread) if spread.delta_max > 1e-14 * longest else None
 
 
 class PCSVM(KernelBagSVM):
@@ -227,7 +238,12 @@ class PCSVM(KernelBagSVM):
             "n_components": self.n_components,
             "random_state": self.random_state,
         }
-        self._basis = check_cache(self.memory).cache(_make_basis)(data, options)
+        self._matrix = None
+        exact = self.n_components is None and not _is_linear(data, self.kernel)
+        if exact and self.solver == "dual" and _fits(X.n_instances):
+            self._matrix = instance_kernel(data, **self._kernel_options())
+        make = check_cache(self.memory).cache(_make_basis, ignore=["matrix"])
+        self._basis = make(data, options, self._matrix)
 
     def _refuse_many(self, n_instances):
         """Refuse before any work what would take hours."""
@@ -242,6 +258,7 @@ class PCSVM(KernelBagSVM):
     def _unfitted_copy(self):
         one = super()._unfitted_copy()
         one.gamma_, one._basis = self.gamma_, self._basis
+        one._matrix = self._matrix
         return one
 
     def _fit_classes(self, X, y, sample_weight):
@@ -252,18 +269,21 @@ class PCSVM(KernelBagSVM):
             )
         super()._fit_classes(X, y, sample_weight)
         for one in [self, *vars(self).get("estimators_", ())]:
-            vars(one).pop("_basis", None)  # prediction does not need it
+            for name in ("_basis", "_matrix"):  # prediction does not need them
+                vars(one).pop(name, None)
         return self
 
     def _fit_binary(self, X, t, bag_weight):
         layout = Layout.of(X, t, bag_weight)
         Z = self._basis.Z
-        find = check_cache(self.memory).cache(_find_range)
-        found = find(Z, layout.positive, layout.positive_offsets)
+        own = Z[layout.positive]
+        spread = Spread.of(own, layout.positive_offsets)
+        longest = float(np.einsum("ij,ij->i", own, own).max())
+        found = check_cache(self.memory).cache(_find_range)(spread, longest)
         alternation = Alternation(
             Z,
             layout,
-            gram=self._gram(X),
+            gram=self._gram(),
             C=self.C,
             intercept=self.intercept,
             slack=self.slack,
@@ -278,7 +298,6 @@ class PCSVM(KernelBagSVM):
         if found is None:
             self._say_void()
         else:
-            spread = Spread.of(Z[layout.positive], layout.positive_offsets)
             w = path.solution.w
             if self.delta is not None and self.delta < found.delta_min and w.any():
                 # Search once more, from the MI-SVM solution, before giving up.
@@ -293,19 +312,13 @@ class PCSVM(KernelBagSVM):
         self.active_constraints_ = np.flatnonzero(t > 0)[active]
         self._keep(X, path)
 
-    def _gram(self, X):
+    def _gram(self):
         """Inner products of the instances, or None where coordinates are cheaper."""
-        n, rank = self._basis.Z.shape
-        fits = 3.0 * 8.0 * n * n <= memory_budget()
-        if self.solver != "dual" or n > _GRAM_LIMIT * min(rank, n) or not fits:
+        Z = self._basis.Z
+        n, rank = Z.shape
+        if self.solver != "dual" or n > _GRAM_LIMIT * min(rank, n) or not _fits(n):
             return None
-        exact = self._basis.landmarks is not None and self.n_components is None
-        if not exact:
-            return self._basis.Z @ self._basis.Z.T
-        return instance_kernel(
-            X.data if X.dtype == np.float64 else X.data.astype(np.float64),
-            **self._kernel_options(),
-        )
+        return Z @ Z.T if self._matrix is None else self._matrix
 
     def _say_void(self):
         """Warn that no positive bag spreads, where a constraint was asked for."""

@@ -10,12 +10,14 @@ from bagwise.bags.segments import segment_max, segment_mean
 from bagwise.solvers.alternation import cccp
 from bagwise.solvers.conic import conic_step
 from bagwise.solvers.dual_coordinate import DualSolution, dual_coordinate
+from bagwise.solvers.face_newton import FaceNewton
 from bagwise.solvers.smo import smo
 from bagwise.svm._base import Layout
 from bagwise.svm.pcsvm._projection import Spread
 
 ROUNDING = 1e-9
 _ATTEMPTS = 4
+_MOST_ROWS = 4_000  # of a step whose products are copied out of those of all instances
 
 
 @dataclass
@@ -104,8 +106,8 @@ class Alternation:
     Z : ndarray of shape (n_instances, rank)
         Coordinates of the training instances.
     gram : ndarray of shape (n_instances, n_instances) or None
-        Their inner products, where they fit: steps without balls are many times
-        faster on them. Written to.
+        Their inner products, where they fit: most steps are many times faster on
+        them.
     layout : Layout
         Which of them are in positive bags.
     C, intercept : float
@@ -152,13 +154,12 @@ class Alternation:
             own = len(weight) + np.arange(n_positive)
             self.group = np.r_[layout.negative_group, own]
         self.cap = C * np.r_[weight, layout.positive_weight]
-        self.gram = gram
-        if gram is not None:
-            gram += intercept  # a penalised bias is a constant in the kernel
+        self.gram, self._biased = gram, None
         self._beta = self._mu = None  # warm starts
+        self._rows = self._K = None  # of the last step, and their products
 
     def convex_step(self, Z, index, balls=None, tol=None):
-        """Solve one convex step on rows of Z."""
+        """Solve one convex step on rows of Z; no `index`: on all of them."""
         options = {
             "cap": self.cap,
             "bias_scale": self.intercept,
@@ -168,8 +169,10 @@ class Alternation:
         if self.solver == "clarabel":
             return conic_step(Z, index, self.sign, **options)
         tol = self.tol if tol is None else tol
-        if balls is None and self.gram is not None:
-            return self._kernel_step(Z, index, 0.1 * tol)
+        if self.gram is not None:
+            solved = self._step_on_products(index, balls, tol)
+            if solved is not None:
+                return solved
         solved = dual_coordinate(
             Z,
             index,
@@ -185,19 +188,82 @@ class Alternation:
             self._mu = solved.mu
         return solved
 
-    def _kernel_step(self, Z, index, tol):
-        """Solve a step without balls on inner products; no `index`: with the means."""
-        layout, more, means = self.layout, None, None
+    def _step_on_products(self, index, balls, tol):
+        """Solve a step on inner products, or return None.
+
+        Without `index`, on the negative instances and the means of the positive bags.
+        """
+        if self.group is None and len(self.sign) <= _MOST_ROWS:
+            solved = self._newton_step(index, balls, tol)
+            if solved is not None:
+                return solved
+        return self._kernel_step(index, 0.1 * tol) if balls is None else None
+
+    def _newton_step(self, index, balls, tol):
+        """Solve a step to rounding; None where that did not end well."""
+        with_balls = None
+        if balls is not None:
+            a, G, q = balls
+            with_balls = a, (self.Z @ G.T)[index], G @ G.T, q
+        problem = FaceNewton(
+            self._products(index),
+            self.sign,
+            cap=self.cap,
+            bias_scale=self.intercept,
+            balls=with_balls,
+        )
+        mu = None if balls is None else self._mu
+        point, n_rounds, violation = problem.solve(self._beta, mu, tol)
+        self._beta = point.beta
+        if balls is not None:
+            self._mu = point.mu
+        if violation >= tol:
+            return None
+        v = self._combine(self.sign * point.beta, index)
+        if balls is not None:
+            v += 2.0 * (point.mu @ G)
+        w, b = v / (2.0 * point.kappa), self.intercept * point.total
+        slack = self._slack(point.scores + b)
+        primal = 0.5 * (point.squared + b * point.total) + self.cap @ slack
+        return DualSolution(
+            w, b, point.beta, point.mu, n_rounds, violation, True, primal, point.value
+        )
+
+    def _products(self, index):
+        """Inner products of the rows of a step."""
+        if index is not None:
+            rows, K = self._rows, self._K
+            if rows is None:
+                K = self.gram[np.ix_(index, index)]
+            elif (changed := np.flatnonzero(index != rows)).size:  # other witnesses
+                K[changed] = self.gram[np.ix_(index[changed], index)]
+                K[:, changed] = K[changed].T
+            self._rows, self._K = index, K
+            return K
+        negative, cut = self.layout.negative, len(self.layout.negative)
+        means = self.layout.means(len(self.gram))
+        cross = np.asarray(means @ self.gram)
+        K = np.empty((len(self.sign), len(self.sign)))
+        K[:cut, :cut] = self.gram[np.ix_(negative, negative)]
+        K[cut:, :cut] = cross[:, negative]
+        K[:cut, cut:] = K[cut:, :cut].T
+        K[cut:, cut:] = means @ cross.T
+        return K
+
+    def _kernel_step(self, index, tol):
+        """Solve a step without balls, also with shared slacks."""
+        if self._biased is None:
+            # A penalised bias is a constant in the kernel.
+            self._biased = self.gram + self.intercept
+        layout, more, points = self.layout, None, index
         if index is None:
             means = layout.means(len(self.gram))
-            cross = np.asarray(means @ self.gram)
+            cross = np.asarray(means @ self._biased)
             more = (cross, np.asarray(means @ cross.T))
             added = len(self.gram) + np.arange(layout.n_positive_bags)
             points = np.r_[layout.negative, added]
-        else:
-            points = index
         beta, _, n_iter, violation = smo(
-            self.gram,
+            self._biased,
             self.sign,
             cap=self.cap,
             index=points,
@@ -209,25 +275,29 @@ class Alternation:
         )
         self._beta = beta
         signed = self.sign * beta
-        if means is None:
-            signed = np.bincount(index, signed, len(Z))
-        else:  # each instance of a positive bag has its share of the mean
-            cut = len(layout.negative)
-            shares = np.asarray(means.T @ signed[cut:])
-            shares[layout.negative] = signed[:cut]
-            signed = shares
-        w, total = Z.T @ signed, float(signed.sum())
+        w, total = self._combine(signed, index), float(signed.sum())
         b = self.intercept * total
-        scores = Z @ w + b
-        if means is None:
-            slack = self._slack(scores[index])
-        else:
+        scores = self.Z @ w + b
+        if index is None:
             slack = self._slack(np.r_[scores[layout.negative], means @ scores])
+        else:
+            slack = self._slack(scores[index])
         norm = 0.5 * (w @ w + b * total)
         primal, dual = norm + self.cap @ slack, beta.sum() - norm
         return DualSolution(
             w, b, beta, np.zeros(0), n_iter, violation, violation < tol, primal, dual
         )
+
+    def _combine(self, signed, index):
+        """Sum the rows of a step with these weights."""
+        if index is None:  # each instance of a positive bag has its share of the mean
+            layout, cut = self.layout, len(self.layout.negative)
+            shares = np.asarray(layout.means(len(self.Z)).T @ signed[cut:])
+            shares[layout.negative] = signed[:cut]
+        else:
+            shares = np.bincount(index, signed, len(self.Z))
+        held = np.flatnonzero(shares)
+        return shares[held] @ self.Z[held]
 
     def _slack(self, scores):
         """Slacks of the rows, or of the groups, with these scores."""
@@ -252,7 +322,7 @@ class Alternation:
         """Scores of the machine with the mean of each positive bag in its place."""
         layout = self.layout
         if self.gram is not None and self.solver == "dual":
-            solved = self._kernel_step(self.Z, None, 0.1 * self.tol)
+            solved = self._step_on_products(None, None, self.tol)
         else:
             means = segment_mean(self.Z[layout.positive], layout.positive_offsets)
             solved = self.convex_step(np.vstack([self.Z[layout.negative], means]), None)
