@@ -89,7 +89,10 @@ def test_same_answers_from_disk(name, both, monkeypatch):
         monkeypatch.setattr(_stored.StoredRows, "read", read)
         monkeypatch.setattr(Bags, "in_memory", refuse)
     found = answer(model.fit(stored, y), stored)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    # Single precision hides differences r of the objective, hence sqrt(2 r / ridge) in
+    # the minimum of MILR: 8e-5 in its weights.
+    tol = 5e-4 if name == "MILR gmean" else 2e-5
+    np.testing.assert_allclose(found, expected, rtol=tol, atol=tol)
 
 
 def limited_read(n_instances):

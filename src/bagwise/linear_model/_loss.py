@@ -16,11 +16,30 @@ from bagwise.linear_model._pooling import PoolBuffers, pool_flat
 #: Names of the losses between a bag's probability and its label.
 LOSSES = ("squared", "log")
 
-#: Relative decreases of the objective that are rounding, by the type of the data: in
-#: float32 scores carry errors of 1e-7, which average out over instances.
-ROUNDING = {"float64": 64 * float(np.finfo(np.float64).eps), "float32": 1e-9}
 # Rows whose products are summed in float32 before they go into a float64 total.
 _BLOCK = 65_536
+
+
+def relative_rounding(single, n_instances):
+    """Relative decrease of the objective that is rounding.
+
+    In float32 scores carry errors of 1e-7, which average out over instances.
+    """
+    if not single:
+        return 64 * float(np.finfo(np.float64).eps)
+    return max(1e-9, float(np.finfo(np.float32).eps) / np.sqrt(n_instances))
+
+
+def precise(X, mean):
+    """Return the bags, in double precision where single would lose what they are about.
+
+    Rows far from zero for their spread: products with them are large, and alike.
+    """
+    if mean is None or X.is_sparse or X.dtype != np.float32:
+        return X
+    spread = np.ptp(X.data[:1000], axis=0)
+    far = (np.abs(mean) > 100.0 * spread) & (spread > 0)
+    return X.with_data(X.data.astype(np.float64)) if far.any() else X
 
 
 def bag_loss(pooled, target, loss="squared"):
@@ -131,7 +150,7 @@ class BagLoss:
     @property
     def rounding(self):
         """Relative decrease of the loss that is rounding."""
-        return ROUNDING[self.data.dtype.name]
+        return relative_rounding(self.data.dtype == np.float32, self.data.shape[0])
 
     def rates(self):
         """Return the weighted frequency of each output and the mean size of bags."""
@@ -346,7 +365,13 @@ def fit_linear(
         if result.status != 2 or result.nit == 0 or n_iter >= max_iter:
             break
     stop = {0: "converged", 1: "max_iter"}.get(int(result.status), "stalled")
-    if stop == "stalled" and np.abs(result.jac).max() <= 100 * tol:
-        stop = "converged"  # as far as rounding lets it
+    if stop == "stalled":
+        # Converged as far as rounding lets it? Curvature is at most about the mean
+        # square of the instances, so that a step down the gradient g is sure to gain
+        # g'g / 2L, and no line search sees less than the rounding of the objective.
+        g, curvature = result.jac, 1.0 + ridge + loss.mean_square()
+        gain = 0.5 * float(g @ g) / curvature
+        if np.abs(g).max() <= 100 * tol or gain <= loss.rounding * abs(result.fun):
+            stop = "converged"
     U, b = split(theta)
     return LinearFit(U, b, float(result.fun), path, n_iter, stop)

@@ -16,6 +16,7 @@ from bagwise.linear_model._loss import (
     column_means,
     fit_linear,
     linear_scores,
+    precise,
 )
 from bagwise.linear_model._pooling import bag_logit, pool, sharpness
 from bagwise.linear_model._summed import SummedLoss
@@ -214,6 +215,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
             return
         # Without a free intercept the mean may not be subtracted.
         mean = column_means(X, bag_weight) if self.fit_intercept else None
+        X = precise(X, mean)
         loss = BagLoss(
             X.data, X.offsets, positive, bag_weight, mean=mean, **self._loss_options()
         )

@@ -140,15 +140,23 @@ def dense_ridge(Z, target, weight, alpha, fit_intercept):
     root = np.sqrt(weight)
     A, t = root[:, None] * (Z - mean), root * (target - level)
     n, d = A.shape
+    normal = A.T @ A if d <= n else A @ A.T
+    normal.flat[:: len(normal) + 1] += alpha
     try:
-        if d <= n:
-            factor = scipy.linalg.cho_factor(A.T @ A + alpha * np.eye(d))
-            coef = scipy.linalg.cho_solve(factor, A.T @ t)
-        else:
-            factor = scipy.linalg.cho_factor(A @ A.T + alpha * np.eye(n))
-            coef = A.T @ scipy.linalg.cho_solve(factor, t)
-    except scipy.linalg.LinAlgError:  # next to no penalty, and columns that repeat
+        factor = scipy.linalg.cho_factor(normal)
+        pivots = np.abs(np.diag(factor[0]))
+        sound = pivots.min() ** 2 > 1e-12 * pivots.max() ** 2
+    except scipy.linalg.LinAlgError:
+        sound = False
+    if sound:
+        back = scipy.linalg.cho_solve(factor, A.T @ t if d <= n else t)
+        coef = back if d <= n else A.T @ back
+    else:
+        # Next to no penalty, and columns that repeat: what rounding leaves of singular
+        # values that are zero would be divided by itself.
         U, s, Vt = scipy.linalg.svd(A, full_matrices=False)
+        kept = s > max(n, d) * np.finfo(np.float64).eps * s.max(initial=0.0)
+        U, s, Vt = U[:, kept], s[kept], Vt[kept]
         coef = Vt.T @ (s / (s**2 + alpha) * (U.T @ t))
     return [coef, level - float(mean @ coef)]
 

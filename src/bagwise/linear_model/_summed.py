@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bagwise.bags.segments import bag_matrix, repeat
-from bagwise.linear_model._loss import ROUNDING, BagLoss
+from bagwise.linear_model._loss import BagLoss, relative_rounding
 
 
 class SummedLoss:
@@ -36,7 +36,7 @@ class SummedLoss:
         self.mean = sums / rows if centre else None
         self._rates = rates / total, size / total
         self._square = squares / rows
-        self.rounding = ROUNDING["float32" if single else "float64"]
+        self.rounding = relative_rounding(single, rows)
 
     @property
     def pooling(self):

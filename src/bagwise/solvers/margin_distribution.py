@@ -320,7 +320,7 @@ def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100):
             break
         n_iter += 1
         active = np.flatnonzero(side)
-        proposal = np.zeros(n)
+        proposal, factor = np.zeros(n), None
         if active.size:
             factor = rows.factor(active, loss.ridge(side)[active])
             proposal[active] = factor.solve(loss.target(side)[active])

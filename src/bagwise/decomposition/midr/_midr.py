@@ -31,6 +31,7 @@ from bagwise.linear_model._loss import (
     BagLoss,
     column_means,
     linear_scores,
+    precise,
 )
 from bagwise.linear_model._milr import (
     LINEAR_POOLINGS,
@@ -282,6 +283,7 @@ class MIDR(
         if len(self.classes_) == 2:
             target = target[:, 1:]
         self.mean_ = column_means(X, weight)
+        X = precise(X, self.mean_)
         pooled = float(weight @ X.sizes / weight.sum()) * self.n_hypotheses
         self.alpha_ = sharpness(self.alpha, pooled)
         loss = BagLoss(

@@ -119,7 +119,7 @@ def lbfgs(objective, A, W, b, *, max_iter=200, tol=1e-6, callback=None):
     value, gradient = packed.evaluate(x)
     progress = _Progress(value, tol, callback)
     pairs = _PairMemory(x.size)
-    stop, n_iter = "max_iter", 0
+    stop, n_iter, gain = "max_iter", 0, np.inf
     while n_iter < max_iter:
         if np.abs(gradient).max() <= tol:
             stop = "converged"
@@ -133,11 +133,15 @@ def lbfgs(objective, A, W, b, *, max_iter=200, tol=1e-6, callback=None):
         found = _backtrack(packed, x, value, direction, slope, first)
         if found is None:
             if pairs.count == 0:
-                stop = "stalled"
+                # What the next step would gain may be below the rounding of the value.
+                small = gain <= objective.loss.rounding * abs(value)
+                stop = "converged" if small else "stalled"
                 break
+            gain = -0.5 * slope
             pairs.clear()
             continue
         step, new, value, new_gradient = found
+        gain = np.inf
         change = new_gradient - packed.tangent(new, gradient)
         pairs.add(step * direction, change)
         x, gradient = new, new_gradient

@@ -110,6 +110,8 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
         gap = 0.5 * (norms.max() - weight @ norms)
         if gap <= tol * max(1.0, abs(result.objective)):
             break
+        if result.factor is None:
+            break  # no row has a loss, so that nothing says how weights change it
         n_iter += 1
         block = products[result.rows]
         response = result.factor.solve(block)  # of the dual vector to the weights
