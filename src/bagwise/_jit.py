@@ -95,7 +95,7 @@ def _compile(function: FunctionType, options: dict[str, Any], from_python: bool)
             function
         )
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, no_cfunc_wrapper=True, **options)(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise

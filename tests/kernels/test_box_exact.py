@@ -5,7 +5,7 @@ import pytest
 from box_helpers import box_hits, brute_count, random_bags
 
 from bagwise.kernels import BoxGrid, box_kernel, count_common_boxes
-from bagwise.kernels.box import _sampling
+from bagwise.kernels.box import _batches
 
 TOPS = [(4, 3, 5), (6, 6), (1, 1, 1, 1), (9,), (2, 0, 3)]
 
@@ -105,7 +105,7 @@ def test_monotone_dnf_by_the_kernel(method):
 
 
 def test_too_large_for_exact_counting(monkeypatch):
-    monkeypatch.setattr(_sampling, "LARGE_NODES", 10_000)
+    monkeypatch.setattr(_batches, "LARGE_NODES", 10_000)
     rng = np.random.default_rng(0)
     bags = [rng.integers(0, 200, (60, 6)).astype(float) for _ in range(2)]
     with pytest.raises(ValueError, match="bags 0 and"):

@@ -19,7 +19,7 @@ from bagwise.kernels.box._sampling import (
     count_all,
 )
 from bagwise.kernels.box.loops.hits import add_common_boxes, add_own_boxes, settle
-from bagwise.kernels.box.loops.pairs import HOW_BOXES, HOW_EXACT
+from bagwise.kernels.box.loops.screen import HOW_BOXES, HOW_EXACT
 
 Array = npt.NDArray[Any]
 

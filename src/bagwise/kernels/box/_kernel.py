@@ -17,8 +17,13 @@ from bagwise.kernels.box._counter import BoxCounter
 from bagwise.kernels.box._features import make_grid
 from bagwise.kernels.box._grid import BoxGrid
 from bagwise.kernels.box._sampling import PAIR_METHODS, STOP_RULES
-from bagwise.kernels.box.loops.pairs import HOW_BOUNDS, HOW_BOXES, HOW_EXACT, HOW_FAILED
-from bagwise.kernels.box.loops.pairs import HOW_SAMPLED as HOW_SAMPLED
+from bagwise.kernels.box.loops.screen import (
+    HOW_BOUNDS,
+    HOW_BOXES,
+    HOW_EXACT,
+    HOW_FAILED,
+)
+from bagwise.kernels.box.loops.screen import HOW_SAMPLED as HOW_SAMPLED
 
 Array = npt.NDArray[Any]
 

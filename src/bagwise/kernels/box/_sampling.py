@@ -7,17 +7,17 @@ import numpy.typing as npt
 from joblib import Parallel, delayed, effective_n_jobs
 
 from bagwise.bags import Bags
+from bagwise.kernels.box._batches import count_pairs
 from bagwise.kernels.box._grid import BoxGrid
-from bagwise.kernels.box.loops.pairs import (
+from bagwise.kernels.box.loops.points import UNROLL, canonical_sets, screening_blocks
+from bagwise.kernels.box.loops.sampler import BERNSTEIN, CLT
+from bagwise.kernels.box.loops.screen import (
     AUTO,
     COVERAGE,
     EXACT,
     INDICATOR,
     SELF_ADJUSTING,
-    count_pairs,
 )
-from bagwise.kernels.box.loops.points import UNROLL, canonical_sets, screening_blocks
-from bagwise.kernels.box.loops.sampler import BERNSTEIN, CLT
 
 Array = npt.NDArray[Any]
 
@@ -30,10 +30,6 @@ PAIR_METHODS = {
 }
 STOP_RULES = {"clt": CLT, "bernstein": BERNSTEIN}
 
-SMALL_POINTS = 6  # "auto" counts exactly up to this many points ..
-SMALL_NODES = 200  # .. as long as the tree stays this small
-SHORT_POINTS = 14  # .. and within epsilon up to this many points that matter
-LARGE_NODES = 20_000_000  # "exact" gives up beyond
 SLACK = 0.01  # share of epsilon for pairs of points that are left out
 
 
@@ -97,20 +93,24 @@ def code_bags(grid: BoxGrid, X: Bags) -> CodedBags:
     height = -(-2 * d // UNROLL) * UNROLL
     levels = np.arange(int(top.max()) + 1.0)
     logs = np.log(levels + 1.0)
-    low = np.broadcast_to(np.floor(logs / unit), (d, len(levels)))
+    low = np.floor(logs / unit)
     room = np.maximum(top[:, None].astype(np.float64) - levels, 0.0)
     high = np.floor(np.log(room + 1.0) / unit)
     blocks, starts = screening_blocks(
         rows, offsets, low.astype(np.uint16), high.astype(np.uint16), height
     )
+    return _all_frozen(CodedBags(rows, offsets, keys, blocks, starts, height, top))
+
+
+def _all_frozen(coded: CodedBags) -> CodedBags:
     return CodedBags(
-        _frozen(rows),
-        _frozen(offsets),
-        _frozen(keys),
-        _frozen(blocks),
-        _frozen(starts),
-        height,
-        _frozen(top),
+        _frozen(coded.rows),
+        _frozen(coded.offsets),
+        _frozen(coded.keys),
+        _frozen(coded.blocks),
+        _frozen(coded.starts),
+        coded.height,
+        _frozen(coded.top),
     )
 
 
@@ -118,31 +118,19 @@ def _count_chunk(
     coded: CodedBags, left: Array, right: Array, settings: tuple[Any, ...]
 ) -> tuple[Array, ...]:
     """Count the boxes of some pairs (runs in a worker)."""
-    method, rule, target, limits, seed = settings
-    parts = [_frozen(a) if isinstance(a, np.ndarray) else a for a in coded]
-    n = len(left)
-    logs = np.empty(n)
-    details = (
-        np.empty(n, np.int8),
-        np.empty(n, np.int64),
-        np.empty(n),
-        np.empty(n, np.bool_),
-    )
-    unit, error = coarse_scale(coded.top)
-    count_pairs(
-        tuple(parts),
-        _frozen(left),
-        _frozen(right),
-        (unit, error),
+    method, rule, target, max_samples, seed = settings
+    coarse = coarse_scale(coded.top)
+    return count_pairs(
+        _all_frozen(coded),
+        left,
+        right,
+        coarse,
         method,
         rule,
         target,
-        limits,
+        max_samples,
         seed,
-        logs,
-        details,
     )
-    return logs, *details
 
 
 def count_all(
@@ -167,7 +155,7 @@ def count_all(
         PAIR_METHODS[method],
         STOP_RULES[stop],
         (float(epsilon), float(delta), SLACK * epsilon, float(z)),
-        (LARGE_NODES, int(max_samples), SMALL_POINTS, SMALL_NODES, SHORT_POINTS),
+        int(max_samples),
         np.uint64(seed),
     )
     if len(left) == 0:

@@ -181,7 +181,7 @@ def draw_boxes(points, cumulative, top, share, n_boxes, state):
         state, bits = next64(state)
         anywhere = np.float64(bits >> _S11) < share * _TWO53
         state, bits = next64(state)
-        p = pick(bits, cumulative)
+        p = pick(bits, cumulative, cumulative.shape[0])
         for i in range(d):
             state, bits = next64(state)
             if anywhere:

@@ -1,7 +1,9 @@
 """Points of a bounded grid, coded so that a pair of bags has one random stream.
 
-A bag counts as the *set* of its grid points. The loops here put each set in an order
-that depends on its content alone, hash it, and lay it out for the screening of pairs.
+A bag counts as the *set* of its grid points. The functions here put each set in an
+order that depends on its content alone, hash it, and lay it out for the screening of
+pairs. What is done once for each bag is left to numpy, whose code is there already: a
+first call waits for the compiler.
 """
 
 import numpy as np
@@ -19,7 +21,7 @@ UNROLL = 8  # dimensions added in one pass over the points
 _SPAN = 32  # factors of at most 2**30 (16-bit levels) whose product is still a float
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def mix64(z):
     """Scramble 64 bits (the output function of the splitmix64 generator)."""
     z = (z ^ (z >> _S30)) * _MIX1
@@ -27,7 +29,7 @@ def mix64(z):
     return z ^ (z >> _S31)
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def next64(state):
     """Step splitmix64: the new state and 64 random bits."""
     state = state + _GOLDEN
@@ -35,16 +37,23 @@ def next64(state):
 
 
 @njit(nogil=True)
-def hash_rows(rows):
+def _hash_rows(rows, out):
     """Hash every row by content."""
-    n, d = rows.shape
-    out = np.empty(n, np.uint64)
-    for r in range(n):
-        h = np.uint64(d)
-        for i in range(d):
+    for r in range(rows.shape[0]):
+        h = np.uint64(rows.shape[1])
+        for i in range(rows.shape[1]):
             h = mix64(h ^ np.uint64(rows[r, i])) + _GOLDEN
         out[r] = mix64(h)
-    return out
+
+
+@njit(nogil=True)
+def _chain(hashes, offsets, keys):
+    """Hash every set by the hashes of its rows, in their order."""
+    for b in range(keys.shape[0]):
+        key = np.uint64(0)
+        for r in range(offsets[b], offsets[b + 1]):
+            key = mix64(key ^ hashes[r]) + _GOLDEN
+        keys[b] = key
 
 
 def canonical_sets(rows, offsets):
@@ -53,86 +62,54 @@ def canonical_sets(rows, offsets):
     Returns the chosen row numbers, the offsets of the sets and one hash per set. Equal
     rows have equal hashes, so duplicates stand side by side after the sort.
     """
-    hashes = hash_rows(rows)
+    hashes = np.empty(len(rows), np.uint64)
+    _hash_rows(rows, hashes)
     bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((hashes, bag))  # not compiled: a sort takes the compiler seconds
-    return _distinct(rows, offsets, hashes, order)
+    order = np.lexsort((hashes, bag))
+    ordered = hashes[order]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (ordered[1:] != ordered[:-1]) | (bag[1:] != bag[:-1])
+    again = np.flatnonzero(~new)  # the hash alone is no proof
+    new[again] = (rows[order[again]] != rows[order[again - 1]]).any(axis=1)
+    sets = np.zeros(len(offsets), np.int64)
+    np.cumsum(np.bincount(bag[new], minlength=len(offsets) - 1), out=sets[1:])
+    keys = np.empty(len(offsets) - 1, np.uint64)
+    _chain(ordered[new], sets, keys)
+    return order[new], sets, keys
 
 
-@njit(nogil=True)
-def _distinct(rows, offsets, hashes, order):
-    n_bags = offsets.shape[0] - 1
-    chosen = np.empty(rows.shape[0], np.int64)
-    sets = np.zeros(n_bags + 1, np.int64)
-    keys = np.empty(n_bags, np.uint64)
-    m = 0
-    for b in range(n_bags):
-        first = m
-        key = np.uint64(0)
-        for k in range(offsets[b], offsets[b + 1]):
-            r = order[k]
-            new = m == first
-            if not new:
-                last = chosen[m - 1]
-                for i in range(rows.shape[1]):
-                    if rows[r, i] != rows[last, i]:
-                        new = True
-                        break
-            if new:
-                chosen[m] = r
-                m += 1
-                key = mix64(key ^ hashes[r]) + _GOLDEN
-        sets[b + 1] = m
-        keys[b] = key
-    return chosen[:m], sets, keys
+def streams(seed, first, second):
+    """Return seeds of the random streams of pairs of hashes."""
+    # Arrays of one number at least: these wrap around without a word.
+    return mix64.py_func(mix64.py_func(seed ^ first) + second)
 
 
-@njit(nogil=True)
 def screening_blocks(rows, offsets, low, high, height):
     """Lay out the coarse logarithms of each bag as a block (height, padded size).
 
-    `low[i, v]` and `high[i, v]` are rounded logarithms of ``v + 1`` and
-    ``top_i - v + 1``. Padding is zero, which never is the largest sum.
+    `low[v]` and `high[i, v]` are rounded logarithms of ``v + 1`` and ``top_i - v + 1``.
+    Padding is zero, which never is the largest sum.
     """
-    n_bags = offsets.shape[0] - 1
-    d = rows.shape[1]
-    starts = np.zeros(n_bags + 1, np.int64)
-    for b in range(n_bags):
-        size = offsets[b + 1] - offsets[b]
-        starts[b + 1] = starts[b] + (size + LANES - 1) // LANES * LANES
+    sizes = np.diff(offsets)
+    starts = np.zeros(len(offsets), np.int64)
+    np.cumsum(-(-sizes // LANES) * LANES, out=starts[1:])
     blocks = np.zeros(height * starts[-1], np.uint16)
-    for b in range(n_bags):
+    d = rows.shape[1]
+    coded = np.empty((2 * d, len(rows)), np.uint16)
+    coded[0::2] = low[rows].T
+    coded[1::2] = high[np.arange(d), rows].T
+    for b, size in enumerate(sizes):
         width = starts[b + 1] - starts[b]
         block = blocks[height * starts[b] : height * starts[b + 1]]
         block = block.reshape(height, width)
-        for k in range(offsets[b + 1] - offsets[b]):
-            r = offsets[b] + k
-            for i in range(d):
-                v = rows[r, i]
-                block[2 * i, k] = low[i, v]
-                block[2 * i + 1, k] = high[i, v]
+        block[: 2 * d, :size] = coded[:, offsets[b] : offsets[b + 1]]
     return blocks, starts
 
 
 @njit(nogil=True)
-def log_common(a, b, top, factors):
-    """Logarithm of the number of boxes that hold both points.
-
-    The count is the product over dimensions of ``(min + 1) * (top - max + 1)``; the
-    product is taken in floats and its logarithm only before it could overflow.
-    `factors` is scratch space: filling it first lets the compiler use vectors.
-    """
-    return log_size_between(a, b, a, b, top, factors)
-
-
-@njit(nogil=True)
-def log_size_between(a, b, c, e, top, factors):
-    """Logarithm of the number of boxes that hold [min(a, b), max(c, e)]."""
-    d = top.shape[0]
-    for i in range(d):
-        lo = np.float64(min(a[i], b[i]))
-        hi = np.float64(max(c[i], e[i]))
-        factors[i] = (lo + 1.0) * (np.float64(top[i]) - hi + 1.0)
+def log_product(factors):
+    """Logarithm of a product of sides, taken only before it could overflow."""
+    d = factors.shape[0]
     total = 0.0
     for begin in range(0, d, _SPAN):
         end = min(begin + _SPAN, d)
@@ -149,31 +126,3 @@ def log_size_between(a, b, c, e, top, factors):
             i += 1
         total += np.log((p0 * p1) * (p2 * p3))
     return total
-
-
-@njit(nogil=True)
-def _add_rows(acc, block, k, own, p):
-    r0, r1, r2, r3 = block[k], block[k + 1], block[k + 2], block[k + 3]
-    r4, r5, r6, r7 = block[k + 4], block[k + 5], block[k + 6], block[k + 7]
-    a0, a1, a2, a3 = own[k, p], own[k + 1, p], own[k + 2, p], own[k + 3, p]
-    a4, a5, a6, a7 = own[k + 4, p], own[k + 5, p], own[k + 6, p], own[k + 7, p]
-    for q in range(acc.shape[0]):
-        acc[q] += np.uint16(
-            min(r0[q], a0)
-            + min(r1[q], a1)
-            + min(r2[q], a2)
-            + min(r3[q], a3)
-            + min(r4[q], a4)
-            + min(r5[q], a5)
-            + min(r6[q], a6)
-            + min(r7[q], a7)
-        )
-
-
-@njit(nogil=True)
-def coarse_row(own, p, block, acc):
-    """Coarse log counts of point `p` against every point of a block."""
-    for q in range(acc.shape[0]):
-        acc[q] = 0
-    for k in range(0, block.shape[0], UNROLL):
-        _add_rows(acc, block, k, own, p)

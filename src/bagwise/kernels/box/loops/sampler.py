@@ -9,9 +9,9 @@ the indicator that the drawn pair is the first to hold c, with a larger variance
 import numpy as np
 
 from bagwise._jit import njit
-from bagwise.kernels.box.loops.points import GROUP, next64
+from bagwise.kernels.box.loops.points import GROUP, LANES, next64
+from bagwise.kernels.box.loops.screen import INDICATOR
 
-COVERAGE, INDICATOR = 0, 1
 CLT, BERNSTEIN = 0, 1
 FIRST_CHECK = 64
 _HALF = np.uint64(32)
@@ -20,7 +20,7 @@ _S11 = np.uint64(11)
 _UNIT = 1.0 / 9007199254740992.0  # 2**-53
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def draw_corners(bits, low, high, top):
     """Draw one side of a box: lo uniform on {0..low}, hi uniform on {high..top}.
 
@@ -32,17 +32,23 @@ def draw_corners(bits, low, high, top):
     return np.uint16(lo), np.uint16(hi)
 
 
-@njit(nogil=True)
-def pick(bits, cumulative):
-    """Index drawn with the probabilities whose running sum is given."""
-    u = np.float64(bits >> _S11) * _UNIT * cumulative[-1]
-    k = np.searchsorted(cumulative, u, side="right")
-    return min(k, cumulative.shape[0] - 1)
+@njit(nogil=True, inline="always")
+def pick(bits, cumulative, n):
+    """Index below n drawn with the probabilities whose running sum is given."""
+    u = np.float64(bits >> _S11) * _UNIT * cumulative[n - 1]
+    low, high = 0, n - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] <= u:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _cut(mask, r0, r1, r2, r3, lo, span):
-    """Clear the mask of points outside four sides (lo, lo + span) of a box."""
+    """Clear the mask of points outside four sides (lo, lo + span) of a box; count."""
     l0, l1, l2, l3 = lo[0], lo[1], lo[2], lo[3]
     s0, s1, s2, s3 = span[0], span[1], span[2], span[3]
     for k in range(mask.shape[0]):
@@ -54,69 +60,27 @@ def _cut(mask, r0, r1, r2, r3, lo, span):
             & (np.uint16(r3[k] - l3) <= s3)
         )
         mask[k] = mask[k] if inside else np.uint16(0)
-
-
-@njit(nogil=True)
-def _total(mask):
     count = 0
     for k in range(mask.shape[0]):
         count += mask[k]
     return count
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _listed(local, i, lo, span, alive, count):
     """Keep the listed points inside four sides of a box, beginning with side i."""
     for g in range(GROUP):
-        row = local[i + g]
         low, width = lo[g], span[g]
         kept = 0
         for j in range(count):
             k = alive[j]
             alive[kept] = k
-            kept += np.uint16(row[k] - low) <= width
+            kept += np.uint16(local[i + g, k] - low) <= width
         count = kept
     return count
 
 
-@njit(nogil=True)
-def _survivors(local, n_points, a, b, top, state, mask, alive, base, sides):
-    """Draw a box around points a and b and list the points it holds, in order.
-
-    Sides are drawn only while some other point is still inside: the rest of the box
-    cannot change the list. Points are tested in vectors while many are left, and from
-    a list when few are.
-    """
-    lo, span = sides
-    for k in range(mask.shape[0]):
-        mask[k] = np.uint16(k < n_points)
-    count = n_points
-    in_list = False
-    for i in range(0, local.shape[0], GROUP):
-        if count == base:
-            break
-        for g in range(GROUP):
-            row = local[i + g]
-            state, bits = next64(state)
-            low, high = draw_corners(
-                bits, min(row[a], row[b]), max(row[a], row[b]), top[i + g]
-            )
-            lo[g] = low
-            span[g] = high - low
-        if in_list:
-            count = _listed(local, i, lo, span, alive, count)
-            continue
-        _cut(mask, local[i], local[i + 1], local[i + 2], local[i + 3], lo, span)
-        count = _total(mask)
-        if count * 16 < n_points:
-            _write_list(mask, alive)
-            in_list = True
-    if not in_list:
-        _write_list(mask, alive)
-    return state, count
-
-
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _write_list(mask, alive):
     count = 0
     for k in range(mask.shape[0]):
@@ -125,6 +89,42 @@ def _write_list(mask, alive):
 
 
 @njit(nogil=True)
+def _survivors(local, n_points, a, b, top, state, mask, alive, base, lo, span):
+    """Draw a box around points a and b and list the points it holds, in order.
+
+    Sides are drawn only while some other point is still inside: the rest of the box
+    cannot change the list. Points are tested in vectors while many are left, and from
+    a list when few are.
+    """
+    for k in range(mask.shape[0]):
+        mask[k] = np.uint16(k < n_points)
+    count = n_points
+    in_list = False
+    i = 0
+    while count != base and i < local.shape[0]:
+        for g in range(GROUP):
+            p, q = local[i + g, a], local[i + g, b]
+            state, bits = next64(state)
+            low, high = draw_corners(bits, min(p, q), max(p, q), top[i + g])
+            lo[g] = low
+            span[g] = high - low
+        if in_list:
+            count = _listed(local, i, lo, span, alive, count)
+        else:
+            r0, r1, r2, r3 = local[i], local[i + 1], local[i + 2], local[i + 3]
+            count = _cut(mask, r0, r1, r2, r3, lo, span)
+        i += GROUP
+        # The list is written once: when few are left, or behind the last side.
+        over = count == base or i >= local.shape[0]
+        if not in_list and (over or count * 16 < n_points):
+            _write_list(mask, alive)
+            in_list = True
+    if not in_list:  # no side was drawn
+        _write_list(mask, alive)
+    return state, count
+
+
+@njit(nogil=True, inline="always")
 def _value(alive, count, m_p, a, b, same, indicator):
     """One draw of the estimator of W / U from the points inside the box."""
     if same:
@@ -139,7 +139,7 @@ def _value(alive, count, m_p, a, b, same, indicator):
     return 1.0 / (of_p * (count - of_p))
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def first_look(epsilon, z):
     """Draws before the first look at the stopping rule.
 
@@ -149,7 +149,7 @@ def first_look(epsilon, z):
     return max(FIRST_CHECK, np.int64(np.ceil(z * z / epsilon)))
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def is_enough(total, squares, n, check, rule, epsilon, delta, z):
     """Whether the mean of n draws in [0, 1] is known to a relative error epsilon.
 
@@ -168,61 +168,152 @@ def is_enough(total, squares, n, check, rule, epsilon, delta, z):
     return half * (1.0 + epsilon) <= epsilon * mean
 
 
+@njit(nogil=True, inline="always")
+def _number(numbers, begin, end, n, where, m):
+    """Number the points that occur from m on, in their order."""
+    for r in range(n):
+        where[r] = -1
+    for k in range(begin, end):
+        where[numbers[k]] = 0
+    for r in range(n):
+        if where[r] == 0:
+            where[r] = m
+            m += 1
+    return m
+
+
+@njit(nogil=True, inline="always")
+def _copy(rows, begin, n, where, local):
+    for r in range(n):
+        if where[r] >= 0:
+            for i in range(rows.shape[1]):
+                local[i, where[r]] = rows[begin + r, i]
+
+
 @njit(nogil=True)
-def sample_mean(
-    local,
-    counts,
-    a,
-    b,
-    cumulative,
+def _gather(rows, p, n_p, q, n_q, first, second, begin, end, a, b, where_p, where_q):
+    """Coordinates (dimension, point) of the points in play, and pairs in their numbers.
+
+    The points of the first bag come first; the numbers of points of the first bag and
+    in all are returned as well. Both axes are padded with zeros for the sampler. A bag
+    with itself has no second one (`n_q` is 0).
+    """
+    m_p = _number(first, begin, end, n_p, where_p, 0)
+    m = m_p
+    if n_q > 0:
+        m = _number(second, begin, end, n_q, where_q, m_p)
+    d = rows.shape[1]
+    local = np.zeros((-(-d // GROUP) * GROUP, -(-m // LANES) * LANES), np.uint16)
+    _copy(rows, p, n_p, where_p, local)
+    _copy(rows, q, n_q, where_q, local)
+    for k in range(begin, end):
+        a[k - begin] = where_p[first[k]]
+        b[k - begin] = where_q[second[k]] if n_q > 0 else a[k - begin]
+    return local, m_p, m
+
+
+@njit(nogil=True)
+def _sums(logs, begin, end, log_max, cumulative):
+    """Fill the running sums of the sizes of the sets; the logarithm of their total."""
+    running = 0.0
+    for k in range(begin, end):
+        running += np.exp(logs[k] - log_max)
+        cumulative[k - begin] = running
+    return log_max + np.log(running)
+
+
+@njit(nogil=True, inline="always")
+def _within(log_sum, mean, log_max):
+    """W lies between the largest set and the sum: an estimate outside is moved."""
+    log_count = log_sum + np.log(mean) if mean > 0.0 else log_max
+    return min(max(log_count, log_max), log_sum)
+
+
+@njit(nogil=True)
+def sample_pairs(
+    rows,
+    offsets,
     top,
+    left,
+    right,
     same,
-    indicator,
+    todo,
+    first,
+    second,
+    logs,
+    ends,
+    seeds,
+    method,
     rule,
     target,
     max_samples,
-    state,
+    scratch,
+    log_counts,
+    draws,
+    errors,
+    capped,
 ):
-    """Draw until `rule` is satisfied: mean, draws, relative standard error, capped.
+    """Draw boxes for the pairs `todo` of bags until `rule` is satisfied.
 
-    `counts` is the number of points of the first bag and of both, `target` is
-    (epsilon, delta, z).
+    `top` is padded like the points in play; `log_counts` comes with the logarithm of
+    the largest set; `target` is (epsilon, delta, z).
     """
     epsilon, delta, z = target
-    m_p, m = counts
-    mask = np.empty(local.shape[1], np.uint16)
-    alive = np.empty(local.shape[1] + 1, np.int32)
-    sides = (np.empty(GROUP, np.uint16), np.empty(GROUP, np.uint16))
-    ends = np.zeros(local.shape[0], np.uint16)
-    for i in range(top.shape[0]):
-        ends[i] = top[i]
-    base = 1 if same else 2
-    total = 0.0
-    squares = 0.0
-    n = 0
-    look = min(first_look(epsilon, z), max_samples)
-    check = 0
-    while True:
-        while n < look:
+    cumulative, a, b, where_p, where_q, alive, mask, sides = scratch
+    lo, span = sides[0], sides[1]
+    for t in range(todo.shape[0]):
+        k = todo[t]
+        i, j = left[k], right[k]
+        begin, end = ends[k], ends[k + 1]
+        n_sets = end - begin
+        n_p = offsets[i + 1] - offsets[i]
+        n_q = 0 if same[k] else offsets[j + 1] - offsets[j]
+        local, m_p, m = _gather(
+            rows,
+            offsets[i],
+            n_p,
+            offsets[j],
+            n_q,
+            first,
+            second,
+            begin,
+            end,
+            a,
+            b,
+            where_p,
+            where_q,
+        )
+        log_max = log_counts[k]
+        log_sum = _sums(logs, begin, end, log_max, cumulative)
+        base = 1 if same[k] else 2
+        state = seeds[k]
+        own = mask[: local.shape[1]]
+        total = 0.0
+        squares = 0.0
+        n = 0
+        check = 0
+        done = False
+        look = min(first_look(epsilon, z), max_samples)
+        while not done and n < look:
             state, bits = next64(state)
-            k = pick(bits, cumulative)
-            p, q = a[k], b[k]
+            s = pick(bits, cumulative, n_sets)
             state, count = _survivors(
-                local, m, p, q, ends, state, mask, alive, base, sides
+                local, m, a[s], b[s], top, state, own, alive, base, lo, span
             )
-            value = _value(alive, count, m_p, p, q, same, indicator)
+            value = _value(alive, count, m_p, a[s], b[s], same[k], method == INDICATOR)
             total += value
             squares += value * value
             n += 1
-        check += 1
-        done = is_enough(total, squares, n, check, rule, epsilon, delta, z)
-        if done or n >= max_samples:
-            break
-        look = min(n + n // 4, max_samples)
-    mean = total / n
-    variance = max(squares / n - mean * mean, 0.0)
-    error = np.sqrt(variance / n) / mean if mean > 0.0 else np.inf
-    return mean, n, error, not done
+            if n == look:
+                check += 1
+                done = is_enough(total, squares, n, check, rule, epsilon, delta, z)
+                look = min(n + n // 4, max_samples)
+        mean = total / n
+        variance = max(squares / n - mean * mean, 0.0)
+        errors[k] = np.sqrt(variance / n) / mean if mean > 0.0 else np.inf
+        log_counts[k] = _within(log_sum, mean, log_max)
+        draws[k] = n
+        capped[k] = not done
 
 
 @njit(nogil=True)
@@ -234,32 +325,80 @@ def _in_box(local, k, lo, hi):
 
 
 @njit(nogil=True)
-def self_adjusting(local, a, b, cumulative, top, budget, max_samples, state):
+def adjust_pairs(
+    rows,
+    offsets,
+    top,
+    left,
+    right,
+    same,
+    todo,
+    first,
+    second,
+    logs,
+    ends,
+    seeds,
+    target,
+    max_samples,
+    scratch,
+    log_counts,
+    draws,
+    capped,
+):
     """Self-adjusting coverage: draw sets until one holds the box, `budget` in all.
 
     With M sets a box c needs M / coverage(c) draws on average, so draws per box
-    estimate M W / U. Returns W / U, boxes drawn, and whether the cap came first.
+    estimate M W / U. Draws are counted in boxes; capped means that they ended first.
     """
-    d = top.shape[0]
-    n_sets = a.shape[0]
+    e, delta, _ = target
+    cumulative, a, b, where_p, where_q, _, _, _ = scratch
+    d = rows.shape[1]
     lo = np.empty(d, np.uint16)
     hi = np.empty(d, np.uint16)
-    tries = 0
-    boxes = 0
-    while tries < budget and boxes < max_samples:
-        state, bits = next64(state)
-        k = pick(bits, cumulative)
-        for i in range(d):
-            row = local[i]
+    for t in range(todo.shape[0]):
+        k = todo[t]
+        i, j = left[k], right[k]
+        begin, end = ends[k], ends[k + 1]
+        n_sets = end - begin
+        n_p = offsets[i + 1] - offsets[i]
+        n_q = 0 if same[k] else offsets[j + 1] - offsets[j]
+        local, _, _ = _gather(
+            rows,
+            offsets[i],
+            n_p,
+            offsets[j],
+            n_q,
+            first,
+            second,
+            begin,
+            end,
+            a,
+            b,
+            where_p,
+            where_q,
+        )
+        log_max = log_counts[k]
+        log_sum = _sums(logs, begin, end, log_max, cumulative)
+        most = 2.0 * (1.0 + e) * (2.0 + e) * n_sets * np.log(2.0 / delta)
+        budget = np.int64(np.ceil(most / (e * e)))
+        state = seeds[k]
+        tries = 0
+        boxes = 0
+        while tries < budget and boxes < max_samples:
             state, bits = next64(state)
-            low = min(row[a[k]], row[b[k]])
-            high = max(row[a[k]], row[b[k]])
-            lo[i], hi[i] = draw_corners(bits, low, high, top[i])
-        boxes += 1
-        while tries < budget:
-            state, bits = next64(state)
-            j = np.int64(((bits >> _HALF) * np.uint64(n_sets)) >> _HALF)
-            tries += 1
-            if _in_box(local, a[j], lo, hi) and _in_box(local, b[j], lo, hi):
-                break
-    return tries / (np.float64(n_sets) * boxes), boxes, tries < budget
+            s = pick(bits, cumulative, n_sets)
+            for f in range(d):
+                p, q = local[f, a[s]], local[f, b[s]]
+                state, bits = next64(state)
+                lo[f], hi[f] = draw_corners(bits, min(p, q), max(p, q), top[f])
+            boxes += 1
+            while tries < budget:
+                state, bits = next64(state)
+                s = np.int64(((bits >> _HALF) * np.uint64(n_sets)) >> _HALF)
+                tries += 1
+                if _in_box(local, a[s], lo, hi) and _in_box(local, b[s], lo, hi):
+                    break
+        mean = tries / (np.float64(n_sets) * boxes)
+        log_counts[k] = _within(log_sum, mean, log_max)
+        draws[k] = boxes
+        capped[k] = tries < budget

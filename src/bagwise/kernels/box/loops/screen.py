@@ -9,22 +9,34 @@ the largest pair are left out, and only the others are counted in floats.
 import numpy as np
 
 from bagwise._jit import njit
-from bagwise.kernels.box.loops.points import GROUP, LANES, coarse_row, log_common
+from bagwise.kernels.box.loops.points import UNROLL, log_product
 
-_STORE = 1 << 23  # coarse sums kept between the two passes (16 MB), else recomputed
-
-
-@njit(nogil=True)
-def largest(values):
-    """Return the largest value; a loop compiles faster than the method."""
-    top = values[0]
-    for k in range(values.shape[0]):
-        top = max(top, values[k])
-    return top
+AUTO, EXACT, COVERAGE, INDICATOR, SELF_ADJUSTING = 0, 1, 2, 3, 4
+HOW_EXACT, HOW_BOUNDS, HOW_SAMPLED, HOW_BOXES, HOW_FAILED = 0, 1, 2, 3, 4
+STORE = 1 << 23  # coarse sums kept between the two passes (16 MB), else recomputed
 
 
 @njit(nogil=True)
-def _largest(acc):
+def _coarse_row(own, p, block, acc):
+    """Coarse log counts of point `p` against every point of a block; the largest."""
+    for q in range(acc.shape[0]):
+        acc[q] = 0
+    for k in range(0, block.shape[0], UNROLL):
+        r0, r1, r2, r3 = block[k], block[k + 1], block[k + 2], block[k + 3]
+        r4, r5, r6, r7 = block[k + 4], block[k + 5], block[k + 6], block[k + 7]
+        a0, a1, a2, a3 = own[k, p], own[k + 1, p], own[k + 2, p], own[k + 3, p]
+        a4, a5, a6, a7 = own[k + 4, p], own[k + 5, p], own[k + 6, p], own[k + 7, p]
+        for q in range(acc.shape[0]):
+            acc[q] += np.uint16(
+                min(r0[q], a0)
+                + min(r1[q], a1)
+                + min(r2[q], a2)
+                + min(r3[q], a3)
+                + min(r4[q], a4)
+                + min(r5[q], a5)
+                + min(r6[q], a6)
+                + min(r7[q], a7)
+            )
     top = np.uint16(0)
     for q in range(acc.shape[0]):
         top = max(top, acc[q])
@@ -32,141 +44,118 @@ def _largest(acc):
 
 
 @njit(nogil=True)
-def _select(own, n_own, block, n_block, margin, flip):
-    """Pairs whose coarse sum is within `margin` of the largest, in coarse units."""
-    width = block.shape[1]
-    stored = n_own * width <= _STORE
-    sums = np.empty((n_own if stored else 1, width), np.uint16)
-    top = np.uint16(0)
-    for p in range(n_own):
-        acc = sums[p if stored else 0]
-        coarse_row(own, p, block, acc)
-        top = max(top, _largest(acc))
-    cut = np.float64(top) - margin
-    count = 0
-    for p in range(n_own):
-        acc = sums[p if stored else 0]
-        if not stored:
-            coarse_row(own, p, block, acc)
-        for q in range(n_block):
-            count += acc[q] >= cut
-    first = np.empty(count, np.int32)
-    second = np.empty(count, np.int32)
-    m = 0
-    for p in range(n_own):
-        acc = sums[p if stored else 0]
-        if not stored:
-            coarse_row(own, p, block, acc)
-        for q in range(n_block):
-            if acc[q] >= cut:
-                first[m] = q if flip else p
-                second[m] = p if flip else q
-                m += 1
-    if flip:  # the order of the pairs must not depend on which side was the longer
-        return _by_first(first, second, n_block)
-    return first, second
+def screen(
+    rows,
+    offsets,
+    blocks,
+    starts,
+    top,
+    left,
+    right,
+    same,
+    begin,
+    coarse,
+    target,
+    method,
+    sums,
+    factors,
+    first,
+    second,
+    logs,
+    ends,
+    log_counts,
+    how,
+    errors,
+):
+    """Pairs of points with their log counts for the pairs of bags from `begin` on.
 
-
-@njit(nogil=True)
-def _by_first(first, second, n_values):
-    """Order pairs by their first number, those with the same one as they come."""
-    place = np.zeros(n_values + 1, np.int64)
-    for k in range(first.shape[0]):
-        place[first[k] + 1] += 1
-    for v in range(n_values):
-        place[v + 1] += place[v]
-    a, b = np.empty_like(first), np.empty_like(second)
-    for k in range(first.shape[0]):
-        at = place[first[k]]
-        place[first[k]] += 1
-        a[at] = first[k]
-        b[at] = second[k]
-    return a, b
-
-
-@njit(nogil=True)
-def _keep(first, second, logs, n_pairs, slack):
-    """Drop the pairs that together hold less than `slack` times the largest."""
-    cut = largest(logs) - np.log(n_pairs / slack)
-    m = 0
-    for k in range(logs.shape[0]):
-        if logs[k] >= cut:
-            first[m] = first[k]
-            second[m] = second[k]
-            logs[m] = logs[k]
-            m += 1
-    return first[:m], second[:m], logs[:m]
-
-
-@njit(nogil=True)
-def pairs_that_matter(P, Q, block_p, block_q, top, error, unit, slack):
-    """Pairs of points with their log counts; the rest is below `slack` of the largest.
-
-    `error` bounds how far a coarse sum times `unit` lies below its true logarithm.
+    `coarse` is (unit, error): `error` bounds how far a coarse sum times `unit` lies
+    below its true logarithm. A bag with itself has the sets of its points instead.
+    `first`, `second` and `logs` are filled up to ``ends[k + 1]`` behind pair k of bags.
+    AUTO keeps none of the pairs whose bounds agree: their count is known. Returns the
+    pair of bags where the room was spent, and the room that it needs.
     """
-    n_p, n_q = P.shape[0], Q.shape[0]
-    n_pairs = n_p * n_q
-    margin = (error + np.log(n_pairs / slack)) / unit
-    if n_q >= n_p:
-        first, second = _select(block_p, n_p, block_q, n_q, margin, False)
-    else:
-        first, second = _select(block_q, n_q, block_p, n_p, margin, True)
-    logs = np.empty(first.shape[0])
-    factors = np.empty(top.shape[0])
-    for k in range(first.shape[0]):
-        logs[k] = log_common(P[first[k]], Q[second[k]], top, factors)
-    return _keep(first, second, logs, n_pairs, slack)
-
-
-@njit(nogil=True)
-def points_that_matter(P, top, slack):
-    """Like `pairs_that_matter` for a bag with itself: the sets are those of points."""
-    n_p = P.shape[0]
-    first = np.arange(n_p).astype(np.int32)
-    logs = np.empty(n_p)
-    factors = np.empty(top.shape[0])
-    for k in range(n_p):
-        logs[k] = log_common(P[k], P[k], top, factors)
-    return _keep(first, first.copy(), logs, n_p, slack)
-
-
-@njit(nogil=True)
-def gather_local(P, Q, first, second, same):
-    """Coordinates (dimension, point) of the points in play, and pairs in their numbers.
-
-    The points of the first bag come first; the numbers of points of the first bag and
-    in all are returned as well. Both axes are padded with zeros for the sampler.
-    """
-    n_p, n_q = P.shape[0], Q.shape[0]
-    where_p = np.full(n_p, -1, np.int32)
-    where_q = np.full(n_q, -1, np.int32)
-    for k in range(first.shape[0]):
-        where_p[first[k]] = 0
-        if not same:
-            where_q[second[k]] = 0
-    m = 0
-    for p in range(n_p):
-        if where_p[p] == 0:
-            where_p[p] = m
-            m += 1
-    m_p = m
-    for q in range(n_q):
-        if where_q[q] == 0:
-            where_q[q] = m
-            m += 1
-    d = P.shape[1]
-    local = np.zeros((-(-d // GROUP) * GROUP, -(-m // LANES) * LANES), np.uint16)
-    for p in range(n_p):
-        if where_p[p] >= 0:
-            for i in range(d):
-                local[i, where_p[p]] = P[p, i]
-    for q in range(n_q):
-        if where_q[q] >= 0:
-            for i in range(d):
-                local[i, where_q[q]] = Q[q, i]
-    a = np.empty(first.shape[0], np.int32)
-    b = np.empty(first.shape[0], np.int32)
-    for k in range(first.shape[0]):
-        a[k] = where_p[first[k]]
-        b[k] = a[k] if same else where_q[second[k]]
-    return local, m_p, m, a, b
+    unit, error = coarse
+    epsilon, slack = target
+    height = blocks.shape[0] // starts[-1]
+    used = 0
+    for k in range(begin, left.shape[0]):
+        i, j = left[k], right[k]
+        n_p = offsets[i + 1] - offsets[i]
+        n_q = offsets[j + 1] - offsets[j]
+        at_p, at_q = offsets[i], offsets[j]
+        n_pairs = n_p if same[k] else n_p * n_q
+        count = 0
+        if same[k]:
+            count = n_p
+            if used + count <= first.shape[0]:
+                for p in range(n_p):
+                    first[used + p] = p
+                    second[used + p] = p
+        else:
+            # The longer side is the block, as long as its sums can be kept: the order
+            # of the pairs must not depend on it.
+            flip = n_q < n_p and n_q * (starts[i + 1] - starts[i]) <= sums.shape[0]
+            if flip:
+                i, j = j, i
+            n_own = offsets[i + 1] - offsets[i]
+            own_width = starts[i + 1] - starts[i]
+            width = starts[j + 1] - starts[j]
+            own = blocks[height * starts[i] : height * starts[i + 1]]
+            own = own.reshape(height, own_width)
+            block = blocks[height * starts[j] : height * starts[j + 1]]
+            block = block.reshape(height, width)
+            stored = n_own * width <= sums.shape[0]
+            largest = np.uint16(0)
+            for p in range(n_own):
+                line = p * width if stored else 0
+                acc = sums[line : line + width]
+                largest = max(largest, _coarse_row(own, p, block, acc))
+            margin = (error + np.log(n_pairs / slack)) / unit
+            cut = np.float64(largest) - margin
+            for p in range(n_p):
+                if not stored:
+                    _coarse_row(own, p, block, sums[:width])
+                for q in range(n_q):
+                    line = q * width + p if flip else p * width + q
+                    if sums[line if stored else q] >= cut:
+                        if used + count < first.shape[0]:
+                            first[used + count] = p
+                            second[used + count] = q
+                        count += 1
+        if used + count > first.shape[0]:
+            return k, count
+        log_max = -np.inf
+        for m in range(used, used + count):
+            p, q = at_p + first[m], at_q + second[m]
+            for f in range(top.shape[0]):
+                a, b = rows[p, f], rows[q, f]
+                low, high = np.float64(min(a, b)), np.float64(max(a, b))
+                factors[f] = (low + 1.0) * (np.float64(top[f]) - high + 1.0)
+            logs[m] = log_product(factors)
+            log_max = max(log_max, logs[m])
+        # Drop the pairs that together hold less than `slack` times the largest.
+        cut = log_max - np.log(n_pairs / slack)
+        end = used
+        total = slack
+        for m in range(used, used + count):
+            if logs[m] >= cut:
+                first[end] = first[m]
+                second[end] = second[m]
+                logs[end] = logs[m]
+                total += np.exp(logs[m] - log_max)
+                end += 1
+        log_counts[k] = log_max
+        how[k] = HOW_SAMPLED
+        if method == AUTO and n_pairs == 1:  # one set: its size
+            how[k] = HOW_EXACT
+            end = used
+        elif method == AUTO and total <= (1.0 + epsilon) / (1.0 - epsilon):
+            # The harmonic middle of the bounds is off by (U - max) / (U + max) at most.
+            log_counts[k] = log_max + np.log(2.0 * total / (1.0 + total))
+            errors[k] = (total - 1.0) / (total + 1.0)
+            how[k] = HOW_BOUNDS
+            end = used
+        used = end
+        ends[k + 1] = used
+    return left.shape[0], 0

@@ -3,25 +3,19 @@
 import numpy as np
 
 from bagwise._jit import njit
-from bagwise.kernels.box.loops.points import log_size_between
+from bagwise.kernels.box.loops.points import log_product
+from bagwise.kernels.box.loops.screen import AUTO, HOW_BOUNDS, HOW_EXACT, HOW_FAILED
 
-NEGLIGIBLE = -46.0  # log of 1e-20: below the rounding of the sum
-
-
-@njit(nogil=True)
-def _grow(lo, hi, level, point):
-    """Write the bounding box of box `level` and a point at `level + 1`."""
-    for i in range(point.shape[0]):
-        lo[level + 1, i] = min(lo[level, i], point[i])
-        hi[level + 1, i] = max(hi[level, i], point[i])
+_NEGLIGIBLE = -46.0  # log of 1e-20: below the rounding of the sum
 
 
-@njit(nogil=True)
-def _holds_any(lo, hi, points, count):
+@njit(nogil=True, inline="always")
+def _holds_any(lo, hi, level, rows, others, count):
     for k in range(count):
         inside = True
-        for i in range(lo.shape[0]):
-            if points[k, i] < lo[i] or points[k, i] > hi[i]:
+        for i in range(lo.shape[1]):
+            v = rows[others[k], i]
+            if v < lo[level, i] or v > hi[level, i]:
                 inside = False
                 break
         if inside:
@@ -30,49 +24,51 @@ def _holds_any(lo, hi, points, count):
 
 
 @njit(nogil=True)
-def _avoiding(lo, hi, others, count, top, log_scale, budget, cut):
-    """N(A, R): boxes that contain box 0 of the stack and none of `others[:count]`.
+def _avoiding(rows, p, q, others, count, top, log_scale, budget, cut, stack):
+    """N(A, R): boxes that hold points p and q, and none of the points `others[:count]`.
 
     N(A, R) is 0 when a point of R lies in A, else |B(A)| minus the sum over i of
     N(bbox(A, r_i), {r_1 .. r_(i-1)}); unrolled, a signed sum over a tree. Returned in
     units of exp(log_scale), with the number of nodes seen (above `budget`: given up).
     """
-    if _holds_any(lo[0], hi[0], others, count):
-        return 0.0, 1
-    scratch = np.empty(top.shape[0])
-    total = np.exp(
-        log_size_between(lo[0], lo[0], hi[0], hi[0], top, scratch) - log_scale
-    )
-    child = np.zeros(count + 1, np.int64)
-    limit = np.zeros(count + 1, np.int64)
-    limit[0] = count
-    level = 0
+    lo, hi, child, limit, factors = stack
+    total = 0.0
+    level = 0  # of the box that is tried; its parent is one above
     nodes = 1
-    while level >= 0:
-        k = child[level]
-        if k == limit[level]:
+    tried = count
+    while True:
+        for i in range(top.shape[0]):
+            if level == 0:
+                lo[0, i] = min(rows[p, i], rows[q, i])
+                hi[0, i] = max(rows[p, i], rows[q, i])
+            else:
+                v = rows[others[tried], i]
+                lo[level, i] = min(lo[level - 1, i], v)
+                hi[level, i] = max(hi[level - 1, i], v)
+        if not _holds_any(lo, hi, level, rows, others, tried):
+            for i in range(top.shape[0]):
+                room = np.float64(top[i]) - np.float64(hi[level, i]) + 1.0
+                factors[i] = (np.float64(lo[level, i]) + 1.0) * room
+            size = log_product(factors) - log_scale
+            # 0 <= N <= |B|: leaving a small one out is a certified error
+            if level == 0 or size >= cut:
+                total += -np.exp(size) if level % 2 else np.exp(size)
+                child[level] = 0
+                limit[level] = tried
+                level += 1
+        while level > 0 and child[level - 1] == limit[level - 1]:
             level -= 1
-            continue
-        child[level] += 1
+        if level == 0:
+            return total, nodes
+        tried = child[level - 1]
+        child[level - 1] += 1
         nodes += 1
         if nodes > budget:
             return total, nodes
-        _grow(lo, hi, level, others[k])
-        if _holds_any(lo[level + 1], hi[level + 1], others, k):
-            continue
-        low, high = lo[level + 1], hi[level + 1]
-        size = log_size_between(low, low, high, high, top, scratch) - log_scale
-        if size < cut:  # 0 <= N <= |B|: leaving it out is a certified error
-            continue
-        level += 1
-        total += -np.exp(size) if level % 2 else np.exp(size)
-        child[level] = 0
-        limit[level] = k
-    return total, nodes
 
 
 @njit(nogil=True)
-def tree_count(P, Q, same, top, log_max, budget, cut):
+def _tree_count(rows, points, n_p, n_q, same, top, log_max, budget, cut, others, stack):
     """Logarithm of the number of boxes with a point of both sets, or NaN.
 
     Every such box has a first point p_i of P and a first point q_j of Q: the sum over
@@ -80,31 +76,132 @@ def tree_count(P, Q, same, top, log_max, budget, cut):
     exp(log_max), so nothing cancels between pairs. Boxes below exp(log_max + cut) are
     not followed: each is an error of at most that. NaN: more than `budget` nodes.
     """
-    d = top.shape[0]
-    n_p = P.shape[0]
-    n_q = 1 if same else Q.shape[0]
-    others = np.empty((n_p + n_q, d), np.uint16)
-    lo = np.empty((n_p + n_q + 1, d), np.uint16)
-    hi = np.empty((n_p + n_q + 1, d), np.uint16)
     total = 0.0
     for p in range(n_p):
         if p > 0:
-            for i in range(d):
-                others[p - 1, i] = P[p - 1, i]
-        for q in range(n_q):
+            others[p - 1] = points[p - 1]
+        for q in range(1 if same else n_q):
             if q > 0:
-                for i in range(d):
-                    others[p + q - 1, i] = Q[q - 1, i]
-            partner = P[p] if same else Q[q]
-            for i in range(d):
-                lo[0, i] = min(P[p, i], partner[i])
-                hi[0, i] = max(P[p, i], partner[i])
-            part, nodes = _avoiding(lo, hi, others, p + q, top, log_max, budget, cut)
+                others[p + q - 1] = points[n_p + q - 1]
+            partner = points[p] if same else points[n_p + q]
+            part, nodes = _avoiding(
+                rows,
+                points[p],
+                partner,
+                others,
+                p + q,
+                top,
+                log_max,
+                budget,
+                cut,
+                stack,
+            )
             budget -= nodes
             if budget < 0:
                 return np.nan
             total += part
     return np.log(total) + log_max
+
+
+@njit(nogil=True, inline="always")
+def _list_points(numbers, begin, end, at, marked, points, m):
+    """Append the points whose numbers occur, in their order."""
+    n = 0
+    for k in range(begin, end):
+        n = max(n, numbers[k] + 1)
+    for r in range(n):
+        marked[r] = 0
+    for k in range(begin, end):
+        marked[numbers[k]] = 1
+    for r in range(n):
+        if marked[r]:
+            points[m] = at + r
+            m += 1
+    return m
+
+
+@njit(nogil=True)
+def count_on_trees(
+    rows,
+    offsets,
+    top,
+    left,
+    right,
+    same,
+    todo,
+    first,
+    second,
+    ends,
+    slack,
+    method,
+    limits,
+    points,
+    others,
+    marked,
+    stack,
+    log_counts,
+    how,
+    errors,
+):
+    """Count the pairs `todo` of bags on a tree where it is small enough.
+
+    `log_counts` comes with the logarithm of the largest set. `limits` are the nodes of
+    an exact tree, then for AUTO the points of an exact tree, the nodes of a tree, and
+    the points of one that is cut short. In many dimensions boxes around three points
+    are rare, and few branches matter. At most `nodes` branches of at most slack / nodes
+    are cut, which is `slack` in all; the points that were left out before are another
+    `slack`.
+    """
+    large, small, nodes, most = limits
+    for t in range(todo.shape[0]):
+        k = todo[t]
+        i, j = left[k], right[k]
+        n_p = offsets[i + 1] - offsets[i]
+        n_q = 0 if same[k] else offsets[j + 1] - offsets[j]
+        log_max = log_counts[k]
+        for attempt in range(2):
+            short = attempt == 1
+            if short:
+                n_p = _list_points(
+                    first, ends[k], ends[k + 1], offsets[i], marked, points, 0
+                )
+                n_q = 0
+                if not same[k]:
+                    n_q = _list_points(
+                        second, ends[k], ends[k + 1], offsets[j], marked, points, n_p
+                    )
+                    n_q -= n_p
+                if n_p + n_q > most:
+                    break
+            else:
+                if method == AUTO and n_p + n_q > small:
+                    continue
+                for r in range(n_p):
+                    points[r] = offsets[i] + r
+                for r in range(n_q):
+                    points[n_p + r] = offsets[j] + r
+            log_count = _tree_count(
+                rows,
+                points,
+                n_p,
+                n_q,
+                same[k],
+                top,
+                log_max,
+                nodes if method == AUTO else large,
+                np.log(slack / nodes) if short else _NEGLIGIBLE,
+                others,
+                stack,
+            )
+            if not np.isnan(log_count):
+                log_counts[k] = log_count
+                how[k] = HOW_BOUNDS if short else HOW_EXACT
+                errors[k] = 2.0 * slack if short else 0.0
+                break
+            if method != AUTO:
+                log_counts[k] = np.nan
+                how[k] = HOW_FAILED
+                break
 
 
 @njit(nogil=True)
@@ -122,21 +219,22 @@ def _gaps(mark):
 
 
 @njit(nogil=True)
-def line_count(P, Q, top):
-    """Logarithm of the number of intervals with a point of both sets (one dimension).
+def count_on_line(rows, offsets, top, left, right, log_counts):
+    """Logarithms of the numbers of intervals with a point of both sets, one dimension.
 
     |B(P and Q)| = |B(P)| + |B(Q)| - |B(P u Q)|, in whole numbers below 2**53.
     """
     n = np.int64(top[0]) + 1
-    in_p = np.zeros(n, np.bool_)
-    in_q = np.zeros(n, np.bool_)
-    in_any = np.zeros(n, np.bool_)
-    for k in range(P.shape[0]):
-        in_p[P[k, 0]] = True
-        in_any[P[k, 0]] = True
-    for k in range(Q.shape[0]):
-        in_q[Q[k, 0]] = True
-        in_any[Q[k, 0]] = True
     every = n * (n + 1.0) / 2.0
-    count = every - _gaps(in_p) - _gaps(in_q) + _gaps(in_any)
-    return np.log(count)
+    in_p = np.empty(n, np.bool_)
+    in_q = np.empty(n, np.bool_)
+    in_any = np.empty(n, np.bool_)
+    for k in range(left.shape[0]):
+        for v in range(n):
+            in_p[v] = in_q[v] = in_any[v] = False
+        for r in range(offsets[left[k]], offsets[left[k] + 1]):
+            in_p[rows[r, 0]] = in_any[rows[r, 0]] = True
+        for r in range(offsets[right[k]], offsets[right[k] + 1]):
+            in_q[rows[r, 0]] = in_any[rows[r, 0]] = True
+        count = every - _gaps(in_p) - _gaps(in_q) + _gaps(in_any)
+        log_counts[k] = np.log(count)
