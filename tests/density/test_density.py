@@ -1,17 +1,20 @@
 """Diverse density against products of probabilities and finite differences."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import approx_fprime
+from sklearn.base import clone
 
 from bagwise import Bags
 from bagwise.datasets import make_bags
 from bagwise.density import EMDD, DiverseDensity
 from bagwise.density import _base as density_base
-from bagwise.density._base import descend, screened_starts
-from bagwise.density._loops import log_one_minus_exp
-from bagwise.density._objective import DensityObjective
+from bagwise.density._base import screened_starts
+from bagwise.density._objective import density_objective
+from bagwise.solvers.lbfgs import Descent
 
 
 def problem(seed=0, sizes=(3, 2, 4, 1, 3, 2), width=3):
@@ -40,7 +43,7 @@ def brute_force(data, offsets, positive, weight, theta, mode):
 @pytest.mark.parametrize("mode", ["noisy_or", "max"])
 def test_value_and_gradient(mode, sparse):
     data, offsets, positive, weight, theta = problem()
-    objective = DensityObjective(
+    objective = density_objective(
         sp.csr_matrix(data) if sparse else data, offsets, positive, weight, mode
     )
     value, gradient = objective(theta)
@@ -58,7 +61,7 @@ def test_value_and_gradient(mode, sparse):
 @pytest.mark.parametrize("mode", ["noisy_or", "max"])
 def test_finite_from_tiny_to_huge_scales(mode):
     data, offsets, positive, weight, theta = problem()
-    objective = DensityObjective(data, offsets, positive, weight, mode)
+    objective = density_objective(data, offsets, positive, weight, mode)
     for size in 10.0 ** np.arange(-8, 7):
         value, gradient = objective(np.concatenate([theta[:3], np.full(3, size)]))
         assert np.isfinite(value)
@@ -68,18 +71,76 @@ def test_finite_from_tiny_to_huge_scales(mode):
     assert np.abs(objective(far)[1][:3]).max() > 1.0
 
 
-def test_log_one_minus_exp():
-    d = np.array([1e-10, 1e-3, 0.5, 0.7, 1.0, 5.0, 40.0])
-    got = [log_one_minus_exp(v) for v in d]
-    np.testing.assert_allclose(got, np.log(-np.expm1(-d)), rtol=1e-12, atol=1e-17)
+def in_logarithms(data, offsets, positive, weight, theta):
+    """The noisy-or of bags that are all far away: p is a sum, to first order."""
+    h, s = np.split(theta, 2)
+    d = ((s * (data - h)) ** 2).sum(axis=1)
+    parts = [np.logaddexp.reduce(-d[a:b]) for a, b in itertools.pairwise(offsets)]
+    return -sum(w * v for w, v, p in zip(weight, parts, positive, strict=True) if p)
+
+
+def test_far_from_everything_probabilities_underflow_but_logarithms_do_not():
+    data, offsets, positive, weight, theta = problem()
+    theta[3:] *= 60.0
+    for size in (1.0, 3.0):  # on both sides of where the loops change over
+        there = np.concatenate([theta[:3] + 2.0, size * theta[3:]])
+        value = density_objective(data, offsets, positive, weight, "noisy_or")(there)
+        expected = in_logarithms(data, offsets, positive, weight, there)
+        assert value[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_bag_of_many_copies_of_the_point():
+    rng = np.random.default_rng(0)
+    bag = 1e-4 * rng.normal(size=(80, 2))
+    theta = np.array([0.0, 0.0, 1.0, 1.0])
+    offsets, weight = np.array([0, 80]), np.ones(1)
+    d = (bag**2).sum(axis=1)
+    negative = density_objective(bag, offsets, np.array([False]), weight, "noisy_or")
+    log_rest = np.log(-np.expm1(-d)).sum()
+    assert negative(theta)[0] == pytest.approx(-log_rest, rel=1e-12)
+    value, gradient = density_objective(
+        bag, offsets, np.array([True]), weight, "noisy_or"
+    )(theta)
+    assert value == 0.0
+    assert (gradient == 0.0).all()
+
+
+@pytest.mark.parametrize("mode", ["noisy_or", "max"])
+def test_descents_of_dense_and_sparse_instances_agree(mode):
+    data, offsets, positive, weight, _ = problem(5, sizes=(3, 2, 4, 1, 3, 3))
+    start = np.concatenate([data[0], np.full(3, 0.5)])
+    ends = []
+    for kind in (np.asarray, sp.csr_matrix):
+        objective = density_objective(kind(data), offsets, positive, weight, mode)
+        run = objective.descend(Descent(start), 15)
+        assert run.fun < objective(start)[0]
+        assert run.fun == pytest.approx(objective(run.x)[0], rel=1e-9)
+        ends.append(run.fun)
+    assert ends[0] == pytest.approx(ends[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("model", [DiverseDensity(), EMDD()])
+def test_features_that_do_not_vary_change_nothing(model):
+    X, y = make_bags(16, n_features=3, random_state=2)
+    wider = X.with_data(np.insert(X.data, [0, 2], [5.0, -1.25], axis=1))
+    plain = clone(model).fit(X, y)
+    padded = clone(model).fit(wider, y)
+    assert padded.objective_ == plain.objective_
+    np.testing.assert_array_equal(padded.concept_[[0, 3]], [5.0, -1.25])
+    np.testing.assert_array_equal(padded.concept_[[1, 2, 4]], plain.concept_)
+    np.testing.assert_array_equal(padded.scale_[[1, 2, 4]], plain.scale_)
+    assert (padded.scale_[[0, 3]] > 0.0).all()  # they count in new bags
+    np.testing.assert_allclose(
+        padded.decision_function(wider), plain.decision_function(X)
+    )
 
 
 def test_bags_of_one_make_both_models_equal():
     data, *_, theta = problem(sizes=(1,) * 8)
     offsets = np.arange(9)
     positive, weight = np.arange(8) % 2 == 0, np.ones(8)
-    a = DensityObjective(data, offsets, positive, weight, "noisy_or")(theta)
-    b = DensityObjective(data, offsets, positive, weight, "max")(theta)
+    a = density_objective(data, offsets, positive, weight, "noisy_or")(theta)
+    b = density_objective(data, offsets, positive, weight, "max")(theta)
     assert a[0] == pytest.approx(b[0], rel=1e-12)
     np.testing.assert_allclose(a[1], b[1], rtol=1e-9)
 
@@ -87,23 +148,23 @@ def test_bags_of_one_make_both_models_equal():
 def test_shift_and_scale_invariance():
     data, offsets, positive, weight, theta = problem()
     h, s = np.split(theta, 2)
-    base = DensityObjective(data, offsets, positive, weight, "noisy_or")(theta)[0]
-    moved = DensityObjective(data + 2.5, offsets, positive, weight, "noisy_or")
+    base = density_objective(data, offsets, positive, weight, "noisy_or")(theta)[0]
+    moved = density_objective(data + 2.5, offsets, positive, weight, "noisy_or")
     assert moved(np.concatenate([h + 2.5, s]))[0] == pytest.approx(base)
-    scaled = DensityObjective(data * 4.0, offsets, positive, weight, "noisy_or")
+    scaled = density_objective(data * 4.0, offsets, positive, weight, "noisy_or")
     assert scaled(np.concatenate([4.0 * h, s / 4.0]))[0] == pytest.approx(base)
 
 
 def test_screening_values_are_the_max_density():
     X, y = make_bags(12, n_features=3, random_state=1)
     positive, weight = y == 1, np.ones(len(y))
-    objective = DensityObjective(X.data, X.offsets, positive, weight, "max")
+    objective = density_objective(X.data, X.offsets, positive, weight, "max")
     starts = screened_starts(X, positive, weight, X.n_instances)
     values = [objective(s)[0] for s in starts]
     assert (np.diff(values) >= -1e-9).all()
     assert len(starts) == X.sizes[positive].sum()
     for start in starts[:5]:
-        assert descend(objective, start, 50).fun <= objective(start)[0]
+        assert objective.descend(Descent(start), 50).fun <= objective(start)[0]
     doubled = Bags.from_list([np.repeat(b, 2, axis=0) for b in X])
     again = screened_starts(doubled, positive, weight, 5)
     np.testing.assert_allclose(again, starts[:5])
@@ -158,7 +219,7 @@ def test_emdd_keeps_the_best_of_the_whole_objective():
     model = EMDD().fit(X, y)
     centred = X.data - X.data.mean(axis=0)
     positive, weight = y == 1, np.ones(len(y))
-    whole = DensityObjective(centred, X.offsets, positive, weight, "max")
+    whole = density_objective(centred, X.offsets, positive, weight, "max")
     theta = np.concatenate([model.concept_ - X.data.mean(axis=0), model.scale_**0.5])
     assert whole(theta)[0] == pytest.approx(model.objective_, rel=1e-9)
     starts = screened_starts(X.with_data(centred), positive, weight, 20)

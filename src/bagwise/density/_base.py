@@ -2,15 +2,15 @@
 
 import warnings
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_min
 from bagwise.base import WeightedBagClassifier, best_threshold
-from bagwise.density._objective import SMALLEST
+from bagwise.density._loops import SMALLEST
 from bagwise.kernels._instance import row_blocks, squared_distances
 
 # Isotropic scales tried for every candidate, relative to the median distance.
@@ -76,11 +76,11 @@ def screened_starts(X, positive, weight, n_starts):
     return starts
 
 
-def descend(objective, theta, max_iter):
-    """Minimise from `theta` by L-BFGS; the result is never worse than the start."""
-    return minimize(
-        objective, theta, jac=True, method="L-BFGS-B", options={"maxiter": max_iter}
-    )
+class _Frame(NamedTuple):
+    """Where points are measured from, and the features that they are searched in."""
+
+    origin: np.ndarray
+    varies: np.ndarray | slice
 
 
 class DensityClassifier(WeightedBagClassifier):
@@ -100,10 +100,13 @@ class DensityClassifier(WeightedBagClassifier):
         n_starts = self.n_starts if self.starts == "screened" else X.n_instances
         return screened_starts(X, positive, weight, n_starts)
 
-    def _store(self, theta, mean, value, path, n_iter, converged):
+    def _store(self, frame, start, theta, value, path, n_iter, converged):
         point, scale = np.split(theta, 2)
-        self.concept_ = point + mean
-        self.scale_ = scale**2  # the sign of s is arbitrary
+        # What is the same everywhere keeps the scale of the start.
+        self.concept_ = frame.origin
+        self.concept_[frame.varies] += point
+        self.scale_ = np.full(len(frame.origin), start[-1] ** 2)
+        self.scale_[frame.varies] = scale**2  # the sign of s is arbitrary
         self.objective_ = float(value)
         self.objective_path_ = np.asarray(path)
         self.n_iter_ = n_iter
@@ -115,12 +118,20 @@ class DensityClassifier(WeightedBagClassifier):
                 stacklevel=4,
             )
 
-    def _centred(self, X):
-        """Subtract the mean of dense data: distances keep their digits."""
+    def _framed(self, X):
+        """Subtract the mean of dense data, and leave out features that do not vary.
+
+        Distances keep their digits. A feature that is the same for all instances counts
+        neither in distances from one of them nor in gradients.
+        """
         if X.is_sparse:
-            return X, 0.0
-        mean = X.data.mean(axis=0, dtype=np.float64)
-        return X.with_data(X.data - mean), mean
+            return X, _Frame(np.zeros(X.n_features), slice(None))
+        origin = X.data.mean(axis=0, dtype=np.float64)
+        varies = (X.data != X.data[0]).any(axis=0)
+        if not varies.any():
+            varies[:] = True
+        origin[~varies] = X.data[0, ~varies]
+        return X.with_data(X.data[:, varies] - origin[varies]), _Frame(origin, varies)
 
     def _score_instances(self, X):
         # log p + log 2: the natural cut is probability one half.

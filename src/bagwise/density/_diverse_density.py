@@ -3,11 +3,14 @@
 import numpy as np
 
 from bagwise._compat import StrOptions
-from bagwise.density._base import DENSITY_CONSTRAINTS, DensityClassifier, descend
-from bagwise.density._objective import DensityObjective
+from bagwise.density._base import DENSITY_CONSTRAINTS, DensityClassifier
+from bagwise.density._objective import density_objective
+from bagwise.solvers.lbfgs import Descent
 
 # Steps from every start; the best start then goes on to convergence.
 _FIRST_STEPS = 100
+# Valleys are narrow near the end: more of the past of the descent is used.
+_LATER_MEMORY = 40
 
 
 class DiverseDensity(DensityClassifier):
@@ -62,9 +65,11 @@ class DiverseDensity(DensityClassifier):
     The problem has many local minima: the start with the lowest *training* objective is
     kept. Screening gives every candidate its max-density at seven isotropic scales from
     one distance matrix, which reaches the optimum of all starts at a fraction of the
-    cost (``benchmarks/bench_density.py``). A step costs four products of the instance
-    matrix with a vector; screening costs O(n_positive_instances * n_instances *
-    n_features). Features should be scaled.
+    cost (``benchmarks/bench_density.py``). A step reads the
+    instances twice, O(n_instances * n_features), and runs without Python unless they
+    are sparse; screening costs O(n_positive_instances * n_instances * n_features). No
+    start is given up before its 100 steps: the best one may be among the last until
+    then. Features should be scaled.
 
     Differs from [1]_: screened starts, and a threshold from the training bags.
 
@@ -112,19 +117,19 @@ class DiverseDensity(DensityClassifier):
         return tags
 
     def _fit_binary(self, X, t, bag_weight):
-        X, mean = self._centred(X)
+        X, frame = self._framed(X)
         positive = t > 0
-        objective = DensityObjective(X.data, X.offsets, positive, bag_weight, self.mode)
+        objective = density_objective(
+            X.data, X.offsets, positive, bag_weight, self.mode
+        )
         starts = self._make_starts(X, positive, bag_weight)
         self.n_starts_ = len(starts)
-        first = [
-            descend(objective, s, min(_FIRST_STEPS, self.max_iter)) for s in starts
-        ]
-        values = np.array([run.fun for run in first])
-        best = first[int(values.argmin())]
-        n_iter = best.nit
-        if not best.success:
-            rest = descend(objective, best.x, max(1, self.max_iter - best.nit))
-            n_iter += rest.nit
-            best = rest
-        self._store(best.x, mean, best.fun, values, n_iter, best.success)
+        first_steps = min(_FIRST_STEPS, self.max_iter)
+        runs = [objective.descend(Descent(start), first_steps) for start in starts]
+        values = np.array([run.fun for run in runs])
+        best = int(values.argmin())
+        runs[best].memory = _LATER_MEMORY
+        run = objective.descend(runs[best], self.max_iter)
+        self._store(
+            frame, starts[best], run.x, run.fun, values, run.n_iter, run.converged
+        )

@@ -2,8 +2,12 @@
 
 import numpy as np
 
-from bagwise.density._base import DENSITY_CONSTRAINTS, DensityClassifier, descend
-from bagwise.density._objective import DensityObjective
+from bagwise.density._base import DENSITY_CONSTRAINTS, DensityClassifier
+from bagwise.density._objective import density_objective
+from bagwise.solvers.lbfgs import Descent
+
+# The best runs descend the whole objective as well, with so many steps.
+_POLISHED, _POLISHING_STEPS = 3, 100
 
 
 class EMDD(DensityClassifier):
@@ -51,11 +55,13 @@ class EMDD(DensityClassifier):
     -----
     The M-step lowers the objective of the *chosen* instances; choosing again can raise
     the part of the negative bags, so the whole objective need not fall: the best point
-    seen is kept. The start is chosen by its training objective, never by test error
-    (on which the figures of [1]_ rest, see [2]_). An M-step costs as much as diverse
-    density on `n_bags` instances.
+    seen is kept. The three best runs end with up to 100 steps of L-BFGS down the whole
+    objective, whichever instances are the nearest on the way: this lowers it by some
+    percent more, so that less hangs on which start is the best. The start is chosen by
+    its training objective, never by test error (on which the figures of [1]_ rest, see
+    [2]_). An M-step costs as much as diverse density on `n_bags` instances.
 
-    Differs from [1]_: screened starts, chosen on training data.
+    Differs from [1]_: screened starts, chosen on training data; the last descent.
 
     References
     ----------
@@ -103,26 +109,27 @@ class EMDD(DensityClassifier):
         return tags
 
     def _fit_binary(self, X, t, bag_weight):
-        X, mean = self._centred(X)
+        X, frame = self._framed(X)
         positive = t > 0
-        whole = DensityObjective(X.data, X.offsets, positive, bag_weight, "max")
+        whole = density_objective(X.data, X.offsets, positive, bag_weight, "max")
         starts = self._make_starts(X, positive, bag_weight)
         self.n_starts_ = len(starts)
         runs = [self._alternate(whole, start) for start in starts]
         values = np.array([value for value, *_ in runs])
-        value, theta, n_iter, ended = runs[int(values.argmin())]
-        self._store(theta, mean, value, values, n_iter, ended)
+        for i in np.argsort(values, kind="stable")[:_POLISHED]:
+            end = whole.descend(Descent(runs[i][1]), _POLISHING_STEPS)
+            runs[i] = end.fun, end.x, *runs[i][2:]
+            values[i] = end.fun
+        best = int(values.argmin())
+        value, theta, n_iter, ended = runs[best]
+        self._store(frame, starts[best], theta, value, values, n_iter, ended)
 
     def _alternate(self, whole, theta):
         """Return (objective, theta, rounds, whether it ended) from one start."""
         best_value, best = whole(theta)[0], theta
         chosen = whole.select(theta)
-        ones = np.arange(len(chosen) + 1)
         for n_iter in range(1, self.max_iter + 1):
-            part = DensityObjective(
-                whole.data[chosen], ones, whole.positive, whole.weight, "max"
-            )
-            theta = descend(part, theta, self.m_steps).x
+            theta = whole.only(chosen).descend(Descent(theta), self.m_steps).x
             value = whole(theta)[0]
             if value >= best_value - 1e-9 * max(1.0, abs(best_value)):
                 return best_value, best, n_iter, True

@@ -1,78 +1,178 @@
-"""Negative log diverse density of distances, and its slope, in one pass over bags.
+"""Negative log diverse density, its gradient, and descents along it.
 
-Nothing leaves the logarithms before it must: far away from everything p = exp(-d) is
-zero in floating point, while the slope is a softmax of -d and never vanishes.
+An evaluation reads the instances twice: by columns for the distances and by rows for
+the gradient, so that the processor works on neighbouring numbers in both.
+
+Far away from everything p = exp(-d) is zero in floating point, while the slope is a
+softmax of -d and never vanishes: such bags are worked out in logarithms.
 """
 
 import numpy as np
 
 from bagwise._jit import njit
+from bagwise.solvers.lbfgs import (
+    EVALUATE,
+    TRIAL,
+    TRIAL_GRADIENT,
+    advance,
+)
 
-# Beyond this, exp(-d) is below the precision of 1.
-FAR = 30.0
+# d is kept away from zero, where log(1 - exp(-d)) is minus infinity.
+SMALLEST = 1e-10
+
+# Beyond this, exp(-d) has lost digits or is zero.
+_FAR = 600.0
+_TINY = 1e-200
 
 
-@njit()
-def log_one_minus_exp(d):
-    """Return log(1 - exp(-d)) for d > 0 without cancellation."""
-    if d > 0.7:
-        return np.log1p(-np.exp(-d))
-    return np.log(-np.expm1(-d))
-
-
-@njit()
-def noisy_or(d, offsets, positive, weight):
-    """Value and slope for P = 1 - prod_j (1 - p_j)."""
-    slope = np.empty(d.shape[0])
+@njit(error_model="numpy")
+def noisy_or(d, offsets, positive, weight, slope):
+    """Value for P = 1 - prod_j (1 - p_j); the slopes by d are written to `slope`."""
     value = 0.0
     for i in range(positive.shape[0]):
         start, stop = offsets[i], offsets[i + 1]
-        if not positive[i]:
+        near = d[start]
+        for j in range(start + 1, stop):
+            near = min(near, d[j])
+        if positive[i] and near > _FAR:
+            total = 0.0
             for j in range(start, stop):
-                log_q = log_one_minus_exp(d[j])
-                value -= weight[i] * log_q
-                slope[j] = -weight[i] * np.exp(-(d[j] + log_q))
+                slope[j] = np.exp(near - d[j])
+                total += slope[j]
+            for j in range(start, stop):
+                slope[j] *= weight[i] / total
+            value += weight[i] * (near - np.log(total))
             continue
-        # log a = log sum_j (-log(1 - p_j)); a single term is -d as soon as p is tiny.
-        top = -np.inf
+        # The slope of log(1 - p) is p / (1 - p) = 1 / (e^d - 1).
+        rest, log_rest = 1.0, 0.0
         for j in range(start, stop):
-            term = -d[j] if d[j] > FAR else np.log(-log_one_minus_exp(d[j]))
-            slope[j] = term
-            top = max(top, term)
-        total = 0.0
-        for j in range(start, stop):
-            total += np.exp(slope[j] - top)
-        log_a = top + np.log(total)
-        if log_a < -FAR:
-            log_pr = log_a
-            log_expm1_a = log_a
+            p = np.exp(-d[j])
+            q = 1.0 - p if d[j] > 0.7 else -np.expm1(-d[j])
+            slope[j] = p / q
+            rest *= q
+            if rest < _TINY:
+                log_rest += np.log(rest)
+                rest = 1.0
+        factor = -weight[i]
+        if not positive[i]:
+            value -= weight[i] * (log_rest + np.log(rest))
+        elif log_rest == 0.0 and rest > 0.5:
+            # All are small, and 1 - rest has lost their digits.
+            a = 0.0
+            for j in range(start, stop):
+                a -= np.log1p(-np.exp(-d[j]))
+            value -= weight[i] * np.log(-np.expm1(-a))
+            factor = weight[i] / np.expm1(a)
         else:
-            a = np.exp(min(log_a, 700.0))
-            log_pr = log_one_minus_exp(a)
-            log_expm1_a = a + log_pr
-        value -= weight[i] * log_pr
-        # d(-log Pr)/dd_j = exp(-log expm1(a) - log expm1(d_j)).
+            rest *= np.exp(log_rest)
+            value -= weight[i] * np.log1p(-rest)
+            factor = weight[i] * rest / (1.0 - rest)
         for j in range(start, stop):
-            log_expm1_d = d[j] + log_one_minus_exp(d[j])
-            slope[j] = weight[i] * np.exp(min(-log_expm1_a - log_expm1_d, 700.0))
-    return value, slope
+            slope[j] *= factor
+    return value
 
 
-@njit()
-def nearest(d, offsets, positive, weight):
-    """Value and slope for P = max_j p_j: the nearest instance speaks for its bag."""
-    slope = np.zeros(d.shape[0])
+@njit(error_model="numpy")
+def nearest(d, offsets, positive, weight, slope):
+    """Value for P = max_j p_j: the nearest instance speaks for its bag."""
     value = 0.0
     for i in range(positive.shape[0]):
         best = offsets[i]
-        for j in range(offsets[i] + 1, offsets[i + 1]):
+        for j in range(offsets[i], offsets[i + 1]):
+            slope[j] = 0.0
             if d[j] < d[best]:
                 best = j
         if positive[i]:
             value += weight[i] * d[best]
             slope[best] = weight[i]
         else:
-            log_q = log_one_minus_exp(d[best])
-            value -= weight[i] * log_q
-            slope[best] = -weight[i] * np.exp(-(d[best] + log_q))
-    return value, slope
+            p, q = np.exp(-d[best]), -np.expm1(-d[best])
+            value -= weight[i] * (np.log1p(-p) if p < 0.5 else np.log(q))
+            slope[best] = -weight[i] * p / q
+    return value
+
+
+@njit(error_model="numpy")
+def distances(columns, theta, d):
+    """Write the scaled squared distances of all instances to `d`."""
+    n_features, n = columns.shape
+    for j in range(n):
+        d[j] = 0.0
+    for k in range(0, n_features, 2):
+        other = min(k + 1, n_features - 1)
+        a, b = theta[k], theta[other]
+        on_a, on_b = theta[n_features + k], theta[n_features + other]
+        on_a *= on_a
+        on_b *= on_b if other > k else 0.0
+        for j in range(n):
+            from_a, from_b = columns[k, j] - a, columns[other, j] - b
+            d[j] += on_a * from_a * from_a + on_b * from_b * from_b
+    for j in range(n):
+        d[j] = max(d[j], SMALLEST)
+
+
+@njit(error_model="numpy")
+def evaluate(rows, columns, bags, combine_all, theta, gradient, room):
+    """Value at theta = (h, s); the gradient is written to `gradient`.
+
+    `bags` are offsets, labels and weights; `room` holds two numbers of each row, zeros
+    at first.
+    """
+    offsets, positive, weight = bags
+    d, slope = room[0], room[1]
+    distances(columns, theta, d)
+    if combine_all:
+        value = noisy_or(d, offsets, positive, weight, slope)
+    else:
+        value = nearest(d, offsets, positive, weight, slope)
+    n_features = rows.shape[1]
+    _gradient(rows, slope, theta, gradient[:n_features], gradient[n_features:])
+    return value
+
+
+@njit(error_model="numpy")
+def _gradient(rows, slope, theta, on_point, on_scale):
+    """Add up what instances with a slope have to say, four at a time.
+
+    The last rows fill up a number that four divides; their slopes are zero.
+    """
+    n, n_features = rows.shape
+    for k in range(n_features):
+        on_point[k] = 0.0
+        on_scale[k] = 0.0
+    for j in range(0, n, 4):
+        g0, g1, g2, g3 = slope[j], slope[j + 1], slope[j + 2], slope[j + 3]
+        if g0 == 0.0 and g1 == 0.0 and g2 == 0.0 and g3 == 0.0:
+            continue
+        for k in range(n_features):
+            h = theta[k]
+            t0, t1 = rows[j, k] - h, rows[j + 1, k] - h
+            t2, t3 = rows[j + 2, k] - h, rows[j + 3, k] - h
+            f0, f1, f2, f3 = g0 * t0, g1 * t1, g2 * t2, g3 * t3
+            on_point[k] += (f0 + f1) + (f2 + f3)
+            on_scale[k] += (f0 * t0 + f1 * t1) + (f2 * t2 + f3 * t3)
+    for k in range(n_features):
+        s = theta[n_features + k]
+        on_point[k] *= -2.0 * s * s
+        on_scale[k] *= 2.0 * s
+
+
+@njit(error_model="numpy")
+def descend(rows, columns, bags, combine_all, vectors, numbers, room, max_iter):
+    """Minimise from a new state of `bagwise.solvers.lbfgs`; return why it ended.
+
+    `room` holds two numbers of each row, zeros at first.
+    """
+    status = EVALUATE
+    while status == EVALUATE:
+        value = evaluate(
+            rows,
+            columns,
+            bags,
+            combine_all,
+            vectors[TRIAL],
+            vectors[TRIAL_GRADIENT],
+            room,
+        )
+        status = advance(vectors, numbers, value, max_iter)
+    return status
