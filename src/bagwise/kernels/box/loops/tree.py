@@ -24,17 +24,19 @@ def _holds_any(lo, hi, level, rows, others, count):
 
 
 @njit(nogil=True)
-def _avoiding(rows, p, q, others, count, top, log_scale, budget, cut, stack):
+def _avoiding(rows, p, q, others, count, top, log_scale, budget, cut, stack, root):
     """N(A, R): boxes that hold points p and q, and none of the points `others[:count]`.
 
     N(A, R) is 0 when a point of R lies in A, else |B(A)| minus the sum over i of
     N(bbox(A, r_i), {r_1 .. r_(i-1)}); unrolled, a signed sum over a tree. Returned in
-    units of exp(log_scale), with the number of nodes seen (above `budget`: given up).
+    units of exp(log_scale), with the number of nodes below the second level (above
+    `budget`: given up). With `root` the nodes are those of the first two levels, and
+    nothing is counted.
     """
     lo, hi, child, limit, factors = stack
     total = 0.0
     level = 0  # of the box that is tried; its parent is one above
-    nodes = 1
+    nodes = 0
     tried = count
     while True:
         for i in range(top.shape[0]):
@@ -45,7 +47,10 @@ def _avoiding(rows, p, q, others, count, top, log_scale, budget, cut, stack):
                 v = rows[others[tried], i]
                 lo[level, i] = min(lo[level - 1, i], v)
                 hi[level, i] = max(hi[level - 1, i], v)
-        if not _holds_any(lo, hi, level, rows, others, tried):
+        held = _holds_any(lo, hi, level, rows, others, tried)
+        if root:
+            return total, 1 if held else 1 + count
+        if not held:
             for i in range(top.shape[0]):
                 room = np.float64(top[i]) - np.float64(hi[level, i]) + 1.0
                 factors[i] = (np.float64(lo[level, i]) + 1.0) * room
@@ -55,6 +60,9 @@ def _avoiding(rows, p, q, others, count, top, log_scale, budget, cut, stack):
                 total += -np.exp(size) if level % 2 else np.exp(size)
                 child[level] = 0
                 limit[level] = tried
+                nodes += tried if level > 0 else 0  # all of them will be tried
+                if nodes > budget:
+                    return total, nodes
                 level += 1
         while level > 0 and child[level - 1] == limit[level - 1]:
             level -= 1
@@ -62,9 +70,6 @@ def _avoiding(rows, p, q, others, count, top, log_scale, budget, cut, stack):
             return total, nodes
         tried = child[level - 1]
         child[level - 1] += 1
-        nodes += 1
-        if nodes > budget:
-            return total, nodes
 
 
 @njit(nogil=True)
@@ -77,29 +82,30 @@ def _tree_count(rows, points, n_p, n_q, same, top, log_max, budget, cut, others,
     not followed: each is an error of at most that. NaN: more than `budget` nodes.
     """
     total = 0.0
-    for p in range(n_p):
-        if p > 0:
-            others[p - 1] = points[p - 1]
-        for q in range(1 if same else n_q):
-            if q > 0:
-                others[p + q - 1] = points[n_p + q - 1]
-            partner = points[p] if same else points[n_p + q]
-            part, nodes = _avoiding(
-                rows,
-                points[p],
-                partner,
-                others,
-                p + q,
-                top,
-                log_max,
-                budget,
-                cut,
-                stack,
-            )
-            budget -= nodes
-            if budget < 0:
-                return np.nan
-            total += part
+    for look in range(2):  # most trees that are too large are so on two levels
+        for p in range(n_p):
+            if p > 0:
+                others[p - 1] = points[p - 1]
+            for q in range(1 if same else n_q):
+                if q > 0:
+                    others[p + q - 1] = points[n_p + q - 1]
+                part, nodes = _avoiding(
+                    rows,
+                    points[p],
+                    points[p] if same else points[n_p + q],
+                    others,
+                    p + q,
+                    top,
+                    log_max,
+                    budget,
+                    cut,
+                    stack,
+                    look == 0,
+                )
+                budget -= nodes
+                if budget < 0:
+                    return np.nan
+                total += part
     return np.log(total) + log_max
 
 
