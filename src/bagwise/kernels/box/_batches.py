@@ -59,18 +59,17 @@ def count_pairs(
         np.zeros(n, np.bool_),
     )
     logs, how, draws, errors, capped = out
-    places = (coded.rows, coded.offsets, coded.top)
     left, right, same, seeds = _ordered(coded, left, right, seed)
     if method in (AUTO, EXACT) and len(coded.top) == 1:
-        count_on_line(*places, left, right, logs)
+        count_on_line(coded.rows, coded.offsets, coded.top, left, right, logs)
         return out
     pairs = (left, right, same)
     epsilon, delta, slack, z = target
     work = _Scratch(coded, method)
-    ends = np.zeros(n + 1, np.int64)
+    ends, places = np.zeros(n + 1, np.int64), np.zeros((n + 1, 2), np.int64)
     begin = 0
     while begin < n:
-        ends[begin] = 0
+        ends[begin] = places[begin, 0] = 0
         stop, needed = screen(
             coded.rows,
             coded.offsets,
@@ -84,8 +83,10 @@ def count_pairs(
             method,
             work.sums,
             work.factors,
+            work.where,
             *work.sets,
             ends,
+            places,
             logs,
             how,
             errors,
@@ -94,15 +95,15 @@ def count_pairs(
             work.enlarge(needed)
             continue
         todo = begin + np.flatnonzero(how[begin:stop] == HOW_SAMPLED)
-        first, second, _ = work.sets
         if method in (AUTO, EXACT) and len(todo):
             count_on_trees(
-                *places,
+                coded.rows,
+                coded.offsets,
+                coded.top,
                 *pairs,
                 todo,
-                first,
-                second,
-                ends,
+                work.sets[-1],
+                places,
                 slack,
                 method,
                 (LARGE_NODES, SMALL_POINTS, SMALL_NODES, SHORT_POINTS),
@@ -114,16 +115,23 @@ def count_pairs(
             todo = todo[how[todo] == HOW_SAMPLED]
         # What was left out takes its part of epsilon.
         inner = (epsilon - slack, delta, z)
-        known = (*pairs, todo, *work.sets, ends, seeds)
+        known = (same, todo, *work.sets, ends, places, seeds)
         if method == SELF_ADJUSTING and len(todo):
             adjust_pairs(
-                *places, *known, inner, max_samples, work.sampler, logs, draws, capped
+                coded.rows,
+                work.top,
+                *known,
+                inner,
+                max_samples,
+                work.sampler,
+                logs,
+                draws,
+                capped,
             )
             errors[todo] = np.nan
         elif len(todo):
             sample_pairs(
                 coded.rows,
-                coded.offsets,
                 work.top,
                 *known,
                 method,
@@ -170,11 +178,11 @@ class _Scratch:
         self.top[:d] = coded.top
         self.enlarge(_ROOM)
         both = 2 * size
+        self.where = np.empty(both, np.int32)
         deep = both if method == EXACT else SHORT_POINTS + 2
         self.trees = (
             np.empty(both, np.int64),
             np.empty(both, np.int64),
-            np.empty(size, np.uint8),
             (
                 np.empty((deep + 1, d), np.uint16),
                 np.empty((deep + 1, d), np.uint16),
@@ -183,9 +191,7 @@ class _Scratch:
                 np.empty(d),
             ),
         )
-        self.points = (
-            np.empty(size, np.int32),
-            np.empty(size, np.int32),
+        self.drawn = (
             np.empty(both + LANES + 1, np.int32),
             np.empty(both + LANES, np.uint16),
             np.empty((2, GROUP), np.uint16),
@@ -197,14 +203,11 @@ class _Scratch:
             np.empty(room, np.int32),
             np.empty(room, np.int32),
             np.empty(room),
+            np.empty(2 * room, np.int64),
         )
-        self.drawn = (
-            np.empty(room),
-            np.empty(room, np.int32),
-            np.empty(room, np.int32),
-        )
+        self.cumulative = np.empty(room)
 
     @property
     def sampler(self) -> tuple[Array, ...]:
-        """Running sums, the pairs in play, and room for points."""
-        return self.drawn + self.points
+        """Running sums, the points of a box twice, and four sides of it."""
+        return (self.cumulative, *self.drawn)

@@ -80,14 +80,6 @@ def _listed(local, i, lo, span, alive, count):
     return count
 
 
-@njit(nogil=True, inline="always")
-def _write_list(mask, alive):
-    count = 0
-    for k in range(mask.shape[0]):
-        alive[count] = k
-        count += mask[k]
-
-
 @njit(nogil=True)
 def _survivors(local, n_points, a, b, top, state, mask, alive, base, lo, span):
     """Draw a box around points a and b and list the points it holds, in order.
@@ -101,7 +93,16 @@ def _survivors(local, n_points, a, b, top, state, mask, alive, base, lo, span):
     count = n_points
     in_list = False
     i = 0
-    while count != base and i < local.shape[0]:
+    while True:
+        over = count == base or i >= local.shape[0]
+        if not in_list and (over or count * 16 < n_points):
+            kept = 0
+            for k in range(mask.shape[0]):
+                alive[kept] = k
+                kept += mask[k]
+            in_list = True
+        if over:
+            return state, count
         for g in range(GROUP):
             p, q = local[i + g, a], local[i + g, b]
             state, bits = next64(state)
@@ -114,14 +115,6 @@ def _survivors(local, n_points, a, b, top, state, mask, alive, base, lo, span):
             r0, r1, r2, r3 = local[i], local[i + 1], local[i + 2], local[i + 3]
             count = _cut(mask, r0, r1, r2, r3, lo, span)
         i += GROUP
-        # The list is written once: when few are left, or behind the last side.
-        over = count == base or i >= local.shape[0]
-        if not in_list and (over or count * 16 < n_points):
-            _write_list(mask, alive)
-            in_list = True
-    if not in_list:  # no side was drawn
-        _write_list(mask, alive)
-    return state, count
 
 
 @njit(nogil=True, inline="always")
@@ -168,48 +161,15 @@ def is_enough(total, squares, n, check, rule, epsilon, delta, z):
     return half * (1.0 + epsilon) <= epsilon * mean
 
 
-@njit(nogil=True, inline="always")
-def _number(numbers, begin, end, n, where, m):
-    """Number the points that occur from m on, in their order."""
-    for r in range(n):
-        where[r] = -1
-    for k in range(begin, end):
-        where[numbers[k]] = 0
-    for r in range(n):
-        if where[r] == 0:
-            where[r] = m
-            m += 1
-    return m
-
-
-@njit(nogil=True, inline="always")
-def _copy(rows, begin, n, where, local):
-    for r in range(n):
-        if where[r] >= 0:
-            for i in range(rows.shape[1]):
-                local[i, where[r]] = rows[begin + r, i]
-
-
 @njit(nogil=True)
-def _gather(rows, p, n_p, q, n_q, first, second, begin, end, a, b, where_p, where_q):
-    """Coordinates (dimension, point) of the points in play, and pairs in their numbers.
-
-    The points of the first bag come first; the numbers of points of the first bag and
-    in all are returned as well. Both axes are padded with zeros for the sampler. A bag
-    with itself has no second one (`n_q` is 0).
-    """
-    m_p = _number(first, begin, end, n_p, where_p, 0)
-    m = m_p
-    if n_q > 0:
-        m = _number(second, begin, end, n_q, where_q, m_p)
-    d = rows.shape[1]
+def _gather(rows, points, begin, end):
+    """Coordinates (dimension, point) of the points in play, padded with zeros."""
+    d, m = rows.shape[1], end - begin
     local = np.zeros((-(-d // GROUP) * GROUP, -(-m // LANES) * LANES), np.uint16)
-    _copy(rows, p, n_p, where_p, local)
-    _copy(rows, q, n_q, where_q, local)
-    for k in range(begin, end):
-        a[k - begin] = where_p[first[k]]
-        b[k - begin] = where_q[second[k]] if n_q > 0 else a[k - begin]
-    return local, m_p, m
+    for k in range(m):
+        for i in range(d):
+            local[i, k] = rows[points[begin + k], i]
+    return local
 
 
 @njit(nogil=True)
@@ -232,16 +192,15 @@ def _within(log_sum, mean, log_max):
 @njit(nogil=True)
 def sample_pairs(
     rows,
-    offsets,
     top,
-    left,
-    right,
     same,
     todo,
     first,
     second,
     logs,
+    points,
     ends,
+    places,
     seeds,
     method,
     rule,
@@ -259,30 +218,14 @@ def sample_pairs(
     the largest set; `target` is (epsilon, delta, z).
     """
     epsilon, delta, z = target
-    cumulative, a, b, where_p, where_q, alive, mask, sides = scratch
+    cumulative, alive, mask, sides = scratch
     lo, span = sides[0], sides[1]
     for t in range(todo.shape[0]):
         k = todo[t]
-        i, j = left[k], right[k]
         begin, end = ends[k], ends[k + 1]
         n_sets = end - begin
-        n_p = offsets[i + 1] - offsets[i]
-        n_q = 0 if same[k] else offsets[j + 1] - offsets[j]
-        local, m_p, m = _gather(
-            rows,
-            offsets[i],
-            n_p,
-            offsets[j],
-            n_q,
-            first,
-            second,
-            begin,
-            end,
-            a,
-            b,
-            where_p,
-            where_q,
-        )
+        m = places[k + 1, 0] - places[k, 0]
+        local = _gather(rows, points, places[k, 0], places[k + 1, 0])
         log_max = log_counts[k]
         log_sum = _sums(logs, begin, end, log_max, cumulative)
         base = 1 if same[k] else 2
@@ -296,11 +239,14 @@ def sample_pairs(
         look = min(first_look(epsilon, z), max_samples)
         while not done and n < look:
             state, bits = next64(state)
-            s = pick(bits, cumulative, n_sets)
+            s = begin + pick(bits, cumulative, n_sets)
+            a, b = first[s], second[s]
             state, count = _survivors(
-                local, m, a[s], b[s], top, state, own, alive, base, lo, span
+                local, m, a, b, top, state, own, alive, base, lo, span
             )
-            value = _value(alive, count, m_p, a[s], b[s], same[k], method == INDICATOR)
+            value = _value(
+                alive, count, places[k, 1], a, b, same[k], method == INDICATOR
+            )
             total += value
             squares += value * value
             n += 1
@@ -327,16 +273,15 @@ def _in_box(local, k, lo, hi):
 @njit(nogil=True)
 def adjust_pairs(
     rows,
-    offsets,
     top,
-    left,
-    right,
     same,
     todo,
     first,
     second,
     logs,
+    points,
     ends,
+    places,
     seeds,
     target,
     max_samples,
@@ -351,32 +296,15 @@ def adjust_pairs(
     estimate M W / U. Draws are counted in boxes; capped means that they ended first.
     """
     e, delta, _ = target
-    cumulative, a, b, where_p, where_q, _, _, _ = scratch
+    cumulative = scratch[0]
     d = rows.shape[1]
     lo = np.empty(d, np.uint16)
     hi = np.empty(d, np.uint16)
     for t in range(todo.shape[0]):
         k = todo[t]
-        i, j = left[k], right[k]
         begin, end = ends[k], ends[k + 1]
         n_sets = end - begin
-        n_p = offsets[i + 1] - offsets[i]
-        n_q = 0 if same[k] else offsets[j + 1] - offsets[j]
-        local, _, _ = _gather(
-            rows,
-            offsets[i],
-            n_p,
-            offsets[j],
-            n_q,
-            first,
-            second,
-            begin,
-            end,
-            a,
-            b,
-            where_p,
-            where_q,
-        )
+        local = _gather(rows, points, places[k, 0], places[k + 1, 0])
         log_max = log_counts[k]
         log_sum = _sums(logs, begin, end, log_max, cumulative)
         most = 2.0 * (1.0 + e) * (2.0 + e) * n_sets * np.log(2.0 / delta)
@@ -386,18 +314,19 @@ def adjust_pairs(
         boxes = 0
         while tries < budget and boxes < max_samples:
             state, bits = next64(state)
-            s = pick(bits, cumulative, n_sets)
+            s = begin + pick(bits, cumulative, n_sets)
             for f in range(d):
-                p, q = local[f, a[s]], local[f, b[s]]
+                p, q = local[f, first[s]], local[f, second[s]]
                 state, bits = next64(state)
                 lo[f], hi[f] = draw_corners(bits, min(p, q), max(p, q), top[f])
             boxes += 1
             while tries < budget:
                 state, bits = next64(state)
-                s = np.int64(((bits >> _HALF) * np.uint64(n_sets)) >> _HALF)
+                s = begin + np.int64(((bits >> _HALF) * np.uint64(n_sets)) >> _HALF)
                 tries += 1
-                if _in_box(local, a[s], lo, hi) and _in_box(local, b[s], lo, hi):
-                    break
+                if _in_box(local, first[s], lo, hi):
+                    if _in_box(local, second[s], lo, hi):
+                        break
         mean = tries / (np.float64(n_sets) * boxes)
         log_counts[k] = _within(log_sum, mean, log_max)
         draws[k] = boxes

@@ -59,10 +59,13 @@ def screen(
     method,
     sums,
     factors,
+    where,
     first,
     second,
     logs,
+    points,
     ends,
+    places,
     log_counts,
     how,
     errors,
@@ -71,9 +74,11 @@ def screen(
 
     `coarse` is (unit, error): `error` bounds how far a coarse sum times `unit` lies
     below its true logarithm. A bag with itself has the sets of its points instead.
-    `first`, `second` and `logs` are filled up to ``ends[k + 1]`` behind pair k of bags.
-    AUTO keeps none of the pairs whose bounds agree: their count is known. Returns the
-    pair of bags where the room was spent, and the room that it needs.
+    `first`, `second` and `logs` are filled up to ``ends[k + 1]`` behind pair k of bags,
+    and `points`, the rows that occur in them, up to ``places[k + 1, 0]``: those of the
+    first bag, ``places[k, 1]`` of them, then those of the second. `first` and `second`
+    count in this list. AUTO keeps none of the pairs whose bounds agree: their count is
+    known. Returns the pair of bags where the room was spent, and the room it needs.
     """
     unit, error = coarse
     epsilon, slack = target
@@ -156,6 +161,29 @@ def screen(
             errors[k] = (total - 1.0) / (total + 1.0)
             how[k] = HOW_BOUNDS
             end = used
+        # Number the points that are left.
+        n_all = n_p if same[k] else n_p + n_q
+        for r in range(n_all):
+            where[r] = -1
+        for m in range(used, end):
+            where[first[m]] = 0
+            if not same[k]:
+                second[m] += n_p
+                where[second[m]] = 0
+        count = 0
+        for r in range(n_all):
+            if r == n_p:
+                places[k, 1] = count
+            if where[r] == 0:
+                where[r] = count
+                points[places[k, 0] + count] = at_p + r if r < n_p else at_q + r - n_p
+                count += 1
+        if same[k]:
+            places[k, 1] = count
+        for m in range(used, end):
+            first[m] = where[first[m]]
+            second[m] = where[second[m]]
+        places[k + 1, 0] = places[k, 0] + count
         used = end
         ends[k + 1] = used
     return left.shape[0], 0

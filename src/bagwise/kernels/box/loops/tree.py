@@ -109,23 +109,6 @@ def _tree_count(rows, points, n_p, n_q, same, top, log_max, budget, cut, others,
     return np.log(total) + log_max
 
 
-@njit(nogil=True, inline="always")
-def _list_points(numbers, begin, end, at, marked, points, m):
-    """Append the points whose numbers occur, in their order."""
-    n = 0
-    for k in range(begin, end):
-        n = max(n, numbers[k] + 1)
-    for r in range(n):
-        marked[r] = 0
-    for k in range(begin, end):
-        marked[numbers[k]] = 1
-    for r in range(n):
-        if marked[r]:
-            points[m] = at + r
-            m += 1
-    return m
-
-
 @njit(nogil=True)
 def count_on_trees(
     rows,
@@ -135,15 +118,13 @@ def count_on_trees(
     right,
     same,
     todo,
-    first,
-    second,
-    ends,
+    points,
+    places,
     slack,
     method,
     limits,
-    points,
+    every,
     others,
-    marked,
     stack,
     log_counts,
     how,
@@ -159,45 +140,29 @@ def count_on_trees(
     `slack`.
     """
     large, small, nodes, most = limits
+    budget = nodes if method == AUTO else large
     for t in range(todo.shape[0]):
         k = todo[t]
-        i, j = left[k], right[k]
-        n_p = offsets[i + 1] - offsets[i]
-        n_q = 0 if same[k] else offsets[j + 1] - offsets[j]
         log_max = log_counts[k]
-        for attempt in range(2):
-            short = attempt == 1
+        for short in range(2):
             if short:
-                n_p = _list_points(
-                    first, ends[k], ends[k + 1], offsets[i], marked, points, 0
-                )
-                n_q = 0
-                if not same[k]:
-                    n_q = _list_points(
-                        second, ends[k], ends[k + 1], offsets[j], marked, points, n_p
-                    )
-                    n_q -= n_p
+                n_p = places[k, 1]
+                n_q = places[k + 1, 0] - places[k, 0] - n_p
                 if n_p + n_q > most:
                     break
+                for r in range(n_p + n_q):
+                    every[r] = points[places[k, 0] + r]
             else:
+                at_p, at_q = offsets[left[k]], offsets[right[k]]
+                n_p = offsets[left[k] + 1] - at_p
+                n_q = 0 if same[k] else offsets[right[k] + 1] - at_q
                 if method == AUTO and n_p + n_q > small:
                     continue
-                for r in range(n_p):
-                    points[r] = offsets[i] + r
-                for r in range(n_q):
-                    points[n_p + r] = offsets[j] + r
+                for r in range(n_p + n_q):
+                    every[r] = at_p + r if r < n_p else at_q + r - n_p
+            cut = np.log(slack / nodes) if short else _NEGLIGIBLE
             log_count = _tree_count(
-                rows,
-                points,
-                n_p,
-                n_q,
-                same[k],
-                top,
-                log_max,
-                nodes if method == AUTO else large,
-                np.log(slack / nodes) if short else _NEGLIGIBLE,
-                others,
-                stack,
+                rows, every, n_p, n_q, same[k], top, log_max, budget, cut, others, stack
             )
             if not np.isnan(log_count):
                 log_counts[k] = log_count
