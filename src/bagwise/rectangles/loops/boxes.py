@@ -42,15 +42,15 @@ def _extremes(X, chosen, low, low2, high, high2):
 
 
 @njit(nogil=True)
-def _backfit(X, offsets, chosen, ends, tol):
+def _backfit(X, offsets, chosen, ends, rest, tol):
     """Exchange the instance of one bag at a time while the box becomes smaller.
 
     Without the instance of a bag, its box reaches to the second smallest value where
     that instance is the smallest: no pass over the other bags is needed.
     """
-    low, low2, high, high2 = ends
+    low, low2, high, high2 = ends[0], ends[1], ends[2], ends[3]
     d = X.shape[1]
-    rest_low, rest_high = np.empty(d), np.empty(d)
+    rest_low, rest_high = rest[0], rest[1]
     changed = True
     while changed:
         changed = False
@@ -74,17 +74,23 @@ def _backfit(X, offsets, chosen, ends, tol):
                 changed = True
 
 
-@njit(nogil=True)
 def grow(X, offsets, start, backfit):
     """Greedy smallest box with an instance of every bag, from instance `start` on.
 
-    Returns the chosen instances, the lower and upper ends.
+    Returns the chosen instances, the lower and upper ends. Memory is allocated here:
+    the compiler takes longer over an allocation than over a loop.
     """
+    chosen = np.full(len(offsets) - 1, -1, np.int64)
+    ends, rest = np.empty((4, X.shape[1])), np.empty((2, X.shape[1]))
+    _grow(X, offsets, start, backfit, chosen, ends, rest)
+    return chosen, ends[0], ends[2]
+
+
+@njit(nogil=True)
+def _grow(X, offsets, start, backfit, chosen, ends, rest):
     n_bags = offsets.shape[0] - 1
     d = X.shape[1]
-    chosen = np.full(n_bags, -1, np.int64)
-    low, low2 = np.empty(d), np.empty(d)
-    high, high2 = np.empty(d), np.empty(d)
+    low, low2, high, high2 = ends[0], ends[1], ends[2], ends[3]
     for b in range(n_bags):
         if offsets[b] <= start < offsets[b + 1]:
             chosen[b] = start
@@ -110,9 +116,7 @@ def grow(X, offsets, start, backfit):
         chosen[owner] = best
         _extremes(X, chosen, low, low2, high, high2)
         if backfit:
-            ends = (low, low2, high, high2)
-            _backfit(X, offsets, chosen, ends, 1e-12 * spread)
-    return chosen, low, high
+            _backfit(X, offsets, chosen, ends, rest, 1e-12 * spread)
 
 
 @njit(nogil=True)
@@ -188,7 +192,6 @@ def eliminate(pos, neg, low, high):
         steps += 1
 
 
-@njit(nogil=True)
 def cover(distance, margin):
     """Greedy set cover: features that discriminate the rows of `distance`.
 
@@ -197,8 +200,16 @@ def cover(distance, margin):
     features cannot be covered.
     """
     n, d = distance.shape
-    covers = np.zeros((n, d), np.bool_)
-    open_row = np.zeros(n, np.bool_)
+    chosen, counts = np.zeros(d, np.bool_), np.empty(d, np.int64)
+    covers, open_row = np.zeros((n, d), np.bool_), np.empty(n, np.bool_)
+    _cover(distance, margin, covers, open_row, counts, chosen)
+    return chosen
+
+
+@njit(nogil=True)
+def _cover(distance, margin, covers, open_row, counts, chosen):
+    n, d = distance.shape
+    n_open = 0
     for r in range(n):
         furthest = 0.0
         at = -1
@@ -213,12 +224,10 @@ def cover(distance, margin):
         if not strong and at >= 0:
             covers[r, at] = True
         open_row[r] = at >= 0
-    chosen = np.zeros(d, np.bool_)
-    n_open = 0
-    for r in range(n):
-        n_open += open_row[r]
+        n_open += at >= 0
     while n_open > 0:
-        counts = np.zeros(d, np.int64)
+        for f in range(d):
+            counts[f] = 0
         for r in range(n):
             if open_row[r]:
                 for f in range(d):
@@ -232,4 +241,3 @@ def cover(distance, margin):
             if covers[r, best] and open_row[r]:
                 open_row[r] = False
                 n_open -= 1
-    return chosen
