@@ -100,7 +100,7 @@ def _compile(function: FunctionType, options: dict[str, Any], from_python: bool)
         if "no locator available" not in str(error):
             raise
         _warn_once()
-        return numba.njit(**options)(function)
+        return numba.njit(no_cfunc_wrapper=True, **options)(function)
 
 
 _warned = False

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bagwise.solvers.dual_coordinate import dual_coordinate
-from bagwise.solvers.face_newton import FaceNewton, _coordinate_steps
+from bagwise.solvers.face_newton import FaceNewton, coordinate_steps
 
 
 def _rows(rng, n=60, r=5):
@@ -123,7 +123,7 @@ def test_coordinate_steps_alone_lead_there_too(rng):
     problem = _problem(Z, sign, cap, 1.0)
     beta = np.zeros(40)
     slope = problem.at(beta, np.zeros(0)).slope
-    _coordinate_steps(Z @ Z.T, 1.0, sign, cap, beta, slope, 1e-8, 1_000_000)
+    coordinate_steps(Z @ Z.T, 1.0, sign, cap, beta, slope, 1e-8, 1_000_000)
     point = problem.at(beta, np.zeros(0))
     np.testing.assert_allclose(slope, point.slope, atol=1e-9)  # kept up to date
     assert problem.violation(point) < 1e-7

@@ -68,19 +68,9 @@ class Point:
 
 
 @njit()
-def _coordinate_steps(K, shift, sign, cap, beta, slope, tol, most):
-    """Move the coordinate that gains most, `most` times or until all are within tol.
-
-    The kernel is K + shift; `beta` and `slope` are changed in place.
-    """
+def _move_best(K, shift, sign, cap, beta, slope, curvature, work, bits, tol, most):
+    inverse, room, gains = work
     n_rows = len(beta)
-    curvature, inverse = np.empty(n_rows), np.empty(n_rows)
-    gains, room = np.empty(n_rows), np.empty(n_rows)
-    bits = gains.view(np.int64)
-    for row in range(n_rows):
-        curvature[row] = max(K[row, row] + shift, _SMALL)
-        inverse[row] = 1.0 / curvature[row]
-        room[row] = cap[row] - beta[row]
     for _ in range(most):
         for row in range(n_rows):
             rise = slope[row]
@@ -113,6 +103,19 @@ def _coordinate_steps(K, shift, sign, cap, beta, slope, tol, most):
         near = K[best]
         for row in range(n_rows):
             slope[row] -= change * sign[row] * (near[row] + shift)
+
+
+def coordinate_steps(K, shift, sign, cap, beta, slope, tol, most):
+    """Move the coordinate that gains most, `most` times or until all are within tol.
+
+    The kernel is K + shift; `beta` and `slope` are changed in place.
+    """
+    # What is made here need not be compiled.
+    curvature = np.maximum(K.diagonal() + shift, _SMALL)
+    gains = np.empty(len(beta))
+    work = 1.0 / curvature, cap - beta, gains
+    bits = gains.view(np.int64)
+    _move_best(K, shift, sign, cap, beta, slope, curvature, work, bits, tol, most)
 
 
 class FaceNewton:
@@ -221,7 +224,7 @@ class FaceNewton:
     def _coordinates(self, point, most, tol):
         """Take coordinate steps with the multipliers of the balls held."""
         beta, scale = point.beta.copy(), 2.0 * point.kappa
-        _coordinate_steps(
+        coordinate_steps(
             self.K,
             scale * self.bias,
             self.sign,

@@ -5,8 +5,10 @@ from scipy.linalg.lapack import dgesv
 
 from bagwise._jit import njit
 
+_DONE, _NO_DIRECTION, _REFRESH = -1, -2, -3  # why the moves ended
+_FRESH = 1000  # moves between two computations of all scores
 
-@njit()
+
 def max_min_ball(B, c, p, tol, max_iter):
     """Maximise ``min_i (B_i'u - c_i)`` over the unit ball.
 
@@ -33,20 +35,45 @@ def max_min_ball(B, c, p, tol, max_iter):
     gap : float
         Difference of the two values at the end.
     """
-    n_rows = len(c)
+    n_rows, n_known, step = len(c), 0, 0
     products = np.empty((min(n_rows, 32), n_rows))  # rows of B B', as needed
     place = np.full(n_rows, -1)
-    n_known = 0
-    scores = np.dot(B, np.dot(p, B))
+    scores = B @ (p @ B)
+    # Products of matrices stay outside of what is compiled: they take it seconds.
+    while True:
+        reason, step, gap = _moves(
+            c, p, scores, products, place, tol, step, int(max_iter)
+        )
+        if reason == _NO_DIRECTION:
+            return np.inf
+        if reason == _DONE:
+            return gap
+        if reason == _REFRESH:
+            scores = B @ (p @ B)  # shed the rounding of the updates
+            continue
+        if n_known == len(products):
+            wider = np.empty((min(n_rows, 2 * n_known), n_rows))
+            wider[:n_known] = products
+            products = wider
+        products[n_known] = B @ B[reason]
+        place[reason] = n_known
+        n_known += 1
+
+
+@njit()
+def _moves(c, p, scores, products, place, tol, step, max_iter):
+    """Move weights until a row is met whose products are not known: that row."""
     gap = np.inf
-    for step in range(max_iter):
-        squared = np.dot(p, scores)
+    while step < max_iter:
+        squared = 0.0
+        for k in range(len(p)):
+            squared += p[k] * scores[k]
         if squared <= 0.0:
-            return np.inf  # opposite rows: no direction
+            return _NO_DIRECTION, step, gap  # opposite rows
         length = np.sqrt(squared)
         low, high, mean = -1, -1, 0.0
         smallest, largest = np.inf, -np.inf
-        for k in range(n_rows):
+        for k in range(len(p)):
             slope = scores[k] / length - c[k]
             if slope < smallest:
                 low, smallest = k, slope
@@ -57,20 +84,10 @@ def max_min_ball(B, c, p, tol, max_iter):
         gap = mean - smallest
         if gap <= tol or low == high:
             break
-        for k in (low, high):
-            if place[k] < 0:
-                if n_known == len(products):
-                    # Loops, not slices: those take the compiler seconds.
-                    wider = np.empty((min(n_rows, 2 * n_known), n_rows))
-                    for i in range(n_known):
-                        for j in range(n_rows):
-                            wider[i, j] = products[i, j]
-                    products = wider
-                with_k = np.dot(B, B[k])
-                for j in range(n_rows):
-                    products[n_known, j] = with_k[j]
-                place[k] = n_known
-                n_known += 1
+        if place[low] < 0:
+            return low, step, gap
+        if place[high] < 0:
+            return high, step, gap
         up, down = products[place[low]], products[place[high]]
         curvature = up[low] - 2.0 * up[high] + down[high]
         move = _line_search(
@@ -78,12 +95,12 @@ def max_min_ball(B, c, p, tol, max_iter):
         )
         p[low] += move
         p[high] = 0.0 if move == p[high] else p[high] - move
-        if step % 1000 == 999:
-            scores = np.dot(B, np.dot(p, B))  # shed the rounding of the updates
-        else:
-            for k in range(n_rows):
-                scores[k] += move * (up[k] - down[k])
-    return gap
+        step += 1
+        if step % _FRESH == 0:
+            return _REFRESH, step, gap
+        for k in range(len(p)):
+            scores[k] += move * (up[k] - down[k])
+    return _DONE, step, gap
 
 
 @njit()

@@ -33,11 +33,12 @@ import numpy as np
 from bagwise._jit import njit
 
 _TINY = 1e-12  # curvature of two rows that coincide
+_BLOCK = 256  # rows of a matrix copied at a time
 _NO_SIGN = np.int64(2**63 - 1)  # all bits of an integer but its sign
 _NONE = np.int64(-(2**63) + 1)
 
 
-@njit()
+@njit(error_model="numpy")
 def _entry(K, cross, corner, one, two):
     """Kernel of two points; those beyond the matrix are in the other two blocks."""
     n = len(K)
@@ -46,7 +47,7 @@ def _entry(K, cross, corner, one, two):
     return cross[one - n, two] if two < n else corner[one - n, two - n]
 
 
-@njit()
+@njit(error_model="numpy")
 def _fill(K, cross, corner, index, one, out):
     """Kernel of one point with those behind all rows."""
     n = len(K)
@@ -66,22 +67,22 @@ def _fill(K, cross, corner, index, one, out):
             out[row] = near[j] if j < n else far[j - n]
 
 
-@njit()
 def combine_rows(K, coef):
-    """Return ``coef @ K`` from the rows that count alone."""
+    """Return ``coef @ K`` from the rows that count alone, a few of them at a time."""
+    held = np.flatnonzero(coef)
     out = np.zeros(K.shape[1])
-    for i in range(len(coef)):
-        if coef[i] != 0.0:
-            weight, row = coef[i], K[i]
-            for j in range(len(out)):
-                out[j] += weight * row[j]
+    for k in range(0, len(held), _BLOCK):
+        rows = held[k : k + _BLOCK]
+        out += coef[rows] @ K[rows]
     return out
 
 
-@njit()
-def _within_groups(gradient, beta, total, cap, start, diagonal, index, blocks):
-    """Best transfer inside a full group: (violation, gain, up, down)."""
-    worst, best_gain, best_up, best_down = 0.0, 0.0, -1, -1
+@njit(error_model="numpy")
+def _within_groups(
+    gradient, beta, total, cap, start, diagonal, index, K, cross, corner
+):
+    """Best transfer inside a full group: (violation, gain, up, down, step)."""
+    worst, best_gain, best_up, best_down, best_step = 0.0, 0.0, -1, -1, 0.0
     for g in range(len(cap)):
         first, last = start[g], start[g + 1]
         if last - first < 2 or total[g] < cap[g]:
@@ -97,24 +98,23 @@ def _within_groups(gradient, beta, total, cap, start, diagonal, index, blocks):
         violation = gradient[up] - gradient[down]
         if violation <= 0.0:
             continue
-        inner = _entry(blocks[0], blocks[1], blocks[2], index[up], index[down])
+        inner = _entry(K, cross, corner, index[up], index[down])
         curvature = max(diagonal[up] + diagonal[down] - 2.0 * inner, _TINY)
         step = min(violation / curvature, beta[down])
         gain = step * violation - 0.5 * step * step * curvature
         worst = max(worst, violation)
         if gain > best_gain:
-            best_gain, best_up, best_down = gain, up, down
-    return worst, best_gain, best_up, best_down
+            best_gain, best_up, best_down, best_step = gain, up, down, step
+    return worst, best_gain, best_up, best_down, best_step
 
 
-@njit()
-def _largest(values):
+@njit(error_model="numpy")
+def _largest(values, bits):
     """Largest of numbers that are not negative, and where it comes first.
 
-    The order of such numbers is that of their bits as integers, whose maximum is taken
-    many at a time.
+    The order of such numbers is that of their `bits` as integers, whose maximum is
+    taken many at a time.
     """
-    bits = values.view(np.int64)
     most = np.int64(0)
     for row in range(len(bits)):
         most = bits[row] if bits[row] > most else most
@@ -126,8 +126,8 @@ def _largest(values):
     return values[row], row
 
 
-@njit()
-def _single(gradient, beta, room, curvature, free, gains):
+@njit(error_model="numpy")
+def _single(gradient, beta, room, curvature, free, gains, bits):
     """Best move of one row without bias: (gain, row, step)."""
     for row in range(len(beta)):
         slope, up, down = gradient[row], room[row], beta[row]
@@ -135,7 +135,7 @@ def _single(gradient, beta, room, curvature, free, gains):
         slope = abs(slope) * free[row]
         step = min(slope / curvature[row], limit)
         gains[row] = step * slope - 0.5 * step * step * curvature[row]
-    gain, row = _largest(gains)
+    gain, row = _largest(gains, bits)
     step = 0.0
     if row >= 0:
         slope = gradient[row]
@@ -145,7 +145,7 @@ def _single(gradient, beta, room, curvature, free, gains):
     return gain, row, step
 
 
-@njit()
+@njit(error_model="numpy")
 def _worst_single(gradient, beta, room, c):
     """Largest violation of a row without bias."""
     worst = 0.0
@@ -156,33 +156,18 @@ def _worst_single(gradient, beta, room, c):
     return worst
 
 
-@njit()
-def _mark(g, start, beta, total, cap, c, upward, downward, left):
-    """Which rows of a group can move up or down along c; neither without a bias.
-
-    `left` takes what is left of the bound of the group.
-    """
-    room = total[g] < cap[g]
-    for row in range(start[g], start[g + 1]):
-        left[row] = cap[g] - total[g]
-        held = beta[row] > 0.0
-        upward[row] = room if c[row] > 0.0 else (held and c[row] < 0.0)
-        downward[row] = held if c[row] > 0.0 else (room and c[row] < 0.0)
-
-
-@njit()
+@njit(error_model="numpy")
 def _update(gradient, s, own, other, move_i, move_j):
     """Take a step over to the gradient."""
     for row in range(len(gradient)):
         gradient[row] -= s[row] * (move_i * own[row] + move_j * other[row])
 
 
-@njit()
-def _extremes(gradient, c, upward, downward, values):
+@njit(error_model="numpy")
+def _extremes(gradient, c, upward, downward, values, bits):
     """Best row to move up, and the bounds that it and the others set for the bias."""
     for row in range(len(gradient)):
         values[row] = gradient[row] * c[row]
-    bits = values.view(np.int64)
     high, least = _NONE, -_NONE
     for row in range(len(bits)):
         # As integers, in the order of the numbers, also of negative ones.
@@ -205,66 +190,50 @@ def _extremes(gradient, c, upward, downward, values):
     return i, top, low
 
 
-@njit()
-def _second_of_pair(gradient, c, diagonal, own, downward, i, top, scores):
+@njit(error_model="numpy")
+def _second_of_pair(gradient, c, diagonal, own, downward, i, top, scores, bits):
     """Row that gains most with `i`, to second order; `own` is the kernel of `i`."""
     for row in range(len(gradient)):
         difference, held = top - c[row] * gradient[row], downward[row]
         curvature = max(diagonal[i] + diagonal[row] - 2.0 * own[row], _TINY)
         score = difference * difference / curvature
         scores[row] = score if (difference > 0.0) & held else 0.0
-    return _largest(scores)[1]
+    return _largest(scores, bits)[1]
 
 
-@njit()
-def _pair_step(gradient, beta, total, cap, group, c, diagonal, inner, i, j):
-    """Step length of the pair (c_i beta_i up, c_j beta_j down), and its gain."""
-    slope = c[i] * gradient[i] - c[j] * gradient[j]
-    curvature = max(diagonal[i] + diagonal[j] - 2.0 * inner, _TINY)
-    step = slope / curvature
-    same = group[i] == group[j]
-    if c[i] < 0.0:
-        step = min(step, beta[i])
-    elif not same:
-        step = min(step, cap[group[i]] - total[group[i]])
-    if c[j] > 0.0:
-        step = min(step, beta[j])
-    elif not same:
-        step = min(step, cap[group[j]] - total[group[j]])
-    return step, step * slope - 0.5 * step * step * curvature
-
-
-@njit()
-def _move(row, change, beta, total, cap, group):
+@njit(error_model="numpy")
+def _move(row, change, beta, total, cap, group, start, c, upward, downward, room):
     """Change one dual variable and its group's total, landing on bounds exactly.
 
     What rounding leaves of a variable that goes to zero is small against what it was;
-    against the bound, which may be out of reach, nothing can be said.
+    against the bound, which may be out of reach, nothing can be said. Then say what is
+    left of the bound of the group, and which of its rows can move up or down along c;
+    neither without a bias.
     """
     g = group[row]
     value = beta[row] + change
     if value <= 1e-14 * beta[row]:
         change, value = -beta[row], 0.0
-    before = total[g]
-    beta[row] = value
-    total[g] = before + change
-    if total[g] >= cap[g] * (1.0 - 1e-14):
-        total[g] = cap[g]
-    elif total[g] <= 1e-14 * before:
-        total[g] = 0.0
+    before, bound = total[g], cap[g]
+    after = before + change
+    if after >= bound * (1.0 - 1e-14):
+        after = bound
+    elif after <= 1e-14 * before:
+        after = 0.0
+    beta[row], total[g] = value, after
+    left = after < bound
+    for k in range(start[g], start[g + 1]):
+        room[k] = bound - after
+        held = beta[k] > 0.0
+        upward[k] = left if c[k] > 0.0 else (held and c[k] < 0.0)
+        downward[k] = held if c[k] > 0.0 else (left and c[k] < 0.0)
 
 
-@njit()
 def _bias(gradient, beta, total, cap, group, c, top, low):
     """Average over the free rows; without one, the middle of the feasible interval."""
-    count, total_value = 0, 0.0
-    for row in range(len(beta)):
-        g = group[row]
-        if c[row] != 0.0 and beta[row] > 0.0 and total[g] < cap[g]:
-            count += 1
-            total_value += c[row] * gradient[row]
-    if count:
-        return total_value / count
+    free = (c != 0.0) & (beta > 0.0) & (total < cap)[group]
+    if free.any():
+        return float((c[free] * gradient[free]).mean())
     if np.isfinite(top) and np.isfinite(low):
         return 0.5 * (top + low)
     if np.isfinite(top):
@@ -272,72 +241,77 @@ def _bias(gradient, beta, total, cap, group, c, top, low):
     return low if np.isfinite(low) else 0.0
 
 
-@njit()
+@njit(error_model="numpy")
 def _iterate(
-    blocks, index, plain, s, c, margin, group, start, cap, beta, tol, max_iter
+    K,
+    cross,
+    corner,
+    index,
+    plain,
+    s,
+    c,
+    group,
+    start,
+    cap,
+    beta,
+    total,
+    gradient,
+    diagonal,
+    upward,
+    downward,
+    work,
+    bits,
+    single,
+    shared,
+    biased,
+    tol,
+    max_iter,
 ):
-    K, cross, corner = blocks
-    n_rows = len(s)
-    diagonal, gradient = np.empty(n_rows), margin.copy()
-    first, second, zero = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
-    upward = np.zeros(n_rows, dtype=np.bool_)
-    downward = np.zeros(n_rows, dtype=np.bool_)
-    total = np.zeros(len(cap))
-    room, scratch = np.empty(n_rows), np.empty(n_rows)
-    curvature, free = np.empty(n_rows), np.empty(n_rows)
-    shared, unbiased, biased = False, False, False
-    for row in range(n_rows):
-        diagonal[row] = _entry(K, cross, corner, index[row], index[row])
-        # As it is, however small: counts of boxes span seventy orders of magnitude.
-        curvature[row] = diagonal[row] if diagonal[row] > 0.0 else _TINY
-        free[row] = 1.0 if c[row] == 0.0 else 0.0
-        total[group[row]] += beta[row]
-        unbiased = unbiased or c[row] == 0.0
-        biased = biased or c[row] != 0.0
+    """Move until nothing gains: steps, violation, and the bounds of the bias."""
+    first, second, room, scratch = work
+    for row in range(len(s)):
         if beta[row] != 0.0:
             _fill(K, cross, corner, index, index[row], first)
-            for k in range(n_rows):
-                gradient[k] -= s[k] * s[row] * beta[row] * first[k]
-    for g in range(len(cap)):
-        shared = shared or start[g + 1] - start[g] > 1
-        if total[g] >= cap[g] * (1.0 - 1e-14):
-            total[g] = cap[g]
-        _mark(g, start, beta, total, cap, c, upward, downward, room)
-    i, top, low = -1, -np.inf, np.inf
-    if biased:
-        i, top, low = _extremes(gradient, c, upward, downward, scratch)
-    own = other = zero
+            _update(gradient, s, first, first, s[row] * beta[row], 0.0)
     n_iter = 0
     while True:
+        i, top, low = -1, -np.inf, np.inf
+        if biased:
+            i, top, low = _extremes(gradient, c, upward, downward, scratch, bits)
         violation = max(top - low, 0.0) if i >= 0 else 0.0
         j, gain, change_i, change_j = -1, 0.0, 0.0, 0.0
-        filled = -1
+        own, filled = first, -1
         if i >= 0 and low < top:
-            own, filled = first, i
+            filled = i
             if plain:
                 own = K[i]
             else:
                 _fill(K, cross, corner, index, index[i], first)
-            j = _second_of_pair(gradient, c, diagonal, own, downward, i, top, scratch)
-        if j >= 0:
-            step, gain = _pair_step(
-                gradient, beta, total, cap, group, c, diagonal, own[j], i, j
+            j = _second_of_pair(
+                gradient, c, diagonal, own, downward, i, top, scratch, bits
             )
+        if j >= 0:
+            # c_i beta_i goes up and c_j beta_j down, as far as there is room.
+            slope = c[i] * gradient[i] - c[j] * gradient[j]
+            bend = max(diagonal[i] + diagonal[j] - 2.0 * own[j], _TINY)
+            step, same = slope / bend, group[i] == group[j]
+            if c[i] < 0.0 or not same:
+                step = min(step, beta[i] if c[i] < 0.0 else room[i])
+            if c[j] > 0.0 or not same:
+                step = min(step, beta[j] if c[j] > 0.0 else room[j])
+            gain = step * slope - 0.5 * step * step * bend
             change_i, change_j = c[i] * step, -c[j] * step
         if shared:
-            worst, other_gain, up, down = _within_groups(
-                gradient, beta, total, cap, start, diagonal, index, blocks
+            worst, other_gain, up, down, step = _within_groups(
+                gradient, beta, total, cap, start, diagonal, index, K, cross, corner
             )
             violation = max(violation, worst)
             if other_gain > gain:
-                gain, i, j = other_gain, up, down
-                inner = _entry(K, cross, corner, index[i], index[j])
-                bend = max(diagonal[i] + diagonal[j] - 2.0 * inner, _TINY)
-                change_i = min((gradient[i] - gradient[j]) / bend, beta[j])
-                change_j = -change_i
-        if unbiased:
+                gain, i, j, change_i, change_j = other_gain, up, down, step, -step
+        if single is not None:
+            curvature, free = single
             other_gain, row, change = _single(
-                gradient, beta, room, curvature, free, scratch
+                gradient, beta, room, curvature, free, scratch, bits
             )
             # The largest violation is needed only where this one does not settle it.
             slope = abs(gradient[row]) if row >= 0 else 0.0
@@ -349,35 +323,24 @@ def _iterate(
         if violation < tol or n_iter >= max_iter or gain <= 0.0:
             break
         n_iter += 1
-        if i != filled:
-            own = first
-            _fill(K, cross, corner, index, index[i], first)
-        move_i, move_j = s[i] * change_i, 0.0
-        other = zero
-        if j >= 0:
+        for turn in range(2):
             # The decrease first: a full group has no room before it.
-            move_j = s[j] * change_j
-            if change_j < 0.0:
-                _move(j, change_j, beta, total, cap, group)
-                _move(i, change_i, beta, total, cap, group)
-            else:
-                _move(i, change_i, beta, total, cap, group)
-                _move(j, change_j, beta, total, cap, group)
-            _mark(group[j], start, beta, total, cap, c, upward, downward, room)
-            if plain:
-                other = K[j]
-            else:
-                other = second
-                _fill(K, cross, corner, index, index[j], second)
-        else:
-            _move(i, change_i, beta, total, cap, group)
-        _mark(group[i], start, beta, total, cap, c, upward, downward, room)
-        _update(gradient, s, own, other, move_i, move_j)
-        i = -1
-        if biased:
-            i, top, low = _extremes(gradient, c, upward, downward, scratch)
-    b = _bias(gradient, beta, total, cap, group, c, top, low)
-    return b, n_iter, violation
+            second_row = (turn == 0) == (change_j < 0.0)
+            row = j if second_row else i
+            if row < 0:
+                continue
+            change = change_j if second_row else change_i
+            _move(
+                row, change, beta, total, cap, group, start, c, upward, downward, room
+            )
+            if not plain and (second_row or row != filled):
+                out = second if second_row else first
+                _fill(K, cross, corner, index, index[row], out)
+        own, other, move_j = first, second, s[j] * change_j  # which is 0 without j
+        if plain:
+            own, other = K[i], K[j]
+        _update(gradient, s, own, other, s[i] * change_i, move_j)
+    return n_iter, violation, top, low
 
 
 def smo(
@@ -442,9 +405,59 @@ def smo(
     )
     index = np.arange(n_rows) if plain else np.array(index, dtype=np.int64)
     cross, corner = (np.zeros((0, len(K))), np.zeros((0, 0))) if more is None else more
-    blocks = tuple(np.ascontiguousarray(block) for block in (K, cross, corner))
-    max_iter = max(10_000_000, 100 * n_rows)
-    b, n_iter, violation = _iterate(
-        blocks, index, plain, sign, c, margin, group, start, cap, beta, tol, max_iter
+    K, cross, corner = (np.ascontiguousarray(part) for part in (K, cross, corner))
+    # What is made here need not be compiled.
+    total = np.bincount(group, beta, n_groups)
+    full = total >= cap * (1.0 - 1e-14)
+    total[full] = cap[full]
+    gradient, diagonal = margin.copy(), _diagonal(K, corner, index)
+    held, room = beta > 0.0, ~full[group]
+    upward = np.where(c > 0.0, room, held & (c < 0.0))
+    downward = np.where(c > 0.0, held, room & (c < 0.0))
+    scratch = np.empty(n_rows)
+    work = (
+        np.empty(n_rows),
+        np.zeros(n_rows),
+        (cap - total)[group],
+        scratch,
     )
+    single, unbiased = None, c == 0.0  # without such rows their code is not compiled
+    if unbiased.any():
+        # As it is, however small: counts of boxes span seventy orders of magnitude.
+        single = np.where(diagonal > 0.0, diagonal, _TINY), unbiased.astype(np.float64)
+    n_iter, violation, top, low = _iterate(
+        K,
+        cross,
+        corner,
+        index,
+        plain,
+        sign,
+        c,
+        group,
+        start,
+        cap,
+        beta,
+        total,
+        gradient,
+        diagonal,
+        upward,
+        downward,
+        work,
+        scratch.view(np.int64),
+        single,
+        n_groups < n_rows,
+        not unbiased.all(),
+        tol,
+        max(10_000_000, 100 * n_rows),
+    )
+    b = _bias(gradient, beta, total, cap, group, c, top, low)
     return beta, b, n_iter, violation
+
+
+def _diagonal(K, corner, index):
+    """Kernel of the point behind each row with itself."""
+    out, near = np.empty(len(index)), index < len(K)
+    out[near] = K[index[near], index[near]]
+    far = index[~near] - len(K)
+    out[~near] = corner[far, far]
+    return out
