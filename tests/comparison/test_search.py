@@ -10,7 +10,14 @@ from sklearn.pipeline import Pipeline
 from bagwise import Bags
 from bagwise.base import bag_folds
 from bagwise.comparison._grid_ends import expand
-from bagwise.comparison._search import FEW, LEAST, SHARE, Search, shared_scores
+from bagwise.comparison._search import (
+    FEW,
+    LEAST,
+    MOST,
+    SHARE,
+    Search,
+    shared_scores,
+)
 from bagwise.compose import OnInstances
 from bagwise.least_squares import SAFE
 from bagwise.svm import BagSVC
@@ -84,6 +91,10 @@ def test_what_is_kept_stands_in_its_order_and_holds_the_best_third():
     scores = one.scores(candidates)
     rest = np.delete(scores, places)
     assert scores[places].min() >= rest.max()
+
+
+def test_twelve_are_kept_of_very_many():
+    assert len(search(180).screened(grid(20, 3))) == MOST == 12
 
 
 def test_shared_paths_are_not_screened():

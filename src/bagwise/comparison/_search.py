@@ -33,8 +33,9 @@ from bagwise.kernels import resolve_gamma
 __all__ = ["Search", "resolved", "score_candidates", "shared_scores"]
 
 MAX_ROUNDS = 4
-# Up to so many candidates see all bags at once, and at least so many in the end.
-FEW, LEAST = 9, 6
+# Up to so many candidates see all bags at once, and at least and at most so many in the
+# end.
+FEW, LEAST, MOST = 9, 6, 12
 # One of so many bags, and of so many candidates, is kept by the first round.
 SHARE = 3
 # Fewer bags than this say too little about a candidate.
@@ -135,8 +136,8 @@ class Search:
     def screened(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return the candidates that are worth all bags, in their order.
 
-        Of many, the best third on a third of the training bags of every fold. All of
-        them where they are few, or bags are.
+        Of many, the best third on a third of the training bags of every fold, twelve
+        at most. All of them where they are few, or bags are.
         """
         if len(candidates) <= FEW:
             return candidates
@@ -152,7 +153,7 @@ class Search:
             scores = np.nan_to_num(self.scores(candidates, fewer), nan=-np.inf)
         except ValueError:  # all bags may do what a third cannot, or say why not
             return candidates
-        n_kept = max(LEAST, math.ceil(len(candidates) / SHARE))
+        n_kept = min(max(LEAST, math.ceil(len(candidates) / SHARE)), MOST)
         rest, kept = list(range(len(candidates))), []
         for _ in range(n_kept):  # of equals, those far from the ends go first
             place = central([candidates[k] for k in rest], scores[rest])

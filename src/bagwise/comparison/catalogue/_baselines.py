@@ -50,7 +50,7 @@ BASELINES: list[Method] = [
         "WrapperMI (logistic)",
         "bagwise.compose.WrapperMI",
         params={"estimator": LOGISTIC},
-        grid={"estimator__C": tens(-4, 3)},
+        grid={"estimator__C": tens(-5, 4)},
         large_grid={
             "estimator__C": tens(-5, 3),
             "aggregation": ["arithmetic", "geometric", "max"],

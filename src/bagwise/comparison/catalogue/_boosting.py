@@ -10,7 +10,7 @@ BOOSTING: list[Method] = [
     Method(
         "MILBoost",
         "bagwise.ensemble.MILBoost",
-        grid={"n_estimators": [10, 30, 100, 300]},
+        grid={"n_estimators": [3, 10, 30, 100, 300]},
         kind="boosting",
         max_instances=100_000,
         paper="Viola, Platt and Zhang, Multiple instance boosting for object detection,"
@@ -20,7 +20,7 @@ BOOSTING: list[Method] = [
     Method(
         "MIBoosting",
         "bagwise.ensemble.MIBoosting",
-        grid={"n_estimators": [20, 50]},
+        grid={"n_estimators": [3, 10, 20, 50, 100]},
         kind="boosting",
         max_instances=50_000,
         paper="Xu and Frank, Logistic regression and boosting for labeled bags of"

@@ -64,7 +64,7 @@ EMBEDDINGS: list[Method] = [
         "Bag of words",
         "bagwise.embedding.BagOfWords",
         then={"class": "sklearn.svm.SVC", "params": {"C": 10.0}},
-        grid={"embed__n_clusters": [20, 100], "classify__C": [1.0, 10.0]},
+        grid={"embed__n_clusters": [5, 20, 100, 300], "classify__C": tens(-1, 4)},
         kind="embedding",
         paper="Sivic and Zisserman, Video Google, ICCV 2003",
         note="Histograms of clusters and an SVM.",

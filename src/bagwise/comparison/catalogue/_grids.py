@@ -35,7 +35,7 @@ WIDTHS_LARGE = fours(-4, 2)
 SVM_GRID = {"C": tens(-1, 2), "gamma": fours(-3, 2)}
 SVM_LARGE = {"C": C_LARGE, "gamma": WIDTHS_LARGE}
 # sMIL and stMIL divide C by the number of units of each kind: C is that much larger.
-SHARED_C = {"C": [100.0, 1000.0, 10000.0], "gamma": times(0.25, 1.0)}
+SHARED_C = {"C": tens(0, 5), "gamma": fours(-2, 2)}
 LINEAR_SVC = {"class": "sklearn.svm.LinearSVC", "params": {"C": 1.0}}
 LOGISTIC = {
     "class": "sklearn.linear_model.LogisticRegression",

@@ -46,7 +46,7 @@ KERNELS: list[Method] = [
     bag_kernel_method(
         "miGraph",
         "mi_graph",
-        grid={"C": tens(0, 4), "gamma": fours(-4, 3, of="median")},
+        grid={"C": tens(-1, 3), "gamma": fours(-4, 3, of="median")},
         paper=ZHOU_GRAPH,
         note="MI-Kernel with instances weighted down in crowds.",
     ),

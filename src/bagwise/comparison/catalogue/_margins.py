@@ -13,7 +13,6 @@ from bagwise.comparison.catalogue._grids import (
     fours,
     quadratic,
     tens,
-    times,
 )
 from bagwise.comparison.catalogue._method import Method
 
@@ -37,7 +36,7 @@ MARGINS: list[Method] = [
     quadratic(
         "PC-SVM",
         "bagwise.svm.PCSVM",
-        grid={"C": tens(-1, 2), "gamma": fours(-2, 1), "rho": [0.0, 0.3]},
+        grid={"C": tens(-1, 3), "gamma": fours(-2, 1), "rho": [0.0, 0.3, 0.6, 0.9]},
         large_grid={**SVM_LARGE, "rho": [0.0, 0.1, 0.3, 0.6, 0.9, 0.95]},
         paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
         " NIPS 2010",
@@ -54,7 +53,7 @@ MARGINS: list[Method] = [
         "MI-SVM (linear)",
         "bagwise.svm.MISVM",
         params={"kernel": "linear"},
-        grid={"C": tens(-4, 2)},
+        grid={"C": tens(-4, 3)},
         kind="svm",
         paper=ANDREWS,
         note="MI-SVM without a kernel matrix, for many instances.",
@@ -71,7 +70,7 @@ MARGINS: list[Method] = [
     quadratic(
         "KI-SVM",
         "bagwise.svm.KISVM",
-        grid={"C": tens(-1, 3), "gamma": fours(-3, 1)},
+        grid={"C": tens(-1, 4), "gamma": fours(-3, 1)},
         paper="Li, Kwok, Tsang and Zhou, A convex method for locating regions of"
         " interest with multi-instance learning, ECML 2009",
         note="Key instances by a convex relaxation.",
@@ -96,7 +95,7 @@ MARGINS: list[Method] = [
     quadratic(
         "sbMIL",
         "bagwise.svm.SBMIL",
-        grid={"C": [10.0], "gamma": times(0.25, 1.0), "eta": [0.1, 0.3, 0.7]},
+        grid={"C": tens(-1, 3), "gamma": fours(-2, 2), "eta": [0.1, 0.3, 0.7, 1.0]},
         large_grid={"C": C_LARGE, "gamma": WIDTHS, "eta": [0.1, 0.3, 0.5, 0.7, 0.9]},
         paper=BUNESCU,
         note="sMIL with a known share of positive instances.",
@@ -105,6 +104,7 @@ MARGINS: list[Method] = [
     quadratic(
         "MissSVM",
         "bagwise.svm.MissSVM",
+        grid={"C": tens(-1, 4), "gamma": fours(-2, 2)},
         paper="Zhou and Xu, On the relation between multi-instance learning and"
         " semi-supervised learning, ICML 2007",
         note="Instances of positive bags as unlabelled data.",
@@ -113,6 +113,7 @@ MARGINS: list[Method] = [
     quadratic(
         "MICA",
         "bagwise.svm.MICA",
+        grid={"C": tens(-2, 4), "gamma": fours(-2, 2)},
         paper="Mangasarian and Wild, Multiple instance classification via successive"
         " linear programming, JOTA 2008",
         note="Convex combinations of instances stand for positive bags.",
@@ -121,6 +122,7 @@ MARGINS: list[Method] = [
     quadratic(
         "reg-SVM",
         "bagwise.svm.RegSVM",
+        grid={"C": tens(-1, 3), "gamma": fours(-3, 2)},
         paper="Cheung and Kwok, A regularization framework for multiple-instance"
         " learning, ICML 2006",
         note="Bag and instance outputs tied by a regulariser.",
