@@ -1,15 +1,17 @@
 """How the time and memory of every method grow with bags, instances and features.
 
 One axis at a time is doubled from small drawn bags until a fit takes longer than the
-limit; the slope of log seconds against log size over the last three sizes is the
-exponent. Memory is what numpy and Python had allocated at most, from two further fits
-(buffers inside compiled loops do not count). What the docstring of a class promises,
-its O(...) terms, is read as a power of the same axis and compared.
+limit (three sizes at least, and no more for methods that fit many models); the slope
+of log seconds against log size over the last three sizes is the exponent. Memory is
+what numpy and Python had allocated at most, from two further fits (buffers inside
+compiled loops do not count). What the docstring of a class promises, its O(...) terms,
+is read as a power of the same axis and compared.
 
     python benchmarks/growth.py [--methods MILES,SAFE] [--limit 1] [--out FOLDER]
 
-Writes growth.csv, a row as soon as it is measured: methods that are there already are
-not measured again. README.md is the page of it.
+Writes growth.csv, a row as soon as it is measured, and README.md, the page of it. With
+`--keep` rows that are there already are not measured again, which goes on where a run
+was stopped; with `--methods` only the rows of these methods are.
 """
 
 import argparse
@@ -39,6 +41,8 @@ BASE = (40, 5, 10)  # bags, instances in a bag, features
 DOUBLINGS = 8
 MEMORY = 2 * 10**9
 WALL = 60  # seconds of a fit, whatever else the machine does
+LONG = {"ensemble": 600, "network": 300}  # the same, for those that fit many models
+TWICE = 5.0  # fits that take longer are measured once, and their memory is not
 COLUMNS = [
     "method",
     "axis",
@@ -92,7 +96,7 @@ def seconds_of(method, size, limit):
     model = model_of(method)
     start = time.process_time()
     try:
-        with time_guard(WALL), memory_guard(MEMORY):
+        with time_guard(LONG.get(method.kind, WALL)), memory_guard(MEMORY):
             model.fit(X, y)
     except RunTimeLimit:
         return None
@@ -105,7 +109,7 @@ def bytes_of(method, size, limit):
     model = model_of(method)
     tracemalloc.start()
     try:
-        with time_guard(WALL), memory_guard(MEMORY):
+        with time_guard(LONG.get(method.kind, WALL)), memory_guard(MEMORY):
             model.fit(X, y)
         return tracemalloc.get_traced_memory()[1]
     except (RunTimeLimit, MemoryError):
@@ -128,18 +132,19 @@ def measure(method, axis, limit):
         size[where] *= 2**step
         try:
             spent = seconds_of(method, size, limit)
-            if spent is not None:  # a size may be the first that needs a compiled loop
+            # A size may be the first that needs a compiled loop.
+            if spent is not None and spent <= TWICE:
                 again = seconds_of(method, size, limit)
                 spent = spent if again is None else min(spent, again)
         except Exception as error:
             note = f"{type(error).__name__}: {error}".splitlines()[0][:120]
             break
         if spent is None:
-            note = f"stopped after {WALL} s at {size[where]}"
+            note = f"stopped after {LONG.get(method.kind, WALL)} s at {size[where]}"
             break
         sizes.append(size[where])
         seconds.append(max(spent, 1e-6))
-        if spent > limit and len(sizes) > 2:
+        if len(sizes) > 2 and (spent > limit or method.kind in LONG):
             break
     row = {"method": method.name, "axis": axis, "note": note}
     if len(sizes) < 3:
@@ -148,18 +153,23 @@ def measure(method, axis, limit):
     row["smallest"], row["largest"] = sizes[0], sizes[-1]
     row["seconds"] = f"{seconds[-1]:.3g}"
     marks, at = [], sizes[-3:-1]
-    for value in at:
+    for value in at if seconds[-2] <= TWICE else ():
         size = list(BASE)
         size[where] = value
         marks.append(bytes_of(method, size, limit))
-    if all(marks):
+    if marks and all(marks):
         row["memory_exponent"] = round(slope(at, marks), 2)
         row["megabytes"] = f"{marks[-1] / 1e6:.3g}"
-    claim = claimed(method, axis)
-    if claim is not None:
-        row["claimed"] = f"{claim:g}"
-        row["within"] = "yes" if row["exponent"] <= claim + SLACK else "no"
-    return row
+    return row | checked(method, row)
+
+
+def checked(method, row):
+    """Return what the docstring promises on the axis of a row, and whether it holds."""
+    claim = claimed(method, row["axis"])
+    if claim is None or row.get("exponent") in (None, ""):
+        return {"claimed": "", "within": ""}
+    within = float(row["exponent"]) <= claim + SLACK
+    return {"claimed": f"{claim:g}", "within": "yes" if within else "no"}
 
 
 SYMBOLS = {
@@ -179,9 +189,10 @@ SYMBOLS = {
 def claimed(method, axis):
     """Highest power of the axis in the O(...) terms of the docstring, or None."""
     model = model_of(method)
-    if isinstance(model, Pipeline):
-        model = model[0]
-    text = " ".join((inspect.getdoc(type(model)) or "").split())
+    steps = list(model) if isinstance(model, Pipeline) else [model]
+    if axis == "bags" and not type(steps[-1]).__module__.startswith("bagwise"):
+        return None  # what comes behind an embedding promises nothing here
+    text = " ".join(" ".join(inspect.getdoc(type(s)) or "" for s in steps).split())
     terms = [match[1] for match in re.finditer(r"O\(((?:[^()]|\([^()]*\))*)\)", text)]
     # ``n_bags ** 2`` without the O counts as well.
     terms += [match[1] for match in re.finditer(r"``([^`(]*\*\*[^`(]*)``", text)]
@@ -203,6 +214,14 @@ def degree(term, names):
     return best
 
 
+def write(rows, path):
+    """Write the file of all rows."""
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def page(rows, folder):
     """Write the table of the exponents, one line for each method."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
@@ -213,9 +232,11 @@ def page(rows, folder):
         "Made by `python benchmarks/growth.py` from `growth.csv`; nothing is edited by",
         "hand. Exponents of the CPU seconds of one fit with the catalogue's settings,",
         "over the last three sizes of an axis that is doubled (from 40 bags of 5",
-        "instances with 10 features) until a fit takes longer than the limit; in",
-        "brackets, of the memory. Small sizes are ruled by overhead: an exponent is a",
-        "lower bound of what very large sets see. A star: above the docstring.",
+        "instances with 10 features) until a fit takes longer than the limit, three",
+        "sizes for ensembles of all methods and networks; in brackets, of the memory",
+        "(not of fits that take longer than five seconds). Small sizes are ruled by",
+        "overhead: an exponent is a lower bound of what very large sets see. A star:",
+        "above the docstring.",
         "",
         f"bagwise {bagwise.__version__}, Python {platform.python_version()}, "
         f"{platform.machine()}, one thread.",
@@ -244,17 +265,23 @@ def main():
     parser.add_argument("--methods", default="", help="names, by commas; all")
     parser.add_argument("--limit", type=float, default=1.0, help="seconds of a fit")
     parser.add_argument("--out", default="results/growth")
+    parser.add_argument("--keep", action="store_true", help="go on with what is there")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "growth.csv"
+    wanted = [name for name in options.methods.split(",") if name]
     rows = []
-    if path.exists():
+    if path.exists() and (options.keep or wanted):
         with path.open(encoding="utf-8", newline="") as handle:
             rows = list(csv.DictReader(handle))
-    wanted = [name for name in options.methods.split(",") if name]
-    if wanted:
+    # Docstrings may have changed since.
+    known = {method.name: method for method in list_methods()}
+    rows = [row for row in rows if row["method"] in known]
+    for row in rows:
+        row.update(checked(known[row["method"]], row))
+    if wanted and not options.keep:
         rows = [row for row in rows if row["method"] not in wanted]
     there = {(row["method"], row["axis"]) for row in rows}
     load_reductions()
@@ -264,17 +291,18 @@ def main():
         if not axes or (wanted and method.name not in wanted):
             continue
         try:
-            seconds_of(method, BASE, 10.0)  # compiles
+            if method.kind != "ensemble":  # which fit much else first
+                seconds_of(method, BASE, 10.0)  # compiles
         except Exception as error:
             print(f"{method.name}: {error}", file=sys.stderr)
         for axis in axes:
             row = measure(method, axis, options.limit)
             rows.append({column: row.get(column, "") for column in COLUMNS})
             print(rows[-1], flush=True)
-            with path.open("w", encoding="utf-8", newline="") as handle:
-                writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+            write(rows, path)
+    order = {name: k for k, name in enumerate(known)}
+    rows.sort(key=lambda row: (order[row["method"]], AXES[row["axis"]]))
+    write(rows, path)
     page(rows, folder)
 
 
