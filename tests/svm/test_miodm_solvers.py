@@ -153,6 +153,18 @@ def test_gradient_and_curvature_in_the_weights():
         )
 
 
+def test_a_solve_ends_where_the_optimum_is_above_a_limit():
+    units, loss = make(1)
+    choices = all_choices(units.offsets)[[0, 7, 13, 20]]
+    mixture = units.mixture(choices, np.array([0.4, 0.3, 0.2, 0.1]))
+    whole = solve_odm(mixture, loss)
+    above, below = 1.001 * whole.objective, 0.999 * whole.objective
+    kept = solve_odm(mixture, loss, limit=above)
+    np.testing.assert_array_equal(kept.delta, whole.delta)
+    assert solve_odm(mixture, loss, whole.delta, limit=below) is None
+    assert solve_odm(mixture, loss, whole.delta, limit=above) is not None
+
+
 def test_squared_norm_and_its_slope():
     units, loss = make(2)
     choices = all_choices(units.offsets)[[3, 11]]
@@ -161,6 +173,10 @@ def test_squared_norm_and_its_slope():
     for k, choice in enumerate(choices):
         kernel = signed_kernel(units, choice)
         np.testing.assert_allclose(products[:, k], kernel @ delta, atol=1e-12)
+    some = np.array([0, 2, units.n_rows - 1])
+    np.testing.assert_allclose(
+        units.products(choices, delta, some), products[some], atol=1e-12
+    )
     margins, norms = units.mixed(choices, np.array([0.3, 0.7]), delta)
     np.testing.assert_allclose(margins, products @ [0.3, 0.7], atol=1e-12)
     np.testing.assert_allclose(norms, delta @ products, atol=1e-12)

@@ -280,7 +280,7 @@ def exact_step(loss, margins, change, slope, curvature):
     return step
 
 
-def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100):
+def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100, limit=np.inf):
     r"""Minimise :math:`\frac12\|w\|^2 + \sum_s C_s \ell(\langle w,\Psi_s\rangle)`.
 
     Semismooth Newton on the dual vector :math:`\delta`, with
@@ -301,10 +301,13 @@ def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100):
         Relative duality gap accepted when the selection keeps changing.
     max_iter : int
         Cap on Newton steps.
+    limit : float
+        Of no interest is an optimum above this.
 
     Returns
     -------
     OdmResult
+        None as soon as the dual says that the optimum is above `limit`.
     """
     n = len(loss.weight)
     delta = np.zeros(n) if delta is None else delta
@@ -313,6 +316,8 @@ def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100):
     while True:
         side = loss.partition(margins)
         objective, gap = _objective_and_gap(loss, delta, margins)
+        if objective - gap > limit:
+            return None
         converged = gap <= tol * max(1.0, abs(objective))
         # A warm start may be optimal already: one step is still wanted, since
         # callers use its factor.

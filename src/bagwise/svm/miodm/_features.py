@@ -52,14 +52,14 @@ class FeatureUnits(Units):
         pull = self.negative.T @ minus
         return np.stack([self.positive[c].T @ plus - pull for c in choices])
 
-    def products(self, choices, delta):
+    def products(self, choices, delta, rows=None):
         """Margins of every choice alone, shape (n_rows, n_choices)."""
         directions = self._directions(choices, delta)
         out = np.empty((self.n_rows, len(choices)))
         for k, choice in enumerate(choices):
             out[: self.n_positive, k] = self.positive[choice] @ directions[k]
         out[self.n_positive :] = -(self.negative @ directions.T)
-        return out
+        return out if rows is None else out[rows]
 
     def mixed(self, choices, weight, delta):
         """Margins of the mixture and squared norm of every choice."""

@@ -85,11 +85,24 @@ def scaled_bound(loss, delta, largest_norm):
     return 0.5 * linear * linear / curvature
 
 
-def _evaluate(units, loss, choices, weight, delta):
-    """Solve for a fixed mixture; also its gradient and curvature in the weights."""
-    result = solve_odm(units.mixture(choices, weight), loss, delta)
-    products = units.products(choices, result.delta)
-    return result, products, result.delta @ products
+def _evaluate(units, loss, choices, weight, delta, limit=np.inf):
+    """Solve for a fixed mixture; also margins of the choices on the selected rows.
+
+    Returns
+    -------
+    result, block, norms
+        The last are the squared norms of the choices. None where the objective is
+        above `limit`.
+    """
+    result = solve_odm(units.mixture(choices, weight), loss, delta, limit=limit)
+    if result is None:
+        return None
+    rows, delta = result.rows, result.delta
+    if np.count_nonzero(delta) > np.count_nonzero(delta[rows]):
+        products = units.products(choices, delta)
+        return result, products[rows], delta @ products
+    block = units.products(choices, delta, rows)
+    return result, block, delta[rows] @ block
 
 
 def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
@@ -103,7 +116,7 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
     many mixtures are optimal and rounding would choose between them. A square of the
     weights, far below `tol`, makes the optimum unique.
     """
-    result, products, norms = _evaluate(units, loss, choices, weight, delta)
+    result, block, norms = _evaluate(units, loss, choices, weight, delta)
     square = _SQUARE * tol * max(1.0, abs(result.objective))
     n_iter, damping = 0, 0.0
     while n_iter < max_iter and len(choices) > 1:
@@ -113,7 +126,6 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
         if result.factor is None:
             break  # no row has a loss, so that nothing says how weights change it
         n_iter += 1
-        block = products[result.rows]
         response = result.factor.solve(block)  # of the dual vector to the weights
         hessian = block.T @ response
         hessian = 0.5 * (hessian + hessian.T)
@@ -129,15 +141,21 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
             expected = gradient @ direction + 0.5 * direction @ hessian @ direction
             ahead = result.delta.copy()
             ahead[result.rows] -= response @ direction
-            outcome = _evaluate(units, loss, choices, trial, ahead)
-            fallen = outcome[0].objective - result.objective
-            fallen += 0.5 * square * (trial @ trial - weight @ weight)
-            left = 0.5 * (outcome[2].max() - trial @ outcome[2])
             # Near the optimum the gap is visible long after the fall has drowned in
             # rounding errors.
             noise = 1e-14 * max(1.0, abs(result.objective))
-            better = fallen <= 0.1 * expected + noise
-            better = better and (fallen < -noise or left < gap)
+            squares = 0.5 * square * (trial @ trial - weight @ weight)
+            most = result.objective - squares + 0.1 * expected
+            # Most steps that go too far show it long before they are solved.
+            outcome = _evaluate(
+                units, loss, choices, trial, ahead, limit=most + 100.0 * noise
+            )
+            better = outcome is not None
+            if better:
+                fallen = outcome[0].objective - result.objective + squares
+                left = 0.5 * (outcome[2].max() - trial @ outcome[2])
+                better = fallen <= 0.1 * expected + noise
+                better = better and (fallen < -noise or left < gap)
             if better or damping > 1e6 * typical:
                 break
             damping = max(100.0 * damping, _DAMPING * typical)
@@ -145,7 +163,7 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
             break  # no further progress is possible
         damping = 0.1 * damping if damping > _DAMPING * typical else 0.0
         weight = trial
-        result, products, norms = outcome
+        result, block, norms = outcome
     return Mixture(
         choices, weight, result.delta, result.margins, norms, result.objective, n_iter
     )

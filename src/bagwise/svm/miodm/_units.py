@@ -5,8 +5,8 @@ the same questions, so that the solvers do not know which one they are given:
 
 ``mixture(choices, weight)``
     operator over the rows of a weighted mixture of choices (see `solve_odm`),
-``products(choices, delta)``
-    the margins of every choice alone, one column each,
+``products(choices, delta, rows)``
+    the margins of every choice alone, one column each, of all rows or of some,
 ``mixed(choices, weight, delta)``
     the margins of the mixture and the squared norm of every choice,
 ``ascend(delta, starts)`` and ``enumerate_all(delta)``
@@ -141,13 +141,23 @@ class KernelUnits(Units):
             return blocks @ plus - cross[choices]
         return np.stack([block @ plus for block in blocks]) - cross[choices]
 
-    def products(self, choices, delta):
+    def products(self, choices, delta, rows=None):
         """Margins of every choice alone, shape (n_rows, n_choices)."""
+        p = self.n_positive
+        rows = np.arange(self.n_rows) if rows is None else rows
+        cut = np.searchsorted(rows, p)
+        bags, units = rows[:cut], rows[cut:] - p
         plus, minus = self.split(delta)
-        chosen = np.zeros((len(choices), self.n_candidates))
-        np.put_along_axis(chosen, choices, plus[None], axis=1)
-        bottom = (self.knn @ minus) - chosen @ self.kpn
-        return np.vstack([self._tops(choices, plus, self.kpn @ minus).T, bottom.T])
+        # Choices agree on many bags: few of the instances are in any of them.
+        used = np.zeros(self.n_candidates, dtype=bool)
+        used[choices] = True
+        place = np.cumsum(used) - 1
+        used = np.flatnonzero(used)
+        chosen = np.zeros((len(choices), len(used)))
+        np.put_along_axis(chosen, place[choices], plus[None], axis=1)
+        bottom = (self.knn @ minus)[units] - chosen @ block_of(self.kpn, used, units)
+        tops = self._tops(choices, plus, self.kpn @ minus)
+        return np.vstack([tops.T[bags], bottom.T])
 
     def mixed(self, choices, weight, delta):
         """Margins of the mixture and squared norm of every choice."""
