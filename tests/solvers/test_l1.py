@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
 from bagwise.embedding._l1_svc import L1SVC
+from bagwise.solvers import l1
 from bagwise.solvers.l1 import by_columns, interior_point, l1_squared_hinge
 
 clarabel = pytest.importorskip("clarabel")
@@ -68,6 +69,54 @@ def test_working_sets_of_columns_reach_the_minimum_of_all(C, alike):
     # The gap is that of all columns: it bounds how far the value is from the minimum.
     pull = t * parts.alpha
     assert np.abs(M.T @ pull).max() <= 1.0 + 1e-5
+
+
+@pytest.mark.parametrize("C", [1.0, 1e3])
+@pytest.mark.parametrize("first", [1, 3])
+def test_tiny_working_sets_grow(monkeypatch, first, C):
+    M, t, weight = problem(50, 700, seed=6)
+    whole = interior_point(M, t, C * weight, 1e-9)
+    monkeypatch.setattr("bagwise.solvers.l1._FIRST_COLUMNS", first)
+    parts = by_columns(M, t, C * weight, 1e-9)
+    assert parts.selected.sum() > first
+    assert parts.objective == pytest.approx(whole.objective, rel=1e-7)
+    np.testing.assert_allclose(M @ parts.w + parts.b, M @ whole.w + whole.b, atol=1e-3)
+    slope = M.T @ (t * parts.alpha)
+    assert np.abs(slope).max() <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("error", [0.0, 0.1, 10.0])
+@pytest.mark.parametrize("alike", [False, True])
+def test_the_start_does_not_change_the_end(alike, error):
+    M, t, weight = problem(40, 60, seed=7, alike=alike)
+    cold = interior_point(M, t, weight, 1e-9)
+    rng = np.random.default_rng(0)
+    known = cold._replace(
+        w=cold.w + error * rng.standard_normal(60),
+        alpha=cold.alpha * (1.0 + error * rng.random(40)),
+        b=cold.b + error,
+    )
+    warm = interior_point(M, t, weight, 1e-9, known)
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-7)
+    np.testing.assert_allclose(M @ warm.w + warm.b, M @ cold.w + cold.b, atol=1e-3)
+    if not error:
+        assert warm.n_iter < cold.n_iter
+
+
+def test_a_bad_start_is_made_up_for(monkeypatch):
+    M, t, weight = problem(40, 600, seed=8)
+    expected = by_columns(M, t, weight, 1e-8)
+    solve, tried = l1.interior_point, []
+
+    def fails_near(M, t, cost, tol, known=None):
+        solved = solve(M, t, cost, tol, known)
+        tried.append(known is not None)
+        return solved if known is None else solved._replace(gap=1.0, w=0.0 * solved.w)
+
+    monkeypatch.setattr(l1, "interior_point", fails_near)
+    found = by_columns(M, t, weight, 1e-8)
+    assert any(tried)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-7)
 
 
 def test_large_problems_are_solved_on_working_sets(monkeypatch):

@@ -122,9 +122,10 @@ class MILES(_PrototypeMachine):
     embedding costs O(n_instances**2 * n_features) time and O(n_bags * n_instances)
     memory; `max_prototypes` makes both linear. A step of the interior-point method, of
     which there are 15 to 40, costs O(n_bags**2 * n_prototypes), or O(n_bags *
-    n_prototypes**2) where there are fewer prototypes than bags. Beyond 5 million
-    similarities the machine is solved on working sets of a few times `n_selected`
-    prototypes, about ten in turn, at O(n_bags * n_selected**2) a step.
+    n_prototypes**2) where there are fewer prototypes than bags. Beyond a
+    million similarities the machine is solved on working sets of a few times
+    `n_selected` prototypes, about twelve in turn, each starting from the last, at
+    O(n_bags * n_selected**2) a step.
 
     References
     ----------

@@ -17,6 +17,13 @@ _FIRST_COLUMNS = 200
 _MAX_ROUNDS = 60
 _NEAR = 0.9
 
+# Working sets are solved to this share of the gap of the whole problem. Once that is
+# below the second, the last solution is near enough to start from, with products of
+# this share of the objective, and slopes so far from their bounds.
+_FIRST_GAP = 0.03
+_RELATED = 0.75
+_WALL = 0.05
+
 
 class _Solved(NamedTuple):
     """The end of a solver: weights, multipliers alpha, and the relative gap."""
@@ -79,10 +86,17 @@ def by_columns(M, t, cost, tol):
     """Solve on growing working sets of columns; n_iter counts all inner steps."""
     k = M.shape[1]
     working = np.unique(np.linspace(0, k - 1, min(k, _FIRST_COLUMNS)).astype(np.intp))
-    inner, n_iter = max(tol, 1e-3), 0
+    inner, gap, n_iter = max(tol, _FIRST_GAP), 1.0, 0
+    w, part = np.zeros(k), None
     for _ in range(_MAX_ROUNDS):
-        part = interior_point(np.asfortranarray(M[:, working]), t, cost, inner)
+        columns, known = np.asfortranarray(M[:, working]), None
+        if part is not None and gap < _RELATED:
+            known = part._replace(w=w[working])
+        part = interior_point(columns, t, cost, inner, known)
         n_iter += part.n_iter
+        if known is not None and part.gap > inner:  # led astray
+            part = interior_point(columns, t, cost, inner)
+            n_iter += part.n_iter
         slope = M.T @ (t * part.alpha)
         gap = _whole_gap(part, slope, t, cost)
         excess = np.abs(slope) - 1.0
@@ -92,11 +106,15 @@ def by_columns(M, t, cost, tol):
         violated = np.flatnonzero(excess > 0.0)
         if gap <= tol or (inner <= 0.5 * tol and not len(violated)):
             break
+        w[:] = 0.0
+        w[working] = part.w
         most = max(100, int(part.selected.sum()))
         worst = violated[np.argsort(-excess[violated], kind="stable")[:most]]
         working = np.union1d(working[part.selected | near], worst)
-        inner = max(0.5 * tol, min(0.3 * inner, 0.1 * gap))
-    w = np.zeros(k)
+        # No more digits than the columns that are still missing are worth.
+        inner = min(inner if len(violated) else 0.1 * inner, _FIRST_GAP * gap)
+        inner = max(0.5 * tol, inner)
+    w[:] = 0.0
     w[working] = part.w
     selected = np.zeros(k, dtype=bool)
     selected[working] = part.selected
@@ -116,10 +134,16 @@ def _whole_gap(part, slope, t, cost):
     return max(0.0, part.objective - dual) / (1.0 + part.objective)
 
 
-def interior_point(M, t, cost, tol):
-    """Solve by Mehrotra's predictor-corrector method."""
+def interior_point(M, t, cost, tol, known=None):
+    """Solve by Mehrotra's predictor-corrector method.
+
+    `known` is the solution of a related problem with the same rows, if there is one.
+    """
     squared = np.einsum("ij,ij->j", M, M)
-    point = _start(M, t, cost)
+    if known is None:
+        point = _start(M, t, cost)
+    else:
+        point = _start_near(M, t, cost, known)
     n_iter = 0
     while n_iter < _MAX_STEPS:
         n_iter += 1
@@ -165,6 +189,18 @@ def _start(M, t, cost):
     g = M.T @ (t * alpha)
     p, q = np.full((2, M.shape[1]), 1.0 / np.sqrt(M.shape[1]))
     return p, q, 1.0 - g, 1.0 + g, alpha, np.ones(len(t)), 0.0
+
+
+def _start_near(M, t, cost, known):
+    """Interior start next to a solution: its zeros are moved away from the walls."""
+    w, alpha, b = known.w, known.alpha, known.b
+    target = _FIRST_GAP * known.objective / (2 * len(w) + len(t))
+    alpha = np.maximum(alpha, 1e-3 * alpha.mean())
+    g = M.T @ (t * alpha)
+    u, v = np.maximum(1.0 - g, _WALL), np.maximum(1.0 + g, _WALL)
+    p, q = np.maximum(w, 0.0) + target / u, np.maximum(-w, 0.0) + target / v
+    z = t * (M @ (p - q) + b) + alpha / (2.0 * cost) - 1.0
+    return p, q, u, v, alpha, np.maximum(z, target / alpha), b
 
 
 def _step(M, squared, t, cost, point, residual, products):
@@ -227,19 +263,21 @@ def _normal_solver(M, squared, D, E):
             return a, M.T @ a
 
         return solve_rows
+    all_kept = len(kept) == len(D)
     scaled = part * (root / np.sqrt(E)[:, None])
     K = scaled.T @ scaled
     K.flat[:: len(kept) + 1] += 1.0
     factor = cho_factor(K, overwrite_a=True, check_finite=False)
 
     def solve_columns(r, h):
-        rest = h.copy()
-        rest[kept] = 0.0
-        r = r - M @ rest
+        if not all_kept:
+            rest = h.copy()
+            rest[kept] = 0.0
+            r = r - M @ rest
         right = h[kept] / root + scaled.T @ (r / np.sqrt(E))
         x = root * cho_solve(factor, right, check_finite=False)
         a = (r - part @ x) / E
-        g = M.T @ a
+        g = np.empty(len(D)) if all_kept else M.T @ a
         g[kept] = (x - h[kept]) / root**2
         return a, g
 
