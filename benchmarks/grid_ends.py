@@ -93,7 +93,7 @@ WIDE = {
     "stMIL": {"C": tens(0, 5), "gamma": fours(-2, 2)},
     "sbMIL": {"C": tens(-1, 3), "gamma": fours(-2, 3), "eta": [0.1, 0.3, 0.7, 1.0]},
     "Box kernel SVC": {"C": tens(-2, 5)},
-    "PC-SVM": {"C": tens(-1, 4), "gamma": fours(-3, 1), "rho": [0.0, 0.3, 0.6, 0.9]},
+    "PC-SVM": {"C": tens(-1, 3), "gamma": fours(-2, 2), "rho": [0.0, 0.3, 0.6, 0.9]},
     "MIBoosting": {"n_estimators": [3, 10, 20, 50, 100]},
 }
 SVM_BEFORE = {"C": [1.0, 10.0], "gamma": fours(-1, 1)}

@@ -36,7 +36,7 @@ MARGINS: list[Method] = [
     quadratic(
         "PC-SVM",
         "bagwise.svm.PCSVM",
-        grid={"C": tens(-1, 3), "gamma": fours(-2, 1), "rho": [0.0, 0.3, 0.6, 0.9]},
+        grid={"C": tens(-1, 3), "gamma": fours(-2, 2), "rho": [0.0, 0.3, 0.6, 0.9]},
         large_grid={**SVM_LARGE, "rho": [0.0, 0.1, 0.3, 0.6, 0.9, 0.95]},
         paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
         " NIPS 2010",
