@@ -1,14 +1,18 @@
 """The fingerprint of a method's code: what changes it and what does not."""
 
 import importlib
+import sys
+from pathlib import Path
 
 import pytest
 
+import bagwise
 from bagwise.comparison import _fingerprint, find_method
-from bagwise.comparison._description import DataRef, Run
+from bagwise.comparison._description import DataRef, Run, build_estimator, import_name
 from bagwise.comparison._fingerprint import classes_in, fingerprint, used_modules
 from bagwise.comparison._keys import run_identity, run_key
 from bagwise.comparison.protocols import KFold
+from bagwise.datasets import make_bags
 
 SOURCE = '''"""A method of one's own."""
 
@@ -83,3 +87,30 @@ def test_the_key_holds_the_code_and_the_identity_does_not(monkeypatch):
 def test_code_that_needs_an_absent_library_counts_all_the_same():
     """The fast way of a kernel on a GPU: figures may not depend on who has one."""
     assert "bagwise.kernels.backends._triton" in used_modules(("bagwise.svm",))
+
+
+@pytest.mark.parametrize("name", ["SimpleMI", "MI-SVM", "MILR"])
+def test_whatever_a_fit_runs_through_counts(name):
+    """No source of the library that a method uses may change and keep its figures."""
+    root = Path(bagwise.__file__).parent
+    X, y = make_bags(n_bags=12, random_state=0)
+    spec = find_method(name).spec()
+    estimator = build_estimator(spec, 0)
+    estimator.fit(X, y)  # what is compiled at first is not traced
+    seen = set()
+
+    def note(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(root):
+            seen.add(path)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        estimator.fit(X, y).predict(X)
+    finally:
+        sys.setprofile(before)
+    owners = {import_name(path).__module__ for path in classes_in(spec)}
+    counted = {_fingerprint._path(name) for name in used_modules(tuple(owners))}
+    assert len(seen) > 3
+    assert seen <= counted, seen - counted

@@ -10,7 +10,17 @@ from sklearn.svm import SVC
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max
 from bagwise.kernels._instance import instance_kernel
-from bagwise.svm import MICA, MISVM, SBMIL, SMIL, STMIL, MissSVM, MiSVM, RegSVM
+from bagwise.svm import (
+    MICA,
+    MILEAGE,
+    MISVM,
+    SBMIL,
+    SMIL,
+    STMIL,
+    MissSVM,
+    MiSVM,
+    RegSVM,
+)
 
 FAMILY = [
     MISVM(5.0),
@@ -26,6 +36,8 @@ FAMILY = [
     MICA(5.0),
     RegSVM(5.0, consistency=0.05),
     RegSVM(5.0, normalization="average", consistency=0.3),
+    MILEAGE(5.0),
+    MILEAGE(5.0, local_share=0.7, rigidity=0.1),
 ]
 # The problems are those of the machines: their own scores, where no cut is subtracted.
 for _model in FAMILY:
@@ -105,6 +117,12 @@ def _objective(model, X, y):
             total += model.C_unlabeled * np.minimum(_hinge(1 - g), _hinge(1 + g)).sum()
             total += model.C_bag * _hinge(1 - g.max())
         return total
+    if isinstance(model, MILEAGE):
+        for g, label, share in zip(bags, y, model.shares_, strict=True):
+            mixed = share * g.max() + (1 - share) * g.mean()
+            total += C * _hinge(1 - (1 if label else -1) * mixed)
+            total += C * model.rigidity / 2 * (share - model.local_share) ** 2
+        return total
     scores = model.decision_function(X)
     total += C * _hinge(1 - np.where(y, 1, -1) * scores).sum()
     best = np.array([g.max() for g in bags])
@@ -176,7 +194,7 @@ def test_sparse_rows_take_three_roads_to_the_same_machine(model, monkeypatch):
         )
 
 
-@family([m for m in FAMILY if type(m) in (MISVM, MiSVM, SBMIL, MICA)])
+@family([m for m in FAMILY if type(m) in (MISVM, MiSVM, SBMIL, MICA, MILEAGE)])
 def test_singletons_reduce_to_svc(model):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((40, 3))
@@ -309,7 +327,7 @@ def test_more_than_two_classes_and_instance_scores():
         scores = model.instance_scores(X)
         assert scores.values.shape == (X.n_instances, 3)
         assert model.decision_function(X).shape == (30, 3)
-        if not isinstance(model, RegSVM):  # which scores bags by themselves
+        if not isinstance(model, RegSVM | MILEAGE):  # which score bags themselves
             np.testing.assert_allclose(
                 model.decision_function(X), segment_max(scores.values, X.offsets)
             )

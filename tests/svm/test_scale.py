@@ -11,6 +11,7 @@ from bagwise.datasets import make_bags
 from bagwise.svm import (
     KISVM,
     MICA,
+    MILEAGE,
     MIODM,
     MISVM,
     PCSVM,
@@ -23,7 +24,7 @@ from bagwise.svm import (
     RegSVM,
 )
 
-FREE_BIAS = [MISVM, MiSVM, SMIL, STMIL, SBMIL, MissSVM, MICA]
+FREE_BIAS = [MISVM, MiSVM, SMIL, STMIL, SBMIL, MissSVM, MICA, MILEAGE]
 FAMILY = [*FREE_BIAS, RegSVM, PCSVM, MIODM, KISVM]
 PLACES = [(1e6, 1e4), (0.0, 1e-6), (0.0, 1e6)]
 

@@ -4,6 +4,7 @@ from bagwise.svm._bag_svc import BagSVC
 from bagwise.svm._bag_svr import BagSVR
 from bagwise.svm._box_svc import BoxKernelSVC, transductive_box_svc
 from bagwise.svm._mica import MICA
+from bagwise.svm._mileage import MILEAGE
 from bagwise.svm._miss_svm import MissSVM
 from bagwise.svm._misvm import MISVM
 from bagwise.svm._misvm_instance import MiSVM
@@ -21,6 +22,7 @@ __all__ = [
     "BoxKernelSVC",
     "KISVM",
     "MICA",
+    "MILEAGE",
     "MIODM",
     "MISVM",
     "MiSVM",

@@ -87,6 +87,11 @@ class RegSVM(KernelBagSVM):
 
     Notes
     -----
+    A reconstruction: of [1]_ summaries were at hand, not the formulas. They agree with
+    this one: a loss between the output of a bag and the largest of its instances,
+    instead of their equality, absolute, squared or insensitive; instances as bags of
+    one, so that one kernel of sets covers both; a concave-convex procedure. Chosen
+    here: the absolute loss, its weight, and what the sum of a bag is divided by.
     Differs from [1]_: `C` is the weight of one bag, not divided by the number of bags.
     The score of a bag is :math:`f(B) + b`, that of an instance :math:`f(x) + b`. A step
     has n_instances + 2 n_bags rows. Exact kernels cost

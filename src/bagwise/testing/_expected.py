@@ -130,6 +130,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         }
         for name in (
             "MICA",
+            "MILEAGE",
             "MISVM",
             "MiSVM",
             "MissSVM",

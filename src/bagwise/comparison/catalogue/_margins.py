@@ -128,4 +128,14 @@ MARGINS: list[Method] = [
         note="Bag and instance outputs tied by a regulariser.",
         default=False,
     ),
+    quadratic(
+        "MILEAGE",
+        "bagwise.svm.MILEAGE",
+        grid={"C": tens(-1, 3), "gamma": fours(-3, 2)},
+        large_grid={**SVM_LARGE, "local_share": [0.25, 0.5, 0.75]},
+        paper="Zhang, He, Si and Lawrence, MILEAGE: multiple instance learning with"
+        " global embedding, ICML 2013",
+        note="Best instance and whole bag, weighed bag by bag; a reconstruction.",
+        default=False,
+    ),
 ]
