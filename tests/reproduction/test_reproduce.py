@@ -12,7 +12,13 @@ from test_papers import SMALL
 from bagwise.cli import main
 from bagwise.comparison import Problem, as_problem
 from bagwise.datasets import make_generalised_bags
-from bagwise.reproduction import Reproduction, reproduce, write_results_page
+from bagwise.reproduction import (
+    Reproduction,
+    load_table,
+    reproduce,
+    write_results_page,
+)
+from bagwise.reproduction._reproduce import _choose
 from bagwise.reproduction._tables import parse_table
 from bagwise.reproduction._transductive import TransductiveBoxSVC
 from bagwise.reproduction._verdicts import judge, measure
@@ -329,6 +335,20 @@ def test_rand_index_of_instance_scores(tmp_path):
 def test_wrong_requests(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         reproduce(small(), store=tmp_path / "s.sqlite", out=None, **options)
+
+
+def test_rows_with_commas_in_their_names_can_be_asked_for():
+    """The command line splits at commas, wherever they stand."""
+    table = load_table("pcsvm-benchmark")
+    row = "PC-SVM under pressure, slack per bag"
+    name = "PC-SVM (rho tuned, bag slack)"
+    for asked in ([row], row.split(", "), ["MI-SVM", *name.split(", "), "dd"]):
+        kept = _choose(table, None, asked)
+        found = {cell.row for cell in table.cells if id(cell) in kept}
+        assert row in found
+        assert len(found) == (3 if len(asked) > 2 else 1)
+    with pytest.raises(ValueError, match="has no method 'slack per bag'"):
+        _choose(table, None, ["DD", "slack per bag"])
 
 
 def test_absent_data_are_not_an_error(tmp_path, monkeypatch):

@@ -377,7 +377,8 @@ def _named(
     if asked is None:
         return set(known)
     keep: set[str] = set()
-    for name in [asked] if isinstance(asked, str) else asked:
+    everything = set().union(*known.values())
+    for name in _whole([asked] if isinstance(asked, str) else asked, everything):
         found = {
             label for label, names in known.items() if {name, name.lower()} & names
         }
@@ -387,6 +388,18 @@ def _named(
             )
         keep |= found
     return keep
+
+
+def _whole(asked: Sequence[str], names: set[str]) -> Iterator[str]:
+    """Yield names; one with commas in it may come in pieces, split at them."""
+    at = 0
+    while at < len(asked):
+        for end in range(len(asked), at, -1):
+            name = ", ".join(asked[at:end])
+            if end == at + 1 or {name, name.lower()} & names:
+                break
+        yield name
+        at = end
 
 
 @contextlib.contextmanager
