@@ -75,12 +75,15 @@ def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
     assert row["measured"] == before["measured"]
     assert row["verdict"] == before["verdict"] == honest.verdict
     assert float(row["optimistic"]) == pytest.approx(cell.optimistic, rel=1e-5)
-    assert row["kept"]
+    assert row["kept"] == ""  # of the same code, if of another store
     old = {**before, "measured": "90", "std_error": "0.5", "verdict": "not reached"}
     for looked, cause in (("98.7", "optimism"), ("98.3", "")):
         new = {**before, "measured": "", "std_error": "", "optimistic": looked}
         (kept,) = keep_earlier([new], [old])
         assert (kept["optimistic"], kept["cause"]) == (looked, cause)
+        assert kept["kept"] == ""
+        (kept,) = keep_earlier([{**new, "stale": "0"}], [{**old, "code": "older"}])
+        assert kept["kept"] == before["finished"][:10] != ""
     (kept,) = keep_earlier([{**new, "grid": "another"}], [old])
     assert (kept["measured"], kept["grid"]) == ("90", before["grid"])
     assert kept["optimistic"] == before["optimistic"] == ""

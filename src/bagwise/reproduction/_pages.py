@@ -259,13 +259,15 @@ def _narrow(rows: Sequence[Row]) -> list[str]:
 
 
 def _stale(rows: Sequence[Row]) -> list[str]:
-    """Name the cells that the store has of other code only."""
-    names = [
-        f"{row['row']} on {row['column']}" for row in rows if int(row.get("stale") or 0)
-    ]
-    if not names:
-        return []
-    return [f"- Stale, measured by other code and not shown: {_some(names, 20)}."]
+    """Name the cells of which the store has runs by other code."""
+    shown: dict[str, list[str]] = {}
+    for row in rows:
+        if int(row.get("stale") or 0):
+            what = "further runs by other code do not count"
+            if row["measured"] == "":
+                what = "measured by other code and not shown"
+            shown.setdefault(what, []).append(f"{row['row']} on {row['column']}")
+    return [f"- Stale, {what}: {_some(names, 20)}." for what, names in shown.items()]
 
 
 def _kept(rows: Sequence[Row]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bagwise.comparison._fingerprint import fingerprint
 from bagwise.reproduction._tables import Cell, Table
 from bagwise.reproduction._verdicts import Measured, cause_of
 
@@ -89,6 +90,7 @@ def _settings(cell: Cell) -> dict[str, Any]:
 
 def _provenance(item: Measured) -> dict[str, Any]:
     done = not math.isnan(item.finished)
+    method = item.cell.method
     day = (
         time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(item.finished)) if done else ""
     )
@@ -101,7 +103,7 @@ def _provenance(item: Measured) -> dict[str, Any]:
         "grid_ends": "; ".join(item.grid_ends),
         "stale": item.n_stale,
         "kept": "",
-        "code": item.code,
+        "code": "" if method is None else fingerprint(method.spec()),
         "seed": item.seed if done else "",
         "data_hash": item.data_hash,
         "finished": day,
@@ -117,11 +119,12 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
     """Fill cells that have not been run with earlier figures of the same measurement.
 
     The same: method, parameters, scaling, data and protocol have not changed since, and
-    neither has the printed figure. A figure of another grid is kept with its grid and
-    marked; so is one that fewer repeats than its own would judge otherwise: fewer
-    repeats have wider standard errors, and reach what more do not. A cell that the
-    store has from other code is stale and stays so. An optimistic figure that is new
-    is put beside an earlier one of the same grid: it belongs to the same folds.
+    neither has the printed figure. One by other code than today's is marked with its
+    day. A figure of another grid is kept with its grid and marked; so is one that fewer
+    repeats than its own would judge otherwise: fewer repeats have wider standard
+    errors, and reach what more do not. A cell that the store has from other code is
+    stale and stays so. An optimistic figure that is new is put beside an earlier one of
+    the same grid: it belongs to the same folds.
     """
     same = "row column published metric unit method params scale dataset".split()
     same += ["protocol", "tuning"]
@@ -143,16 +146,22 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
             texts = {key: row[key] for key in ("title", "note", "table_note")}
             other = str(row["grid"]) != str(old["grid"])
             looked = "" if other else str(row["optimistic"])
+            since = _since(old, row["code"], other=other, fewer=not untouched)
             row = {key: old.get(key, "") for key in row} | texts
             if looked:
                 row |= {"optimistic": looked, "cause": _cause(row, looked)}
-            row["kept"] = old.get("kept") or f"bagwise {old['bagwise']}"
-            if not untouched and FEWER not in row["kept"]:
-                row["kept"] += FEWER
-            elif other and OTHER_GRID not in row["kept"]:
-                row["kept"] += OTHER_GRID
+            # Stale runs were those of another store.
+            row |= {"kept": since, "stale": 0}
         kept.append(row)
     return kept
+
+
+def _since(old: Row, code: str, *, other: bool, fewer: bool) -> str:
+    """Say since when a figure stands; nothing where today's code has made it."""
+    if old.get("code") and old["code"] == code and not other and not fewer:
+        return ""
+    day = str(old.get("finished") or "")[:10] or f"bagwise {old['bagwise']}"
+    return day + FEWER * fewer + OTHER_GRID * (other and not fewer)
 
 
 def _is_weaker(row: Row, old: Row) -> bool:
