@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from bagwise._compat import Interval
 from bagwise.bags.segments import bag_matrix, segment_max, segment_mean
+from bagwise.solvers.alternation import cccp
 from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
@@ -62,7 +63,8 @@ class MILEAGE(KernelBagSVM):
     max_iter : int, default=100
         Cap on the convex steps.
     tol : float, default=1e-4
-        Tolerance of the convex steps, on the optimality conditions.
+        Tolerance of the convex steps, on the optimality conditions, and least relative
+        decrease of the objective that is worth another step.
     random_state : int, RandomState or None, default=None
         The Nystroem basis.
 
@@ -192,7 +194,15 @@ class MILEAGE(KernelBagSVM):
         # Positive bags as wholes to begin with: no instance has been chosen yet.
         whole = n + np.flatnonzero(t > 0)
         start = wide.solve(self._rows(X, t, layout, whole, even), self.tol)
-        path = self._alternate(solve, choose, choose(start))
+        # Shares creep once margins are met: that is not worth a hundred steps.
+        path = cccp(
+            solve,
+            choose,
+            choose(start),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            name=type(self).__name__,
+        )
         self._record(path)
         self.witnesses_, self.shares_ = path.state
         self._store(X, wide, path.solution, means)
