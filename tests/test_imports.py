@@ -37,9 +37,9 @@ LAYERS = [
     ["report"],
     ["cli"],
 ]
-# Nobody imports these but themselves: the front door, the batteries, the cluster, and
+# Nobody imports these but themselves: the front doors, the batteries, the cluster, and
 # what fits every method once.
-OUTSIDE = {"bagwise", "compile", "distributed", "testing"}
+OUTSIDE = {"bagwise", "__main__", "compile", "distributed", "testing"}
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
 
@@ -101,7 +101,7 @@ def first_cycle(edges):
 
 
 def test_every_room_has_its_floor():
-    rooms = {room(module) for module in modules()} - OUTSIDE - {"__main__"}
+    rooms = {room(module) for module in modules()} - OUTSIDE
     assert rooms <= set(LEVEL), f"say in LAYERS where {rooms - set(LEVEL)} stand"
 
 

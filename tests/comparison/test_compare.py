@@ -249,6 +249,17 @@ def test_estimators_of_ones_own(problem):
     assert found.rows[0]["description"]["estimator"]["params"]["pooling"] == "max"
 
 
+def test_a_model_that_cannot_be_saved_loses_no_figures(problem, tmp_path):
+    """A report of hours of work is worth more than the file."""
+    method = Method("own", "toy_methods.Unsavable")
+    with pytest.warns(UserWarning, match="own could not be refitted and saved.*lambda"):
+        found = compare(problem, methods=[method], out=tmp_path, **QUIET)
+    assert found.best == "own"
+    assert found.provenance["model"].startswith("not written: own")
+    assert set(found.paths) == {"results"}
+    assert found.paths["results"].exists()
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_what_a_stack_trusts_is_stored(tmp_path, n_classes):
     problem = make_problem(36, shift=3.0)

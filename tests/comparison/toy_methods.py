@@ -32,6 +32,13 @@ class Toy(ClassifierMixin, BaseEstimator):
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
 
+class Unsavable(Toy):
+    """Holds code, which no model file takes."""
+
+    def act(self, X):
+        self.code_ = lambda bag: bag.mean()
+
+
 class Sleeps(Toy):
     """Takes its time, and notes each fit in a file."""
 

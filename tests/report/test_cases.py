@@ -299,6 +299,9 @@ def test_the_summary_says_what_the_ranking_says():
     shared = case("perfect").summary()
     assert shared.startswith("a, b and c share the first place: accuracy 1.000")
     assert [row.rank for row in case("perfect").ranking] == [1, 1, 1]
+    y = np.arange(40) % 2
+    near = build(y, {"a": perfect, "b": perfect, "c": of(2)}).summary()
+    assert "c cannot be told apart from them." in near
     assert "failed" in case("failed").summary()
     assert case("one method").summary().count(".") == 4  # three in its figures
     partly = build(

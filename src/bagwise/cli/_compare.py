@@ -133,21 +133,29 @@ def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any
 
 
 def _announce(problem: Any, names: list[str] | None) -> None:
-    """Say what the data are and why these methods were chosen."""
+    """Say what the data are, which methods were chosen, and why others were not."""
     from bagwise import comparison
+    from bagwise.comparison._choose import wanted_task
 
     console = Console(stderr=True, highlight=False)
-    console.print(f"{problem.name}: {problem.X!r}", markup=False)
-    console.print(_what_is_predicted(problem), markup=False)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, markup=False, soft_wrap=True, style=style)
+
+    say(f"{problem.name}: {problem.X!r}")
+    say(_what_is_predicted(problem))
     if names is not None:
         return
-    for choice in comparison.choose_methods(problem):
-        if choice.chosen:
-            line = f"  + {choice.method.name}: {choice.reason}"
-            console.print(line, markup=False)
-        elif choice.method.default:
-            line = f"  - {choice.method.name}: {choice.reason}"
-            console.print(line, style="dim", markup=False)
+    choices = comparison.choose_methods(problem)
+    taken = [choice for choice in choices if choice.chosen]
+    say(f"methods: {', '.join(choice.method.name for choice in taken)}")
+    for choice in choices:
+        name, reason = choice.method.name, choice.reason
+        if choice.chosen and not choice.method.default:
+            say(f"  + {name}: {reason}")
+        elif not choice.chosen and choice.method.default:
+            if choice.method.task == wanted_task(problem):
+                say(f"  - {name}: {reason}", "dim")
 
 
 def _what_is_predicted(problem: Any) -> str:

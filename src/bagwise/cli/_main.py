@@ -27,8 +27,7 @@ from bagwise.cli import (
     _predict,
     _reproduce,
 )
-from bagwise.cli._source import UsageError
-from bagwise.cli._wording import in_options
+from bagwise.cli._wording import UsageError, in_options
 
 __all__ = ["app", "main"]
 
@@ -113,8 +112,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _invoke(words: list[str]) -> int:
     command = typer.main.get_command(app)
+    _refuse_doubled(command, words)
     result = command.main(args=words, prog_name="bagwise", standalone_mode=False)
     return result if isinstance(result, int) else 0
+
+
+def _refuse_doubled(command: Any, words: list[str]) -> None:
+    """Refuse two values of one option, of which the parser would keep the last."""
+    known = getattr(command, "commands", {})
+    asked = next((known[word] for word in words if word in known), None)
+    for option in [] if asked is None else asked.params:
+        if option.nargs != 1 or option.multiple or getattr(option, "is_flag", False):
+            continue
+        given = []
+        for word, after in zip(words, [*words[1:], ""], strict=True):
+            name, sign, value = word.partition("=")
+            if name in option.opts and name.startswith("-"):
+                given.append(value if sign else after)
+        if len(set(given)) > 1:
+            told = " and ".join(dict.fromkeys(given))
+            raise UsageError(f"{option.opts[0]} takes one value and got {told}")
 
 
 def _call(action: Callable[[], int], *, debug: bool, as_json: bool) -> int:

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from bagwise.cli._source import UsageError
+from bagwise.cli._wording import UsageError
 
 __all__ = ["parse_setting", "with_settings"]
 

@@ -7,163 +7,21 @@ data. What is said on the command line wins.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-import tomllib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
-from rich.console import Console
 
-__all__ = ["SETTINGS", "Source", "UsageError", "reads_data"]
+from bagwise.cli._options import OPTIONS, Data
+from bagwise.cli._settings import with_settings_of_file
+from bagwise.cli._wording import UsageError
 
-SETTINGS = "bagwise.toml"
-
-Data = Annotated[
-    str, typer.Argument(help="A file, a folder of features, or a known set's name.")
-]
-OPTIONS: dict[str, tuple[Any, Any]] = {
-    "bag": (
-        Annotated[str | None, typer.Option("--bag", help="Column that names the bag.")],
-        None,
-    ),
-    "label": (
-        Annotated[str | None, typer.Option("--label", help="Column of the label.")],
-        None,
-    ),
-    "target": (
-        Annotated[
-            str | None,
-            typer.Option("--target", help="Column of real values, instead of labels."),
-        ],
-        None,
-    ),
-    "time": (
-        Annotated[
-            str | None,
-            typer.Option("--time", help="Column of times until an event."),
-        ],
-        None,
-    ),
-    "event": (
-        Annotated[
-            str | None,
-            typer.Option("--event", help="Column: 1 where the event was seen."),
-        ],
-        None,
-    ),
-    "group": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--group",
-                help="Column of what must not be split, such as the patient.",
-            ),
-        ],
-        None,
-    ),
-    "positive": (
-        Annotated[
-            str | None,
-            typer.Option("--positive", help="The positive one of two labels."),
-        ],
-        None,
-    ),
-    "task": (
-        Annotated[
-            str,
-            typer.Option("--task", help="auto, classification, regression, survival."),
-        ],
-        "auto",
-    ),
-    "impute": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--impute",
-                help="Fill missing values: median, mean or most_frequent.",
-            ),
-        ],
-        None,
-    ),
-    "drop": (
-        Annotated[
-            list[str],
-            typer.Option("--drop", help="Column to leave out; may be repeated."),
-        ],
-        [],
-    ),
-    "features": (
-        Annotated[
-            list[str],
-            typer.Option(
-                "--features",
-                help="Column to use; may be repeated. All others by default.",
-            ),
-        ],
-        [],
-    ),
-    "instance_id": (
-        Annotated[
-            str | None,
-            typer.Option("--instance-id", help="Column that names the instance."),
-        ],
-        None,
-    ),
-    "weight": (
-        Annotated[
-            str | None,
-            typer.Option("--weight", help="Column of the bag's weight in fitting."),
-        ],
-        None,
-    ),
-    "coords": (
-        Annotated[
-            list[str],
-            typer.Option(
-                "--coords",
-                help="Column that says where an instance lies; once for each axis.",
-            ),
-        ],
-        [],
-    ),
-    "labels": (
-        Annotated[
-            str | None,
-            typer.Option("--labels", help="For a folder: the table, one row a file."),
-        ],
-        None,
-    ),
-    "pool": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--pool",
-                help="For a folder: column whose equal values make one bag.",
-            ),
-        ],
-        None,
-    ),
-    "on_missing": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--on-missing",
-                help="For a folder: drop leaves out files that are of no use.",
-            ),
-        ],
-        None,
-    ),
-}
-
-
-class UsageError(ValueError):
-    """Something on the command line, or in bagwise.toml, that cannot be meant."""
+__all__ = ["Source", "reads_data"]
 
 
 @dataclass
@@ -199,15 +57,24 @@ class Source:
 
     def read(self, data: str | None = None) -> tuple[Any, Any, Any]:
         """Return bags, labels and weights (None without) of a file."""
-        from bagwise.io import read_bags, read_survival
+        from bagwise.io import TableError, read_bags, read_survival
 
         columns = dict(self.columns)
         if self.impute is not None:
             columns["missing"] = "keep"
         name = self.data if data is None else data
+        read = read_bags
         if self.survival is not None:
-            return (*read_survival(name, **self.survival, **columns), None)[:3]
-        found = read_bags(name, **columns)
+            read = functools.partial(read_survival, **self.survival)
+        try:
+            found = read(name, **columns)
+        except TableError as error:
+            if "there is no column" not in error.problem:
+                raise
+            parts = _at_commas(columns, error.problem)
+            if parts == columns:
+                raise
+            found = read(name, **parts)
         if isinstance(found, dict):
             return found["X"], found["y"], None
         return (*found, None)[:3]
@@ -215,16 +82,26 @@ class Source:
     def problem(self, data: str | None = None) -> Any:
         """Return the labelled problem."""
         from bagwise.comparison import as_problem
+        from bagwise.io import TableError
 
         name = self.data if data is None else data
         if not _on_disk(name):
             self._refuse_columns(name)
             return as_problem(name, pos_label=self.positive, task=self.task)
         other = name != self.data  # bags to test on, whose weights are not used
-        X, y, weight = self._read_known(name, ("weight",) if other else ())
+        no_label = f"{name}: say which column is the label, with --label (real values:"
+        no_label += " --target)"
+        try:
+            X, y, weight = self._read_known(name, ("weight",) if other else ())
+        except TableError as error:
+            said = self.survival is not None or "label" in self.columns
+            if said or "not numeric" not in error.problem:
+                raise
+            # The label may well be among the columns that are complained of.
+            raise UsageError(no_label) from None
         if y is None:
-            raise UsageError(f"{name}: say which column is the label, with --label")
-        return as_problem(
+            raise UsageError(no_label)
+        found = as_problem(
             X,
             y,
             name=Path(name).stem,
@@ -233,12 +110,16 @@ class Source:
             missing=self.impute is not None,
             sample_weight=weight,
         )
+        found.check_positive()
+        return found
 
     def bags(self) -> Any:
         """Return the bags, without labels."""
         from bagwise.comparison import as_problem
         from bagwise.io import TableError
 
+        # Whatever belongs together, nothing is split here.
+        warnings.filterwarnings("ignore", ".*on both sides of a split")
         if self.is_file:
             parts = sorted(self.settled & {"label", "group", "weight"})
             try:
@@ -279,6 +160,19 @@ class Source:
             raise UsageError(f"{name} is a known set and no table: leave out {given}")
 
 
+def _at_commas(columns: dict[str, Any], problem: str) -> dict[str, Any]:
+    """Split lists like ``--drop a,b`` of which a message says that there is none."""
+    found = dict(columns)
+    for part in ("drop", "features", "coords"):
+        names = [
+            name.split(",") if repr(name) in problem else [name]
+            for name in columns.get(part, ())
+        ]
+        if names:
+            found[part] = [word.strip() for split in names for word in split]
+    return found
+
+
 def _on_disk(name: str) -> bool:
     """Whether a name is that of a file, or of a folder and of no known set."""
     from bagwise.datasets import available
@@ -317,7 +211,7 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def run(context: typer.Context, **given: Any) -> int:
-        given, settled = _with_settings(context, given, run.__annotations__)
+        given, settled = with_settings_of_file(context, given, run.__annotations__)
         columns = {name: given.pop(name) for name in OPTIONS}
         columns = {name: value for name, value in columns.items() if value}
         what = {name: columns.pop(name, None) for name in ("positive", "impute")}
@@ -354,77 +248,3 @@ def _survival_columns(columns: dict[str, Any]) -> dict[str, str] | None:
     if "label" in columns:
         raise UsageError("--time and --event take the place of --label and --target")
     return found
-
-
-def _with_settings(
-    context: typer.Context, given: dict[str, Any], types: dict[str, Any]
-) -> tuple[dict[str, Any], frozenset[str]]:
-    """Fill in what bagwise.toml says and the command line does not, and tell what."""
-    path = Path(given["data"])
-    file = path.parent / SETTINGS
-    if not path.exists() or not file.is_file():
-        return given, frozenset()
-    used = {}
-    for key, value in _read_settings(file, path.name).items():
-        name = key.replace("-", "_")
-        name = f"{name}_" if f"{name}_" in types else name  # words of Python
-        if name not in types:
-            _refuse_unknown(context, name, key, file)
-            continue  # an option of another command
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            continue
-        given[name] = _convert(types[name], key, value, file)
-        used[key] = value
-    if used and not given.get("json"):
-        told = ", ".join(f"{key} = {value}" for key, value in used.items())
-        console = Console(stderr=True, highlight=False)
-        console.print(f"{file}: {told}", markup=False, style="dim", soft_wrap=True)
-    settled = {key.replace("-", "_") for key in used}
-    if "target" in settled:
-        settled.add("label")
-    return given, frozenset(settled)
-
-
-def _read_settings(file: Path, name: str) -> dict[str, Any]:
-    """Return the settings for a data file: the general ones, then its own."""
-    try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: {error}") from None
-    general = {k: v for k, v in found.items() if not isinstance(v, dict)}
-    return general | found.get(name, {})
-
-
-def _refuse_unknown(context: typer.Context, name: str, key: str, file: Path) -> None:
-    """Refuse what is an option of no command."""
-    group = context.parent.command if context.parent is not None else context.command
-    commands = getattr(group, "commands", {})
-    known = {p.name for command in commands.values() for p in command.params if p.name}
-    if name in known:
-        return
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    hint = f"; did you mean {near[0].replace('_', '-')!r}?" if near else ""
-    raise UsageError(f"{file}: there is no option {key!r}{hint}")
-
-
-def _convert(annotation: Any, key: str, value: Any, file: Path) -> Any:
-    """Turn a value of the file into what the option gives."""
-    kind = annotation
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    if get_origin(kind) is UnionType:  # such as str | None
-        kind = next(part for part in get_args(kind) if part is not type(None))
-    if get_origin(kind) is list:
-        return [str(item) for item in (value if isinstance(value, list) else [value])]
-    if isinstance(value, list):
-        value = ",".join(str(item) for item in value)
-    said = {bool: "true or false", int: "a whole number", float: "a number"}
-    fits = isinstance(value, kind) if kind in (bool, int) else True
-    try:
-        if not fits or (isinstance(value, bool) and kind is not bool):
-            raise ValueError
-        return kind(value)
-    except ValueError:
-        what = said.get(kind, "text")
-        raise UsageError(f"{file}: {key} is {what}, got {value!r}") from None

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["in_options"]
+__all__ = ["UsageError", "in_options"]
+
+
+class UsageError(ValueError):
+    """Something on the command line, or in bagwise.toml, that cannot be meant."""
+
 
 # What arguments of Python functions are called on the command line.
 _SPELLINGS = (
     (re.compile(r"LeaveOneBagOut\(\)"), "--leave-one-out"),
     (re.compile(r"switch tuning off"), "use --grid none"),
+    (
+        re.compile(r"^(time_limit|time_budget)(?= must be)"),
+        lambda match: "--" + _option(match[1]),
+    ),
     (
         re.compile(r"assumption='standard'"),
         "--set BagClassifier.assumption=standard",

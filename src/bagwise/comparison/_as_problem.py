@@ -17,6 +17,7 @@ from bagwise.comparison._weights import check_weights
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.datasets._drawn import draw, is_drawn
 from bagwise.io import read_bags
+from bagwise.io._positive import same_label
 
 __all__ = ["as_problem", "as_unlabelled", "join_problems"]
 
@@ -129,7 +130,7 @@ def as_problem(
         weight = check_weights(parts["sample_weight"], len(parts["X"]), found, kind)
         parts["sample_weight"] = weight
     if kind == "classification":
-        pos_label = _same_label(pos_label, np.unique(found))
+        pos_label = same_label(pos_label, np.unique(found))
     _check_features(parts["X"], parts["name"], missing=missing)
     return Problem(**{**parts, "y": found, "pos_label": pos_label, "task": kind})
 
@@ -235,14 +236,6 @@ def _target(y: NDArray[Any], task: str, ids: NDArray[Any]) -> tuple[NDArray[Any]
     if y.ndim == 2:
         return _label_table(y), "multilabel"
     return y, "classification"
-
-
-def _same_label(pos_label: Any, classes: NDArray[Any]) -> Any:
-    """Return the class that was written as text, where it is a number."""
-    if not isinstance(pos_label, str) or pos_label in classes.astype(object).tolist():
-        return pos_label
-    same = [label for label in classes.tolist() if str(label) == pos_label]
-    return same[0] if same else pos_label
 
 
 def _label_table(y: NDArray[Any]) -> NDArray[np.int64]:

@@ -26,6 +26,7 @@ from bagwise.comparison._evaluate import METRICS
 from bagwise.comparison._frozen import freeze
 from bagwise.comparison._many_runs import Listener, run_all
 from bagwise.comparison._one_run import versions
+from bagwise.comparison._outputs import write_outputs
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison._store import Store
@@ -35,7 +36,6 @@ from bagwise.comparison.catalogue._lookup import resolve
 from bagwise.comparison.catalogue._method import Method
 from bagwise.comparison.protocols import KFold, Protocol, TrainTest
 from bagwise.inspection import as_images
-from bagwise.io import save
 
 __all__ = ["compare", "make_runs"]
 
@@ -197,7 +197,15 @@ def compare(
     if problem.task == "survival":
         require_survival("a comparison of survival models")
         names = ["without event", "with event"]
-    protocol.check(problem.strata, inner, names, problem.groups)
+    try:
+        protocol.check(problem.strata, inner, names, problem.groups)
+    except ValueError as error:
+        if not _numbers_for_classes(problem, task):
+            raise
+        raise ValueError(
+            f"{error}; {len(problem.classes)} numbers are taken for classes, and"
+            " task='regression' takes them for values"
+        ) from None
     metric, metric_reason = _metric(metric, task_of(problem))
     choices = _choices(methods, problem)
     chosen = [choice.method for choice in choices if choice.chosen]
@@ -314,24 +322,6 @@ def make_runs(
     ]
 
 
-def write_outputs(result: Comparison, out: Path) -> None:
-    """Write the table and the refitted best model into a folder."""
-    out.mkdir(parents=True, exist_ok=True)
-    result.paths["results"] = result.write_csv(out / "results.csv")
-    if result.ranking and result.ranking[0].n_folds:
-        fitted = result.fit_best()
-        model = out / "model.bagwise"
-        if result.problem.task == "survival":
-            result.provenance["model"] = (
-                "not written: model files do not take what models of scikit-survival"
-                " hold; Comparison.fit_best() gives it, pickle keeps it"
-            )
-        else:
-            save(fitted.model, model)
-            result.paths["model"] = model
-        result.provenance["best_params"] = fitted.params
-
-
 def _metric(metric: str, task: Task) -> tuple[str, str]:
     if metric == "auto":
         return task.default_metric()
@@ -361,7 +351,7 @@ def _assumed(
     n_values = len(np.unique(problem.y))
     if task == "auto" and problem.task == "regression":
         found["task"] += f" (y has {n_values} real values; task= changes that)"
-    elif task == "auto" and problem.y.dtype.kind in "iuf" and n_values > 10:
+    elif _numbers_for_classes(problem, task):
         found["task"] += f" ({n_values} numbers taken for classes; task= changes that)"
     if problem.task == "survival":
         found["scikit-survival"] = metadata.version("scikit-survival")
@@ -378,6 +368,12 @@ def _assumed(
         if without:
             found["weights"] += f"; not taken by {', '.join(without)}"
     return found
+
+
+def _numbers_for_classes(problem: Problem, task: str) -> bool:
+    """Whether many numbers were taken for classes, and nobody had said so."""
+    classes = task == "auto" and problem.task == "classification"
+    return classes and problem.y.dtype.kind in "iuf" and len(problem.classes) > 10
 
 
 def _choices(methods: Sequence[Any] | None, problem: Problem) -> list[Choice]:

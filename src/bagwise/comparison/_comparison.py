@@ -281,8 +281,9 @@ class Comparison:
             text += f" [{show(first.low)}, {show(first.high)}]"
         text += f" by {self.protocol.describe()}."
         text += self._of_groups(first)
+        best = "them" if tied else "it"
         for verdict, told in (
-            ("not told apart", "cannot be told apart from it"),
+            ("not told apart", f"cannot be told apart from {best}"),
             ("worse", "is worse beyond chance"),
             ("untested", "lacks folds and is not compared"),
         ):
@@ -291,7 +292,7 @@ class Comparison:
                 text += f" {these[0]} {told}."
             elif these and len(these) == len(others) and verdict == "not told apart":
                 text += f" None of the {len(these)} other methods can be told apart"
-                text += " from it."
+                text += f" from {best}."
             elif these:
                 told = told.replace("is ", "are ", 1).replace("lacks", "lack")
                 who = f"All {len(these)}" if len(these) == len(others) else len(these)

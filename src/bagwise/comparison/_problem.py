@@ -69,8 +69,21 @@ class Problem:
                 raise ValueError(
                     f"{what} has {len(value)} entries for {n_instances} instances"
                 )
-
-        if self.pos_label is not None and self.pos_label not in list(self.classes):
+        if self.pos_label is None:
+            return
+        if self.task != "classification":
+            held = {"multilabel": "several labels a bag", "survival": "times"}
+            raise ValueError(
+                f"pos_label={self.pos_label!r} names one of two classes, but y holds"
+                f" {held.get(self.task, 'values')}; leave it out"
+            )
+        if len(self.classes) > 2:
+            raise ValueError(
+                f"pos_label={self.pos_label!r} names one of two classes, but y holds"
+                f" {len(self.classes)}, {_list(self.classes)}; leave it out, or make"
+                " one class of the others"
+            )
+        if self.pos_label not in list(self.classes):
             raise ValueError(
                 f"pos_label={self.pos_label!r} is not among the labels"
                 f" {_list(self.classes)}"

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
+from bagwise.io._assemble import bags_from_table
 from bagwise.io._lists import holds_lists, matrix_of_lists, one_row_an_instance
+from bagwise.io._positive import positive_or_not
 from bagwise.io._roles import Roles
-from bagwise.io._table import Column, Table, bags_from_table, is_missing
+from bagwise.io._table import Column, Table, is_missing
 
 
 def from_frame(
@@ -19,6 +21,7 @@ def from_frame(
     bag: str,
     label: str | None = None,
     *,
+    pos_label: Any = None,
     group: str | None = None,
     instance_id: str | None = None,
     weight: str | None = None,
@@ -40,6 +43,8 @@ def from_frame(
     label : str, default=None
         The column with the label of the bag, constant inside every bag. Labels stay
         what they are: numbers, booleans or text.
+    pos_label : label, default=None
+        The positive one of two labels: `y` is 1 for it and 0 for the other.
     group : str, default=None
         The column that says which bags belong together (a patient, a compound),
         constant inside every bag. Splits made by bagwise never part a group.
@@ -95,6 +100,8 @@ def from_frame(
         missing=missing,
     )
     X, y, sample_weight = bags_from_table(frame_table(frame), roles)
+    if pos_label is not None:
+        y = positive_or_not(y, pos_label)
     found = (X, *(part for part in (y, sample_weight) if part is not None))
     return found if len(found) > 1 else X
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,11 @@ from typing import Any
 from bagwise.io._errors import TableError
 
 _SHOWN = 20
+_GROUP_NAME = re.compile(
+    "patient|subject|case|donor|compound|family|group|site|scaffold|participant|person"
+    "|animal|mouse",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,12 @@ class Roles:
             )
         return kept
 
+    def dropped_groups(self, names: Sequence[Any]) -> list[Any]:
+        """Return the columns that are left out although they are called like groups."""
+        if self.label is None or self.group is not None or self.features is not None:
+            return []  # nothing is learned, or somebody knew what to take
+        return [n for n in self.drop if n in names and sounds_like_a_group(n)]
+
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Say which of the given names are no columns, or play two parts."""
         source = f"{source}: " if source else ""
@@ -114,3 +126,8 @@ def _list_of_names(value: Any, argument: str) -> tuple[str, ...]:
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         raise TypeError(f"{argument} must be a list of column names, got {value!r}.")
     return tuple(value)
+
+
+def sounds_like_a_group(name: Any) -> bool:
+    """Whether a column is called by what bags have in common, such as a patient."""
+    return _GROUP_NAME.search(str(name)) is not None

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from bagwise.io._assemble import bags_from_table
+from bagwise.io._positive import positive_or_not
 from bagwise.io._roles import Roles
-from bagwise.io._table import bags_from_table
 from bagwise.io.readers._npz import write_npz
 
 __all__ = ["FORMATS", "read_bags", "write_npz"]
@@ -34,6 +35,7 @@ def read_bags(
     bag: str | None = None,
     label: str | None = None,
     *,
+    pos_label: Any = None,
     group: str | None = None,
     instance_id: str | None = None,
     weight: str | None = None,
@@ -88,6 +90,9 @@ def read_bags(
     label : str, default=None
         Name of the label column. Without it ``csv`` and ``parquet`` give no labels,
         ``npz`` takes ``"y"`` where there is one, ``arff`` takes the last attribute.
+    pos_label : label, default=None
+        The positive one of two labels: `y` is 1 for it and 0 for the other. The command
+        line and :func:`bagwise.compare` take it as well, and keep the names of classes.
     group : str, default=None
         The column that says which bags belong together (a patient, a compound),
         constant inside every bag; it travels as ``X.groups``. For ``npz`` an array
@@ -139,7 +144,7 @@ def read_bags(
         Bags in the order of first appearance, with ids and feature names.
     y : ndarray of shape (n_bags,) or None
         The labels as they are: integers, floats or booleans if all of them are,
-        otherwise strings.
+        otherwise strings. An ``npz`` may hold a table of several labels a bag.
     sample_weight : ndarray of shape (n_bags,)
         The weights. Only when `weight` is given.
 
@@ -188,13 +193,24 @@ def read_bags(
     )
     _refuse_options(file, kind, roles, n_features, sparse)
     for_folders = {"labels": labels, "dataset": dataset, "pool": pool, "cache": cache}
+    given = [name for name, value in for_folders.items() if value is not None]
+    if kind != "folder" and given:
+        raise ValueError(f"{file}: {given[0]}= is for a folder with one file a bag.")
     if kind == "folder":
         from bagwise.io._folder import read_folder
 
-        return read_folder(file, roles, on_missing=on_missing, **for_folders)
-    given = [name for name, value in for_folders.items() if value is not None]
-    if given:
-        raise ValueError(f"{file}: {given[0]}= is for a folder with one file a bag.")
+        found = read_folder(file, roles, on_missing=on_missing, **for_folders)
+    else:
+        found = _read_file(file, kind, roles, n_features, sparse)
+    if pos_label is None:
+        return found
+    X, y, *weight = found
+    return X, positive_or_not(y, pos_label, str(file)), *weight
+
+
+def _read_file(
+    file: Path, kind: str, roles: Roles, n_features: int | None, sparse: bool | None
+) -> Any:
     if kind in _TABLES:
         return _read_table(file, kind, roles)
     if kind == "npz":
@@ -211,7 +227,7 @@ def read_bags(
         return read_svmlight(file, n_features, sparse)
     from bagwise.io.readers._arff import read_arff
 
-    return read_arff(file, bag, label)
+    return read_arff(file, roles.bag, roles.label)
 
 
 def _read_table(path: Path, kind: str, roles: Roles) -> Any:

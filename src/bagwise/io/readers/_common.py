@@ -43,7 +43,12 @@ def read_text(path: Path, raw: bytes | None = None) -> str:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        fail(path, "the file is not text in UTF-8; is it another format?", line)
+        fail(
+            path,
+            "the file is not text in UTF-8; save it as such (spreadsheets call it "
+            "CSV UTF-8), or is it another format?",
+            line,
+        )
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         fail(path, "the file holds a NUL character; is it another format?", line)

@@ -66,6 +66,7 @@ def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Tab
     wanted = {*layout.header} - {*roles.drop}
     if roles.features is not None:
         wanted &= {*roles.features, *roles.used()}
+    doubtful = roles.dropped_groups(layout.header)
     as_text = {
         name
         for name, part in roles.used().items()
@@ -74,6 +75,8 @@ def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Tab
     # (names that do not exist are refused by the table, before the rows are read)
     if more is None:
         roles.feature_columns(layout.header, str(path))
+        wanted |= {*doubtful}
+        as_text |= {*doubtful}
     else:
         roles.check_names(layout.header, str(path))
         wanted &= {*roles.used(), *more}

@@ -140,7 +140,7 @@ def read_npz(path: Path, roles: Roles) -> Any:
     if label is None:
         return X, None
     y = arrays[label]
-    if y.shape != (X.n_bags,):
+    if y.shape[:1] != (X.n_bags,) or y.ndim > 2:
         fail(path, f"{label!r} must have one entry for each of the {X.n_bags} bags")
     if y.dtype.kind not in "fiubU":
         fail(path, f"{label!r} must be numbers or text, got {y.dtype}")
