@@ -1,7 +1,9 @@
 """Explanations: names, tables, pictures."""
 
 import csv
+import datetime
 import json
+import uuid
 
 import numpy as np
 import pytest
@@ -128,3 +130,52 @@ def test_heatmap_and_geojson_of_a_bag(bags, tmp_path):
     bare = explain(Pooled("max").fit(bags), bags.to_list())
     with pytest.raises(ValueError, match="no coordinates"):
         bare.plot_heatmap(0)
+
+
+def named(bags, **names):
+    return Bags(bags.data, bags.offsets, **names)
+
+
+@pytest.mark.parametrize("kind", ["day", "hour", "uuid", "mixed"])
+def test_names_of_any_type_are_written(bags, tmp_path, kind):
+    """Tables name bags by dates and keys of data bases, which JSON does not know."""
+    n, m = len(bags), bags.n_instances
+    make = {
+        "day": lambda k: datetime.date(2020, 1, 1 + k),
+        "hour": lambda k: np.datetime64("2020-01-01T00") + k,
+        "uuid": lambda k: uuid.UUID(int=k),
+        "mixed": lambda k: k if k % 2 else f"c{k}",
+    }[kind]
+    ids, own = ([make(k) for k in range(size)] for size in (n, m))
+    X = named(bags, ids=ids, instance_ids=own)
+    found = explain(Pooled("mean").fit(X), X)
+    stored = json.loads(found.write(tmp_path)["json"].read_text(encoding="utf-8"))
+    assert len({str(bag["bag"]) for bag in stored["bags"]}) == n
+    written = [row["id"] for bag in stored["bags"] for row in bag["instances"]]
+    with (tmp_path / "instances.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == [str(v) for v in written]
+    assert len(found.to_frame()) == len(found.to_frame("pyarrow")) == m
+
+
+def test_names_that_look_like_formulas_are_drawn_as_they_are(bags, tmp_path):
+    odd = r"<b>$\frac$" + "\n" + "a" * 300
+    X = named(
+        bags,
+        ids=[f"{odd}{k}" for k in range(len(bags))],
+        instance_ids=[odd] * bags.n_instances,
+        feature_names=[odd, r"$\x$", "US$5"],
+        coords=bags.coords,
+    )
+    model = Pooled("mean", classes=("$a$", r"$\b$")).fit(X)
+    found = explain(model, X)
+    assert set(found.write(tmp_path)) == {"instances", "json", "picture", "heatmap"}
+    figure = found.plot(1)
+    assert figure.axes[0].get_title().startswith(r"<b>\$\frac\$ aaa")
+    assert found.columns()["id"] == [odd] * bags.n_instances
+
+
+def test_one_coordinate_is_no_map(bags, tmp_path):
+    X = named(bags, coords=bags.coords[:, :1])
+    found = explain(Pooled("mean").fit(X), X)
+    assert "heatmap" not in found.write(tmp_path)
+    assert found.columns()["x"] == bags.coords[:, 0].tolist()

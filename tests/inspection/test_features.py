@@ -1,5 +1,6 @@
 """Importance and contributions of features against what is known exactly."""
 
+import io
 import itertools
 import math
 
@@ -304,3 +305,41 @@ def test_refuses(bags):
         feature_contributions(model, bags, n_permutations=1)
     with pytest.raises(ValueError, match="no bag 99"):
         plot_bag_contributions(feature_contributions(model, bags), 99)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_linear_models_are_found_in_single_precision(dtype):
+    """Features of networks come in single precision; scores are no finer than it."""
+    X, y = make_bags(30, random_state=0)
+    X = X.with_data(X.data.astype(dtype))
+    model = MILogisticRegression(random_state=0).fit(X, y)
+    found = feature_contributions(model, X)
+    assert found.kind == "linear"
+    rows = X.data.astype(np.float64)
+    expected = (rows - rows.mean(axis=0)) * model.coef_
+    np.testing.assert_allclose(found.values, expected, atol=1e-5)
+    total = found.values.sum(axis=1) + found.base
+    np.testing.assert_allclose(total, found.scores, atol=1e-4)
+    curved = MISVM().fit(X, y)
+    assert feature_contributions(curved, X, n_permutations=2).kind == "sampled"
+
+
+def test_names_that_look_like_formulas_are_drawn_as_they_are(bags):
+    odd = r"$\frac$"
+    X = Bags(
+        bags.data,
+        bags.offsets,
+        ids=[odd] * len(bags),
+        feature_names=[odd, "US$5", "a $b$"],
+        instance_ids=[odd] * bags.n_instances,
+    )
+    model = Product().fit(X)
+    parts = feature_contributions(model, X)
+    falls = bag_permutation_importance(model, X, model.predict(X), random_state=0)
+    for ax in (
+        plot_feature_importance(falls),
+        plot_bag_contributions(parts, 0),
+        plot_bag_contributions(feature_contributions(model, X, level="bag"), 0),
+    ):
+        ax.figure.savefig(io.BytesIO())  # matplotlib reads formulas when it draws
+        assert r"\$\frac\$" in [text.get_text() for text in ax.get_yticklabels()]

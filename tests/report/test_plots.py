@@ -1,8 +1,16 @@
+import io
+
 import numpy as np
 import pytest
+from cases import build, of
 from report_helpers import make_comparison
 
-from bagwise.report import plot_key_instances, plot_ranking, plot_roc
+from bagwise.report import (
+    plot_confusion,
+    plot_key_instances,
+    plot_ranking,
+    plot_roc,
+)
 
 
 def test_the_ranking_has_a_line_for_every_method_that_finished():
@@ -22,3 +30,12 @@ def test_roc_curves_rise_from_corner_to_corner():
 @pytest.mark.parametrize("images", [False, True])
 def test_key_instances_are_drawn_for_some_bags(images):
     assert len(plot_key_instances(make_comparison(images), 3).axes) >= 3
+
+
+def test_names_that_look_like_formulas_are_drawn_as_they_are():
+    labels = [r"$\b$" if i % 2 else "$a$" for i in range(40)]
+    comparison = build(labels, {r"$\frac$": of(2), "SVM, $5 a fit": of(2)})
+    for plot in (plot_ranking, plot_roc, plot_confusion):
+        plot(comparison).figure.savefig(io.BytesIO())
+    shown = [text.get_text() for text in plot_ranking(comparison).get_yticklabels()]
+    assert r"\$\frac\$" in shown

@@ -21,6 +21,7 @@ __all__ = ["FeatureContributions", "feature_contributions"]
 
 Array = NDArray[np.float64]
 EXACT = 1e-8  # relative; closer than this, a score is taken for a sum
+EXACT_SINGLE = 1e-5  # of rows in single precision, whose scores are no finer
 PAIRS = 16  # of instances, for a first look
 PROBES = 1_000  # features that are asked for in one prediction
 
@@ -234,7 +235,7 @@ def _baseline(X: Bags, baseline: Any) -> Array:
     if baseline is None:
         if X.is_sparse:
             return np.zeros(X.n_features)
-        return np.asarray(X.data.mean(axis=0), dtype=np.float64)
+        return np.asarray(X.data.mean(axis=0, dtype=np.float64))
     row = np.asarray(baseline, dtype=np.float64)
     if row.shape != (X.n_features,):
         raise ValueError(
@@ -250,7 +251,7 @@ class _Score:
     def __init__(self, model: Any, X: Bags, level: str, pos_label: Any) -> None:
         self.model, self.level, self.pos_label = model, level, pos_label
         self.native = level == "instance" and instance_scores(model, X[:1]) is not None
-        self.classes = list(getattr(model, "classes_", ()))
+        self.classes = np.asarray(getattr(model, "classes_", ())).tolist()
         if len(self.classes) > 2 and pos_label is None:
             raise ValueError(
                 f"there are {len(self.classes)} classes: name one of {self.classes} as "
@@ -295,22 +296,29 @@ def _affine(
         return None
     start, slope = _probe(X, score, base)
     told = rows @ slope - float(base @ slope) + start
-    if not np.abs(told - scores).max() <= EXACT * size:
+    if not np.abs(told - scores).max() <= _exact(X) * size:
         return None
     return start, slope, rows
+
+
+def _exact(X: Bags) -> float:
+    """Return how close scores of these rows can come to a sum."""
+    return EXACT if X.data.dtype == np.float64 else EXACT_SINGLE
 
 
 def _halfway(X: Bags, score: _Score, size: float) -> bool:
     """Whether scores half way between instances are half way: a cheap first look."""
     n = min(PAIRS, X.n_instances)
     places = np.linspace(0, X.n_instances - 1, n).astype(int)
-    left, right = X.data[places], X.data[places[::-1]]
+    # In double precision, or half way would be half way up to rounding only.
+    few = X.data[places].astype(np.float64)
+    left, right = few, few[::-1]
     middle = (left + right) * 0.5
     stack = sp.vstack if X.is_sparse else np.vstack
     rows = stack([left, right, middle])
     bags = Bags(rows, np.arange(3 * n + 1), feature_names=X.feature_names)
     a, b, c = np.split(score(bags), 3)
-    return bool(np.abs(0.5 * (a + b) - c).max() <= EXACT * size)
+    return bool(np.abs(0.5 * (a + b) - c).max() <= _exact(X) * size)
 
 
 def _probe(X: Bags, score: _Score, base: Array) -> tuple[float, Array]:
@@ -375,7 +383,7 @@ class _Walk:
         order = rng.permutation(n)
         first, second = self._one(order), self._one(order[::-1])
         size = max(1.0, float(np.abs(self.scores).max()))
-        if np.abs(first - second).max() <= EXACT * size:
+        if np.abs(first - second).max() <= _exact(self.X) * size:
             return first, "additive"
         total = first + second
         for k in range(2, n_permutations):

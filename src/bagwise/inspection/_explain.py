@@ -23,6 +23,7 @@ from bagwise.inspection._images import as_images
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores
 from bagwise.inspection._members import MemberContributions, member_contributions
+from bagwise.inspection._names import as_drawn
 from bagwise.inspection._pictures import plot_bags
 from bagwise.inspection._scores import bag_scores, positive_class
 
@@ -160,7 +161,10 @@ class Explanation:
             about = {name: row.pop(name, None) for name in ("bag_label", "bag_score")}
             entry = {"bag": row.pop("bag"), **about, "instances": []}
             bags.setdefault(i, entry)["instances"].append(row)
-        text = json.dumps({"method": self.method, "bags": list(bags.values())})
+        # Names may be dates, or what else a table holds.
+        text = json.dumps(
+            {"method": self.method, "bags": list(bags.values())}, default=str
+        )
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -183,7 +187,7 @@ class Explanation:
         """Write tables and a picture of the key instances into a folder.
 
         `instances.csv`, `instances.json`, `key_instances.png`; where bags have
-        coordinates, `heatmap.png` of the bag with the highest score; of a stack,
+        two coordinates, `heatmap.png` of the bag with the highest score; of a stack,
         `members.csv`, what each member adds to the score of each bag.
 
         Parameters
@@ -214,7 +218,7 @@ class Explanation:
                 writer.writerows(
                     zip(*table.values(), self.members.scores.tolist(), strict=True)
                 )
-        if self.X.coords is not None:
+        if self.X.coords is not None and self.X.coords.shape[1] > 1:
             found["heatmap"] = folder / "heatmap.png"
             ax = self.plot_heatmap(int(self._order()[0]))
             ax.figure.savefig(found["heatmap"], dpi=120)
@@ -239,14 +243,17 @@ class Explanation:
         matplotlib.figure.Figure
             The picture.
         """
-        order = self._order()[:n_bags]
+        X, order = self.X, self._order()[:n_bags]
         return plot_bags(
-            self.X,
+            X,
             self.scores,
             order,
             images=self.images,
             n_instances=n_instances,
-            titles=[f"bag {self.X.ids[i]}\n{_said(self, int(i))}" for i in order],
+            titles=[
+                f"bag {as_drawn(X.ids[i], 30)}\n{as_drawn(_said(self, int(i)), 36)}"
+                for i in order
+            ],
             contributions=self.contributions,
             about=_ABOUT[self.method],
         )
@@ -264,7 +271,7 @@ class Explanation:
             Where to draw.
         """
         rows = self._rows_of(bag)
-        title = f"bag {self.X.ids[bag]}: {_said(self, bag)}"
+        title = as_drawn(f"bag {self.X.ids[bag]}: {_said(self, bag)}", 60)
         return plot_heatmap(
             self.scores[rows], self.X.coords[rows], size, ax=ax, title=title
         )

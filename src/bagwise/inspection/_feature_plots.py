@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.inspection._contributions import FeatureContributions
-from bagwise.inspection._names import instance_name, shorten
+from bagwise.inspection._names import as_drawn, instance_name
 
 __all__ = ["plot_bag_contributions", "plot_feature_importance"]
 
@@ -47,7 +47,7 @@ def plot_feature_importance(found: Any, n: int = 15, ax: Any = None) -> Any:
         color=DOWN,
         error_kw={"ecolor": "#495057", "elinewidth": 1.0},
     )
-    ax.set_yticks(range(len(first)), [shorten(found.names[j]) for j in first])
+    ax.set_yticks(range(len(first)), [as_drawn(found.names[j], 24) for j in first])
     ax.axvline(0, color="#495057", linewidth=0.8)
     ax.set_xlabel(text)
     ax.set_title("Features", fontsize=10)
@@ -85,13 +85,13 @@ def plot_bag_contributions(
     if not 0 <= bag < len(X):
         raise ValueError(f"there is no bag {bag}: X has {len(X)} bags.")
     rows = found.of_bag(bag)
-    title = f"bag {X.ids[bag]}"
+    title = f"bag {as_drawn(X.ids[bag], 40)}"
     if found.level == "bag":
         order = np.argsort(-np.abs(rows[0]), kind="stable")[:n_features][::-1]
         ax = _axes(ax, (6.0, 0.8 + 0.28 * len(order)))
         parts = rows[0][order]
         ax.barh(range(len(order)), parts, color=[UP if v > 0 else DOWN for v in parts])
-        ax.set_yticks(range(len(order)), [shorten(found.names[j]) for j in order])
+        ax.set_yticks(range(len(order)), [as_drawn(found.names[j], 24) for j in order])
         ax.axvline(0, color="#495057", linewidth=0.8)
         ax.set_xlabel("part of the score of the bag")
         ax.set_title(f"{title}: score {found.scores[bag]:.3g}", fontsize=10)
@@ -106,9 +106,9 @@ def plot_bag_contributions(
     ax = _axes(ax, (1.8 + 0.5 * len(top), 1.4 + 0.3 * len(kept)))
     bound = float(np.abs(table).max()) or 1.0
     image = ax.imshow(table, cmap="coolwarm", vmin=-bound, vmax=bound, aspect="auto")
-    ax.set_yticks(range(len(kept)), [shorten(found.names[j]) for j in kept])
+    ax.set_yticks(range(len(kept)), [as_drawn(found.names[j], 24) for j in kept])
     names = [instance_name(X, start + int(j)) for j in top]
-    ax.set_xticks(range(len(top)), [shorten(n, 12) for n in names], rotation=45)
+    ax.set_xticks(range(len(top)), [as_drawn(n, 12) for n in names], rotation=45)
     ax.set_xlabel("instances, the highest score first")
     ax.set_title(f"{title}: parts of instance scores", fontsize=10)
     ax.tick_params(labelsize=8)

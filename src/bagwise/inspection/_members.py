@@ -81,7 +81,7 @@ def member_contributions(
         if column is None:
             raise ValueError(
                 f"there are {parts.shape[2]} classes: name one of "
-                f"{list(inner.classes_)} as pos_label."
+                f"{np.asarray(inner.classes_).tolist()} as pos_label."
             )
         parts = parts[:, :, column]
     elif pos_label is not None:

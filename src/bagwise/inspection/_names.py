@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["instance_name", "shorten"]
+__all__ = ["as_drawn", "instance_name", "shorten"]
 
 
 def instance_name(X: Any, row: int) -> str:
@@ -28,3 +28,20 @@ def instance_name(X: Any, row: int) -> str:
 def shorten(name: str, length: int = 24) -> str:
     """Cut a name that would not fit."""
     return name if len(name) <= length else name[: length - 1] + "…"
+
+
+def as_drawn(name: Any, length: int | None = None) -> str:
+    """Return a name for a picture: on one line, with dollars that are no formula.
+
+    matplotlib reads what stands between two dollars as a formula, and fails where it
+    is none.
+
+    Parameters
+    ----------
+    name : object
+        What a user called a bag, an instance, a feature, a class or a method.
+    length : int, default=None
+        Most letters.
+    """
+    text = " ".join(str(name).split())
+    return (text if length is None else shorten(text, length)).replace("$", r"\$")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.inspection._features import moments, top_features
-from bagwise.inspection._names import instance_name, shorten
+from bagwise.inspection._names import as_drawn, instance_name
 
 __all__ = ["plot_bags"]
 
@@ -87,7 +87,7 @@ def plot_bags(
             for side in ax.spines.values():
                 side.set_color(KNOWN if known else PLAIN)
                 side.set_linewidth(2.4 if known else 0.8)
-            name = shorten(instance_name(X, row), 10 if images is not None else 20)
+            name = as_drawn(instance_name(X, row), 10 if images is not None else 20)
             ax.set_title(f"{name}: {scores[row]:.2f}", fontsize=7, pad=3)
         if titles is not None:
             axes[line, 0].set_ylabel(
@@ -137,7 +137,7 @@ def _draw_bars(ax: Any, names: list[str], values: list[float]) -> None:
     ax.axvline(0, color="#495057", linewidth=0.6)
     for place, (name, value) in enumerate(zip(names, values, strict=True)):
         side = "right" if value >= 0 else "left"
-        ax.text(0, place, f" {shorten(name, 14)} ", fontsize=6, va="center", ha=side)
+        ax.text(0, place, f" {as_drawn(name, 14)} ", fontsize=6, va="center", ha=side)
     bound = max(1e-12, *np.abs(values)) * 1.1
     ax.set_xlim(-bound, bound)
     ax.tick_params(axis="x", labelsize=5, length=2, pad=1)

@@ -77,9 +77,10 @@ def positive_class(model: Any, pos_label: Any = None) -> tuple[int | None, float
     wanted = own_positive(model) if pos_label is None else pos_label
     if wanted is None:
         return None, 1.0
-    found = np.flatnonzero(np.asarray(classes) == wanted)
+    known = np.asarray(classes)
+    found = np.flatnonzero(known == wanted)
     if not found.size:
-        raise ValueError(f"pos_label={wanted!r} is not one of {list(classes)}.")
+        raise ValueError(f"pos_label={wanted!r} is not one of {known.tolist()}.")
     return int(found[0]), 1.0 if found[0] == len(classes) - 1 else -1.0
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._evaluate import METRICS
+from bagwise.inspection._names import as_drawn
 from bagwise.inspection._pictures import plot_bags
 from bagwise.report._classes import confusion
 from bagwise.report._curves import Curve, instance_table, mean_precision, mean_roc
@@ -46,7 +47,7 @@ def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
         if not np.isnan(row.low):
             ax.plot([row.low, row.high], [place, place], color=color, linewidth=2)
         ax.plot(row.mean, place, "o", color=color, markersize=6)
-    ax.set_yticks(range(len(rows)), [row.method for row in rows])
+    ax.set_yticks(range(len(rows)), [as_drawn(row.method) for row in rows])
     ax.set_xlabel(f"{METRICS[comparison.metric].title}, 95% interval")
     ax.grid(axis="x", alpha=0.3)
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -117,10 +118,10 @@ def _curves(
     for name in methods or view.finished[:5]:
         curve = make(view, name)
         if curve is not None:
-            ax.plot(curve.x, curve.y, label=f"{name} ({curve.area:.3f})")
+            ax.plot(curve.x, curve.y, label=f"{as_drawn(name)} ({curve.area:.3f})")
     about = "mean of all classes against the rest"
     if view.positive is not None:
-        about = f"positive class: {view.names[view.positive]}"
+        about = f"positive class: {as_drawn(view.names[view.positive], 40)}"
     ax.set_title(about, fontsize=9)
     ax.set_xlim(-0.02, 1.02)
     ax.set_ylim(-0.02, 1.02)
@@ -158,8 +159,9 @@ def plot_confusion(
     for (i, j), n in np.ndenumerate(counts):
         shade = "white" if share[i, j] > 0.55 else "#212529"
         ax.text(j, i, str(n), ha="center", va="center", fontsize=9, color=shade)
-    ax.set_xticks(range(len(view.names)), view.names, rotation=45, ha="right")
-    ax.set_yticks(range(len(view.names)), view.names)
+    names = [as_drawn(name, 24) for name in view.names]
+    ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    ax.set_yticks(range(len(names)), names)
     ax.set_xlabel("Predicted class")
     ax.set_ylabel("True class")
     return ax
@@ -212,7 +214,7 @@ def plot_key_instances(
         images=problem.images,
         instance_labels=problem.instance_labels,
         n_instances=n_instances,
-        titles=[f"bag {problem.X.ids[i]}: {problem.y[i]}" for i in bags],
+        titles=[as_drawn(f"bag {problem.X.ids[i]}: {problem.y[i]}", 40) for i in bags],
     )
 
 
