@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max
+from bagwise.kernels import set_kernel
 from bagwise.kernels._instance import instance_kernel
 from bagwise.svm import (
     MICA,
@@ -210,6 +211,17 @@ def test_singletons_reduce_to_svc(model):
         np.testing.assert_array_equal(model.instance_labels_, np.where(y, 1, -1))
     np.testing.assert_allclose(
         model.decision_function(X), reference.decision_function(rows), atol=1e-5
+    )
+
+
+def test_reg_svm_without_ties_is_an_svm_on_sets():
+    X, y = _bags(2)
+    model = RegSVM(3.0, consistency=1e-9, gamma=0.3, tol=1e-8, threshold="zero")
+    model.fit(X, y)
+    K = set_kernel(X, gamma=0.3)
+    other = SVC(C=3.0, kernel="precomputed", tol=1e-9).fit(K, y)
+    np.testing.assert_allclose(
+        model.decision_function(X), other.decision_function(K), atol=1e-4
     )
 
 

@@ -163,11 +163,6 @@ class MILEAGE(KernelBagSVM):
         self.tol = tol
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.respects_standard_assumption = False
-        return tags
-
     def _fit_binary(self, X, t, bag_weight):
         n, prior = X.n_instances, float(self.local_share)
         layout = Layout.of(X, t, bag_weight)

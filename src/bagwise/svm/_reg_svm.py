@@ -38,8 +38,10 @@ class RegSVM(KernelBagSVM):
     ----------
     C : float, default=1.0
         Weight of the loss.
-    consistency : float, default=1.0
-        :math:`\lambda`: weight of the disagreement, relative to the loss.
+    consistency : float, default=0.1
+        :math:`\lambda`: weight of the disagreement, relative to the loss. Near 0 it is
+        an SVM with a kernel of sets; at 1 bags follow single instances more than their
+        labels, which costs much on images.
     normalization : {"feature_space", "average"}, default="feature_space"
         Whether :math:`\phi(B)` is the sum of the instances divided by its norm, or
         their mean.
@@ -124,7 +126,7 @@ class RegSVM(KernelBagSVM):
         self,
         C=1.0,
         *,
-        consistency=1.0,
+        consistency=0.1,
         normalization="feature_space",
         kernel="rbf",
         gamma="scale",

@@ -122,7 +122,12 @@ MARGINS: list[Method] = [
     quadratic(
         "reg-SVM",
         "bagwise.svm.RegSVM",
-        grid={"C": tens(-1, 3), "gamma": fours(-3, 2)},
+        grid={
+            "C": tens(-1, 3),
+            "gamma": fours(-3, 2),
+            "consistency": [0.01, 0.1, 1.0],
+        },
+        large_grid={**SVM_LARGE, "consistency": [0.001, 0.01, 0.1, 1.0]},
         paper="Cheung and Kwok, A regularization framework for multiple-instance"
         " learning, ICML 2006",
         note="Bag and instance outputs tied by a regulariser.",
