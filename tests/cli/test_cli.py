@@ -76,6 +76,12 @@ def test_fit_predict_explain(capsys, table, tmp_path):
     assert len(found) == 120
     assert sum(row["key"] for row in found) == 40
     assert (folder / "key_instances.png").stat().st_size > 1000
+    status, out, _ = run(capsys, *words, "--positive", "0")
+    other = json.loads(out)["instances"]
+    scores = [row["score"] for row in found]
+    np.testing.assert_allclose([-row["score"] for row in other], scores)
+    status, _, err = run(capsys, *words, "--positive", "seven")
+    assert (status, "--positive seven is not one of [0, 1]" in err) == (1, True)
     np.savez(tmp_path / "pictures.npz", images=np.zeros((120, 4, 4)))
     words += ["--by", "leave_out", "--images", tmp_path / "pictures.npz"]
     status, out, _ = run(capsys, *words)

@@ -8,8 +8,12 @@ import uuid
 import numpy as np
 import pytest
 from _exact_models import Pooled, PooledRegressor
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 
 from bagwise import Bags
+from bagwise.comparison import as_problem, fit_file
+from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.inspection import explain, instance_importance
 from bagwise.linear_model import MILogisticRegression
@@ -179,3 +183,25 @@ def test_one_coordinate_is_no_map(bags, tmp_path):
     found = explain(Pooled("mean").fit(X), X)
     assert "heatmap" not in found.write(tmp_path)
     assert found.columns()["x"] == bags.coords[:, 0].tolist()
+
+
+def test_several_labels_a_bag():
+    """Of several labels one must be named, or a model of one label taken."""
+    X, y = make_bags(20, random_state=0)
+    Y = np.column_stack([y, 1 - y])
+    each = OneVsRestClassifier(WrapperMI()).fit(X, Y)
+    with pytest.raises(ValueError, match=r"2 labels to a bag: name one of \[0, 1\]"):
+        explain(each, X)
+    both = instance_importance(each, X).values
+    for k in (0, 1):
+        found = explain(each, X, pos_label=k)
+        alone = each.estimators_[k].decision_function([row[None] for row in X.data])
+        np.testing.assert_allclose(found.scores, alone, atol=1e-12)
+        np.testing.assert_array_equal(both[:, k], found.scores)
+    apart = MultiOutputClassifier(WrapperMI()).fit(X, Y)
+    with pytest.raises(ValueError, match=r"such as model.estimators_\[0\]"):
+        explain(apart, X)
+    saved = fit_file(as_problem(X, Y), "WrapperMI", grid="none").model
+    with pytest.raises(ValueError, match=r"such as model.models\[0\]"):
+        explain(saved, X)
+    explain(saved.models[0], X)

@@ -1,5 +1,6 @@
 """`bagwise explain`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,14 +28,16 @@ def explain(
     Writes instances.csv, instances.json and key_instances.png, and a heat map where
     instances have coordinates. Models that do not score instances are asked for the
     score of each instance alone (--by single), or for what is lost without it
-    (--by leave_out).
+    (--by leave_out). High scores speak for the positive class of two, of more classes
+    for the one that is predicted; --positive names another one.
     """
     from bagwise import comparison
 
     found = comparison.explain_file(
         model,
-        source.bags() if source.is_file else source.problem(),
+        source.bags() if source.is_file else replace(source, positive=None).problem(),
         by=by,
+        pos_label=source.positive,
         images=images,
     )
     paths = found.write(out)

@@ -204,6 +204,7 @@ def explain_file(
     bag: str | None = None,
     label: str | None = None,
     by: str = "auto",
+    pos_label: Any = None,
     images: Any = None,
 ) -> Explanation:
     """Score the instances of a file with a saved model.
@@ -218,6 +219,9 @@ def explain_file(
         Columns of the file.
     by : {"auto", "native", "single", "leave_out", "add_to"}, default="auto"
         How instances are scored, see `bagwise.inspection.instance_importance`.
+    pos_label : label, default=None
+        Class that high scores speak for. By default the positive class of two; of more
+        classes, for each bag the one that is predicted.
     images : array, path or list of paths, optional
         Pictures of the instances, see `bagwise.inspection.explain`.
 
@@ -233,4 +237,13 @@ def explain_file(
     elif images is None and str(data) == "digits":
         images = as_problem(data).images
     X = as_unlabelled(data, bag=bag, label=label)
-    return explain(model, X, method=by, images=images)
+    chosen = _class_called(model, pos_label)
+    return explain(model, X, method=by, pos_label=chosen, images=images)
+
+
+def _class_called(model: Any, name: Any) -> Any:
+    """Return the class of a name; on a command line, numbers are words."""
+    classes = np.asarray(getattr(model, "classes_", ())).tolist()
+    if name is None or name in classes:
+        return name
+    return {str(label): label for label in classes}.get(str(name), name)

@@ -366,10 +366,16 @@ def explain(
     X = as_bags(X)
     images = as_images(images, X)
     if method == "auto":
-        own = instance_scores(model, X[:1]) is not None
-        method = "native" if own else "single"
-    found = instance_importance(model, X, method, pos_label=pos_label)
+        scored = instance_scores(model, X[:1]) is not None
+        method = "native" if scored else "single"
+    positive_class(model, pos_label)  # says what is wrong with a model or a label
     labels = np.asarray(model.predict(X))
+    if labels.ndim == 2 and pos_label is None:
+        raise ValueError(
+            f"the model gives {labels.shape[1]} labels to a bag: name one of "
+            f"{np.asarray(model.classes_).tolist()} as pos_label."
+        )
+    found = instance_importance(model, X, method, pos_label=pos_label)
     scores = np.asarray(found.values, dtype=float)
     whole = bag_scores(model, X, pos_label)
     if scores.ndim == 2:  # of each bag, the column of its predicted class
@@ -377,10 +383,9 @@ def explain(
         scores = scores[np.arange(len(scores)), column[X.bag_index]]
     key = segment_argmax(scores, X.offsets) - X.offsets[:-1]
     parts = None
+    own = pos_label is None or positive_class(model) == positive_class(model, pos_label)
     if method == "native" and images is None and X.n_features <= MOST_PROBES:
-        if pos_label is None or positive_class(model) == positive_class(
-            model, pos_label
-        ):
+        if own and labels.ndim == 1:
             parts = linear_contributions(model, X)
     members = None
     if whole.ndim == 1:

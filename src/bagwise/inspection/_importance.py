@@ -131,7 +131,7 @@ def _native(model: Any, X: Bags, pos_label: Any) -> Array:
     values = np.asarray(found.values, dtype=np.float64)
     column, _ = positive_class(model, pos_label)
     if values.ndim == 2:
-        return values if column is None else values[:, column]
+        return values if pos_label is None else values[:, column]
     if pos_label is None or predicts_values(model):
         return values
     return values if pos_label == own_positive(model) else -values

@@ -69,6 +69,12 @@ def positive_class(model: Any, pos_label: Any = None) -> tuple[int | None, float
             raise ValueError("a regressor has no classes: leave pos_label out.")
         return None, 1.0
     classes = getattr(model, "classes_", None)
+    parts = _models_of_labels(model, classes)
+    if parts is not None:
+        raise ValueError(
+            f"{type(model).__name__} gives several labels to a bag, each by a model of "
+            f"its own: explain one of them, such as model.{parts}[0]."
+        )
     if classes is None:
         raise ValueError(
             f"{type(model).__name__} has no classes_: it is not fitted, or neither a "
@@ -82,6 +88,14 @@ def positive_class(model: Any, pos_label: Any = None) -> tuple[int | None, float
     if not found.size:
         raise ValueError(f"pos_label={wanted!r} is not one of {known.tolist()}.")
     return int(found[0]), 1.0 if found[0] == len(classes) - 1 else -1.0
+
+
+def _models_of_labels(model: Any, classes: Any) -> str | None:
+    """Return where a model of several labels keeps one model for each of them."""
+    if hasattr(model, "models"):
+        return "models"
+    several = isinstance(classes, list) and len(classes) and np.ndim(classes[0])
+    return "estimators_" if several else None
 
 
 def bag_scores(model: Any, X: Bags, pos_label: Any = None) -> Array:
@@ -99,7 +113,8 @@ def bag_scores(model: Any, X: Bags, pos_label: Any = None) -> Array:
     Returns
     -------
     ndarray of shape (n_bags,) or (n_bags, n_classes)
-        One column per class when there are more than two and none was named.
+        One column per class when there are more than two and none was named, or per
+        label of several that a bag may have.
     """
     column, sign = positive_class(model, pos_label)
     if predicts_values(model):
@@ -117,7 +132,7 @@ def bag_scores(model: Any, X: Bags, pos_label: Any = None) -> Array:
         )
     if score.ndim == 1:
         return sign * score
-    return score if column is None else score[:, column]
+    return score if pos_label is None else score[:, column]
 
 
 def take_rows(X: Bags, rows: Rows, offsets: Rows) -> Bags:
