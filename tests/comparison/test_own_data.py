@@ -17,6 +17,8 @@ from bagwise.comparison import (
     TwoWay,
     as_problem,
     compare,
+    explain_file,
+    predict_file,
 )
 from bagwise.comparison._evaluate import group_metrics, value_metrics
 from bagwise.comparison._tuning import fit_method
@@ -204,6 +206,16 @@ def test_several_labels_are_means_over_labels(tmp_path):
     model = load(both.paths["model"])
     assert model.predict(problem.X).shape == Y.shape
     assert ((model.decision_function(problem.X) > 0) == model.predict(problem.X)).all()
+    rows = predict_file(model, problem.X)
+    assert list(rows[0]) == ["bag", "label_1", "label_2", "score_of_1", "score_of_2"]
+    for k in (1, 2):
+        found = [row[f"label_{k}"] for row in rows]
+        assert found == model.predict(problem.X)[:, k - 1].tolist()
+        assert all((r[f"score_of_{k}"] > 0) == (r[f"label_{k}"] == 1) for r in rows)
+    with pytest.raises(ValueError, match="several labels a bag; explain them one by"):
+        explain_file(model, problem.X)
+    # Half of the bags have each label.
+    assert "as most of them are rare" not in both.metric_reason
 
 
 def test_tables_that_are_no_labels_are_refused():

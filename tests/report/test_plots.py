@@ -29,7 +29,12 @@ def test_roc_curves_rise_from_corner_to_corner():
 
 @pytest.mark.parametrize("images", [False, True])
 def test_key_instances_are_drawn_for_some_bags(images):
-    assert len(plot_key_instances(make_comparison(images), 3).axes) >= 3
+    comparison = make_comparison(images)
+    figure = plot_key_instances(comparison, 3)
+    assert len(figure.axes) >= 3
+    problem = comparison.problem
+    name = problem.classes[problem.positive]
+    assert f"scores for {name}, out of fold" in figure.get_suptitle()
 
 
 def test_names_that_look_like_formulas_are_drawn_as_they_are():

@@ -1,5 +1,6 @@
 """`bagwise compare`."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -117,7 +118,7 @@ def compare(
         impute=source.impute,
         task=source.task,
         permute_features=permute_features,
-        command=" ".join(["bagwise", *sys.argv[1:]]),
+        command=shlex.join(["bagwise", *sys.argv[1:]]),
     )
     return write_outcome(result, folder, as_json=json)
 

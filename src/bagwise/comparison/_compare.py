@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -248,7 +249,7 @@ def compare(
             rows = db.rows(keys)
             arrays = {row["key"]: db.arrays(row["key"]) for row in rows}
     provenance = {
-        "command": command or " ".join(sys.argv),
+        "command": command or shlex.join(sys.argv),
         "data": problem.name,
         "data_hash": ref.hash,
         "seed": seed,

@@ -291,11 +291,13 @@ class Comparison:
             if len(these) == 1:
                 text += f" {these[0]} {told}."
             elif these and len(these) == len(others) and verdict == "not told apart":
-                text += f" None of the {len(these)} other methods can be told apart"
+                none = "Neither" if len(these) == 2 else "None"
+                text += f" {none} of the {len(these)} other methods can be told apart"
                 text += f" from {best}."
             elif these:
                 told = told.replace("is ", "are ", 1).replace("lacks", "lack")
-                who = f"All {len(these)}" if len(these) == len(others) else len(these)
+                all_ = "Both" if len(these) == 2 else f"All {len(these)}"
+                who = all_ if len(these) == len(others) else len(these)
                 text += f" {who} other methods {told}."
         if self.failures:
             n = len(self.failures)

@@ -18,6 +18,7 @@ from bagwise.comparison._tasks import task_of
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import find_method
 from bagwise.comparison.protocols import KFold
+from bagwise.compose._per_label import OneModelPerLabel
 from bagwise.inspection import Explanation, explain
 from bagwise.inspection._scores import own_positive, predicts_values
 from bagwise.io import load, save
@@ -158,7 +159,8 @@ def predict_file(
     list of dict
         One entry a bag: `bag` and `label`, then `score_of_...` and, where the model
         has them, `probability_of_...` with the name of the class: of two the positive
-        one, of more each of them. Of a regressor `bag` and `value`, of a model of
+        one, of more each of them. Of several labels a bag `label_1`, `score_of_1` and
+        so on, numbered as in reports. Of a regressor `bag` and `value`, of a model of
         survival `bag` and `risk`.
     """
     if isinstance(model, str | os.PathLike):
@@ -168,6 +170,8 @@ def predict_file(
     columns: dict[str, Any] = {"bag": X.ids}
     if is_regressor(model):
         columns["value"] = predicted
+    elif predicted.ndim == 2:
+        columns |= _label_columns(model, X, predicted)
     elif predicts_values(model):
         columns["risk"] = predicted
     else:
@@ -176,6 +180,17 @@ def predict_file(
         {name: np.asarray(values[i]).tolist() for name, values in columns.items()}
         for i in range(len(X))
     ]
+
+
+def _label_columns(model: Any, X: Any, predicted: Any) -> dict[str, Any]:
+    """Return a label, a score and where there is one a probability for each label."""
+    columns: dict[str, Any] = {}
+    numbers = range(1, predicted.shape[1] + 1)
+    columns |= {f"label_{k}": predicted[:, k - 1] for k in numbers}
+    for k, one in zip(numbers, model.models, strict=True):
+        found = _class_columns(one, X)
+        columns |= {f"{name.rpartition('_')[0]}_{k}": v for name, v in found.items()}
+    return columns
 
 
 def _class_columns(model: Any, X: Any) -> dict[str, Any]:
@@ -236,6 +251,11 @@ def explain_file(
         images = getattr(data, "images", None)
     elif images is None and str(data) == "digits":
         images = as_problem(data).images
+    if isinstance(model, OneModelPerLabel):
+        raise ValueError(
+            "the model gives several labels a bag; explain them one by one, in Python:"
+            " bagwise.inspection.explain(model.models[0], X)"
+        )
     X = as_unlabelled(data, bag=bag, label=label)
     chosen = _class_called(model, pos_label)
     return explain(model, X, method=by, pos_label=chosen, images=images)

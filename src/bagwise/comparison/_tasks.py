@@ -162,9 +162,9 @@ class MultiLabel(Task):
     name = "multilabel"
 
     def default_metric(self) -> tuple[str, str]:
-        """Return the area under the ROC curve: labels are rare as a rule."""
+        """Return the area under the ROC curve, the same for rare and common labels."""
         n = self.problem.y.shape[1]
-        return "auroc", f"the mean over {n} labels, as most of them are rare"
+        return "auroc", f"the mean over {n} labels, whether they are rare or not"
 
     def predict(self, model: Any, X: Any) -> dict[str, NDArray[Any]]:
         """Return labels, scores and probabilities with a column for each label."""

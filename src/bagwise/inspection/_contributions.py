@@ -15,7 +15,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.bags.segments import bag_matrix
 from bagwise.inspection._groups import feature_groups
 from bagwise.inspection._instances import instance_scores
-from bagwise.inspection._scores import bag_scores, own_positive, row_bags
+from bagwise.inspection._scores import bag_scores, own_positive, row_bags, spoken_for
 
 __all__ = ["FeatureContributions", "feature_contributions"]
 
@@ -47,6 +47,8 @@ class FeatureContributions:
         "sampled" ones are Shapley values over some orders of the features.
     X : Bags
         The bags.
+    pos_label : label or None
+        The class that high scores speak for; None where values are predicted.
     """
 
     values: Array
@@ -56,6 +58,7 @@ class FeatureContributions:
     level: str
     kind: str
     X: Bags
+    pos_label: Any = None
 
     @property
     def exact(self) -> bool:
@@ -181,7 +184,8 @@ def feature_contributions(
         walk = _Walk(X, score, scores, base_row, columns)
         values, kind = walk.parts(n_permutations, check_random_state(random_state))
         base = walk.base
-    return FeatureContributions(values, base, scores, names, level, kind, X)
+    label = spoken_for(model, pos_label)
+    return FeatureContributions(values, base, scores, names, level, kind, X, label)
 
 
 def linear_slope(model: Any, X: Bags) -> Array | None:
@@ -220,7 +224,8 @@ def linear_contributions(model: Any, X: Bags) -> FeatureContributions | None:
     found = _linear(X, score, scores, base, columns)
     if found is None:
         return None
-    return FeatureContributions(*found, scores, names, "instance", "linear", X)
+    label = spoken_for(model)
+    return FeatureContributions(*found, scores, names, "instance", "linear", X, label)
 
 
 def _with_rest(X: Bags, names: list[str], columns: list[Any]) -> Any:

@@ -23,9 +23,13 @@ from bagwise.inspection._images import as_images
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores
 from bagwise.inspection._members import MemberContributions, member_contributions
-from bagwise.inspection._names import as_drawn
+from bagwise.inspection._names import as_drawn, for_class
 from bagwise.inspection._pictures import plot_bags
-from bagwise.inspection._scores import bag_scores, positive_class
+from bagwise.inspection._scores import (
+    bag_scores,
+    positive_class,
+    spoken_for,
+)
 
 __all__ = ["Explanation", "explain"]
 
@@ -56,6 +60,9 @@ class Explanation:
         Exact parts of the scores by feature, where scores are linear.
     members : MemberContributions or None
         Exact parts of the scores of bags by member, where the model is a stack.
+    pos_label : label or None
+        The class that high scores speak for; None where that is the predicted one of
+        several, or a value.
     """
 
     X: Bags
@@ -67,6 +74,7 @@ class Explanation:
     method: str = "native"
     contributions: FeatureContributions | None = None
     members: MemberContributions | None = None
+    pos_label: Any = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def columns(self) -> dict[str, list[Any]]:
@@ -161,10 +169,13 @@ class Explanation:
             about = {name: row.pop(name, None) for name in ("bag_label", "bag_score")}
             entry = {"bag": row.pop("bag"), **about, "instances": []}
             bags.setdefault(i, entry)["instances"].append(row)
-        # Names may be dates, or what else a table holds.
-        text = json.dumps(
-            {"method": self.method, "bags": list(bags.values())}, default=str
-        )
+        label = self.pos_label
+        whole = {
+            "method": self.method,
+            "pos_label": None if label is None else np.asarray(label).tolist(),
+            "bags": list(bags.values()),
+        }
+        text = json.dumps(whole, default=str)  # names may be dates, and the like
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -255,7 +266,7 @@ class Explanation:
                 for i in order
             ],
             contributions=self.contributions,
-            about=_ABOUT[self.method],
+            about=f"{_ABOUT[self.method]}{for_class(self.pos_label)}",
         )
 
     def plot_heatmap(self, bag: int, size: float | None = None, ax: Any = None) -> Any:
@@ -273,7 +284,12 @@ class Explanation:
         rows = self._rows_of(bag)
         title = as_drawn(f"bag {self.X.ids[bag]}: {_said(self, bag)}", 60)
         return plot_heatmap(
-            self.scores[rows], self.X.coords[rows], size, ax=ax, title=title
+            self.scores[rows],
+            self.X.coords[rows],
+            size,
+            ax=ax,
+            title=title,
+            label=f"instance score{for_class(self.pos_label)}",
         )
 
     def to_geojson(
@@ -390,4 +406,7 @@ def explain(
     members = None
     if whole.ndim == 1:
         members = member_contributions(model, X, pos_label=pos_label)
-    return Explanation(X, scores, labels, whole, key, images, method, parts, members)
+    speaks = spoken_for(model, pos_label)
+    return Explanation(
+        X, scores, labels, whole, key, images, method, parts, members, speaks
+    )

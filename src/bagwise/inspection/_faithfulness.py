@@ -11,11 +11,13 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, Ragged, as_bags
+from bagwise.inspection._names import for_class
 from bagwise.inspection._scores import (
     MAX_ROWS,
     bag_scores,
     positive_class,
     score_in_chunks,
+    spoken_for,
 )
 
 __all__ = ["Faithfulness", "faithfulness"]
@@ -50,6 +52,9 @@ class Faithfulness:
         Bags with at least two instances, which are the ones that count.
     confidence : float
         Level of the intervals.
+    pos_label : label or None
+        The class that the score speaks for; None where that is the predicted one of
+        several, or a value.
     """
 
     areas: dict[str, Array]
@@ -60,6 +65,7 @@ class Faithfulness:
     curves: dict[str, Array]
     n_bags: int
     confidence: float
+    pos_label: Any = None
 
     @property
     def verdict(self) -> str:
@@ -99,7 +105,8 @@ class Faithfulness:
             text = f"{name} important first" if name != "random" else "random order"
             ax.plot(self.share, self.curves[name], label=text, color=colors[name])
         ax.set_xlabel("share of instances removed")
-        ax.set_ylabel("change of the bag score\n(standard deviations)")
+        speaks = for_class(self.pos_label)
+        ax.set_ylabel(f"change of the bag score{speaks}\n(standard deviations)")
         ax.set_title(f"{self.verdict}: gap {self.gap[0]:.2f}", fontsize=10)
         ax.legend(fontsize=8)
         return ax
@@ -214,6 +221,7 @@ def faithfulness(
         curves=curves,
         n_bags=len(used),
         confidence=confidence,
+        pos_label=spoken_for(model, pos_label),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.inspection._contributions import FeatureContributions
-from bagwise.inspection._names import as_drawn, instance_name
+from bagwise.inspection._names import as_drawn, for_class, instance_name
 
 __all__ = ["plot_bag_contributions", "plot_feature_importance"]
 
@@ -35,6 +35,7 @@ def plot_feature_importance(found: Any, n: int = 15, ax: Any = None) -> Any:
     if isinstance(found, FeatureContributions):
         mean, spread = found.mean_size(), None
         text = f"mean size of the part of the {found.level} score"
+        text += for_class(found.pos_label)
     else:
         mean, spread = found.importances_mean, found.importances_std
         text = "fall of the score when the feature is permuted"
@@ -86,6 +87,7 @@ def plot_bag_contributions(
         raise ValueError(f"there is no bag {bag}: X has {len(X)} bags.")
     rows = found.of_bag(bag)
     title = f"bag {as_drawn(X.ids[bag], 40)}"
+    speaks = for_class(found.pos_label)
     if found.level == "bag":
         order = np.argsort(-np.abs(rows[0]), kind="stable")[:n_features][::-1]
         ax = _axes(ax, (6.0, 0.8 + 0.28 * len(order)))
@@ -93,7 +95,7 @@ def plot_bag_contributions(
         ax.barh(range(len(order)), parts, color=[UP if v > 0 else DOWN for v in parts])
         ax.set_yticks(range(len(order)), [as_drawn(found.names[j], 24) for j in order])
         ax.axvline(0, color="#495057", linewidth=0.8)
-        ax.set_xlabel("part of the score of the bag")
+        ax.set_xlabel(f"part of the score of the bag{speaks}")
         ax.set_title(f"{title}: score {found.scores[bag]:.3g}", fontsize=10)
         ax.tick_params(labelsize=8)
         return ax
@@ -112,7 +114,7 @@ def plot_bag_contributions(
     ax.set_xlabel("instances, the highest score first")
     ax.set_title(f"{title}: parts of instance scores", fontsize=10)
     ax.tick_params(labelsize=8)
-    ax.figure.colorbar(image, ax=ax, label="part of the score")
+    ax.figure.colorbar(image, ax=ax, label=f"part of the score{speaks}")
     return ax
 
 

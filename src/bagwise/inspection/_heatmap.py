@@ -26,6 +26,7 @@ def plot_heatmap(
     cmap: str = "coolwarm",
     center: float | None = None,
     title: str | None = None,
+    label: str = "instance score",
 ) -> Any:
     """Draw the scores of instances at their places.
 
@@ -48,6 +49,8 @@ def plot_heatmap(
         colours run from the lowest to the highest score.
     title : str, optional
         Text above.
+    label : str, default="instance score"
+        What the colours are.
 
     Returns
     -------
@@ -105,7 +108,7 @@ def plot_heatmap(
     if title is not None:
         ax.set_title(title, fontsize=10)
     ax.tick_params(labelsize=7)
-    ax.figure.colorbar(image, ax=ax, label="instance score", shrink=0.8)
+    ax.figure.colorbar(image, ax=ax, label=label, shrink=0.8)
     return ax
 
 

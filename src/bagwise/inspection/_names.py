@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_drawn", "instance_name", "shorten"]
+__all__ = ["as_drawn", "for_class", "instance_name", "shorten"]
 
 
 def instance_name(X: Any, row: int) -> str:
@@ -45,3 +45,8 @@ def as_drawn(name: Any, length: int | None = None) -> str:
     """
     text = " ".join(str(name).split())
     return (text if length is None else shorten(text, length)).replace("$", r"\$")
+
+
+def for_class(label: Any) -> str:
+    """Say in a picture which class a score speaks for; nothing where it is a value."""
+    return "" if label is None else f" for {as_drawn(label, 24)}"

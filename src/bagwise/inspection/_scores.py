@@ -46,6 +46,11 @@ def own_positive(model: Any) -> Any:
     return classes[1] if named is None else named
 
 
+def spoken_for(model: Any, pos_label: Any = None) -> Any:
+    """Return the class that high scores speak for; None for values and many classes."""
+    return own_positive(model) if pos_label is None else pos_label
+
+
 def positive_class(model: Any, pos_label: Any = None) -> tuple[int | None, float]:
     """Return the column of the class that is asked for, and the sign for two classes.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._evaluate import METRICS
-from bagwise.inspection._names import as_drawn
+from bagwise.inspection._names import as_drawn, for_class
 from bagwise.inspection._pictures import plot_bags
 from bagwise.report._classes import confusion
 from bagwise.report._curves import Curve, instance_table, mean_precision, mean_roc
@@ -207,6 +207,7 @@ def plot_key_instances(
     if view.positive is not None:
         chosen &= view.truth == view.positive
     bags = np.flatnonzero(chosen)[:n_bags]
+    speaks = None if view.positive is None else view.names[view.positive]
     return plot_bags(
         problem.X,
         scores,
@@ -214,6 +215,7 @@ def plot_key_instances(
         images=problem.images,
         instance_labels=problem.instance_labels,
         n_instances=n_instances,
+        about=f"scores{for_class(speaks)}, out of fold",
         titles=[as_drawn(f"bag {problem.X.ids[i]}: {problem.y[i]}", 40) for i in bags],
     )
 
