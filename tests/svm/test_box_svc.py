@@ -1,11 +1,16 @@
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import Bags
+from bagwise.base import best_threshold, sigmoid_threshold
+from bagwise.compose import OnInstances
 from bagwise.datasets import make_generalised_bags
 from bagwise.kernels import BoxGrid, box_kernel
 from bagwise.svm import BagSVC, BoxKernelSVC, _box_svc, transductive_box_svc
+from bagwise.testing._check_defaults import _few_positive
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +32,9 @@ def literal_map(logs, rows, cols, diag, rho, normalize, scale):
 @pytest.mark.parametrize("normalize", [True, False])
 def test_equals_svc_on_the_literal_map(data, normalize):
     X, y, X_test, _ = data
-    model = BoxKernelSVC(normalize=normalize, rho=0.7, random_state=0).fit(X, y)
+    model = BoxKernelSVC(
+        normalize=normalize, rho=0.7, threshold="zero", random_state=0
+    ).fit(X, y)
     every = Bags.concatenate([X, X_test])
     logs = box_kernel(every, grid=model.grid_, random_state=model.seed_)
     train, test = np.arange(80), np.arange(80, 120)
@@ -56,7 +63,9 @@ def test_training_and_prediction_agree(data):
 
 def test_transduction_is_the_map_over_all_bags(data):
     X, y, X_test, _ = data
-    result = transductive_box_svc(X, y, X_test, rho=0.5, random_state=1)
+    result = transductive_box_svc(
+        X, y, X_test, rho=0.5, threshold="zero", random_state=1
+    )
     grid = BoxGrid().fit(X)
     seed = np.random.RandomState(1).randint(2**31 - 1)
     logs = box_kernel(Bags.concatenate([X, X_test]), grid=grid, random_state=int(seed))
@@ -149,3 +158,35 @@ def test_many_instances_are_refused_before_any_work(data, monkeypatch):
         few.fit(X, y)
     with pytest.raises(AssertionError, match="counted"):
         BoxKernelSVC(max_instances=None).fit(X, y)
+
+
+def test_a_rare_class_is_called_where_the_scores_show_it():
+    X, y = _few_positive(160)
+    X = OnInstances(StandardScaler()).fit(X[:60]).transform(X)
+    fitted = {
+        cut: BoxKernelSVC(threshold=cut, random_state=0).fit(X[:60], y[:60])
+        for cut in ("cv", "zero")
+    }
+    scores, plain = (fitted[cut].decision_function(X[60:]) for cut in fitted)
+    np.testing.assert_allclose(scores - plain, (scores - plain)[0], atol=1e-9)
+    assert roc_auc_score(y[60:], scores) > 0.8
+    assert (plain > 0).mean() < 0.02  # a quarter of the bags is positive
+    best = best_threshold(scores, y[60:] == 1)
+    right = [np.mean((scores > cut) == (y[60:] == 1)) for cut in (0.0, best)]
+    assert right[0] > right[1] - 0.1
+
+
+def test_cuts_of_pairs_are_those_of_two_classes(data):
+    """Each pair of three classes is cut by its own training bags."""
+    X, _, _, _ = data
+    codes = np.digitize([b[:, 0].max() for b in X], [0.75, 0.9])
+    made = {"rho": 0.7, "grid": BoxGrid().fit(X), "random_state": 0}
+    three, plain = (
+        BoxKernelSVC(threshold=cut, **made).fit(X, codes) for cut in ("train", "zero")
+    )
+    F = three._map(box_kernel(X, **three._settings()), *[three.log_self_] * 2)
+    scores = F @ plain.coef_ + plain.intercept_
+    for p, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        here = (codes == i) | (codes == j)
+        cut = sigmoid_threshold(scores[here, p], codes[here] == i)
+        assert three.intercept_[p] == pytest.approx(plain.intercept_[p] - cut)

@@ -57,13 +57,16 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         self
         """
         X, y = self._check_bags(X, y, reset=True)
-        self._encode_labels(y)
+        codes = self._encode_labels(y)
+        weight = check_bag_weight(sample_weight, len(X))
+        used = self._used(codes, weight)
+        if len(used) < len(y):  # a bag without weight is a bag that is not there
+            X, y, weight = X[used], y[used], weight[used]
         base = self._base_estimator(self._learns_sparse(X))
-        options, weight = {}, np.ones(len(X))
+        options = {}
         if sample_weight is not None:
             if not has_fit_parameter(base, "sample_weight"):
                 raise ValueError(f"{type(base).__name__} does not take sample_weight.")
-            weight = check_bag_weight(sample_weight, len(X))
             options["sample_weight"] = weight
         rows = self._fit_rows(X, y, weight)
         return self._learn(base, rows, y, options)

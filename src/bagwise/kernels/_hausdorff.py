@@ -71,6 +71,7 @@ def hausdorff(X: Any, Y: Any = None, mode: str = "min") -> npt.NDArray[np.float6
     """
     check_option("mode", mode, HAUSDORFF_MODES)
     X, Y = check_pair(X, Y)
+    X, Y = _in_double(X), None if Y is None else _in_double(Y)
     check_gram_memory(X, Y, 1 if mode == "min" else 2)
     if mode == "min":
         return np.sqrt(active().smallest_squared(X, Y))
@@ -90,6 +91,13 @@ def nearest_in_bags(data: Any, Y: Bags) -> Iterator[tuple[slice, Array]]:
     (rows, n_bags_Y).
     """
     return active().nearest_blocks(data, Y)
+
+
+def _in_double(X: Bags) -> Bags:
+    """Give sparse rows of single precision the digits that dense ones have."""
+    if not X.is_sparse or X.data.dtype == np.float64:
+        return X
+    return X.with_data(X.data.astype(np.float64))
 
 
 def _directed(X: Bags, Y: Bags, reduce: Any) -> Array:

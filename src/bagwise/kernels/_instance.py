@@ -10,9 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.metrics.pairwise import manhattan_distances
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 
 from bagwise._sizes import check_memory, memory_budget
+from bagwise.kernels._products import row_products
 
 __all__ = [
     "INSTANCE_KERNELS",
@@ -54,7 +55,7 @@ def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
         B = A if same else B - centre
     elif same:
         B = A
-    D = safe_sparse_dot(A, B.T, dense_output=True)
+    D = row_products(A, B)
     D *= -2.0
     D += row_norms(A, squared=True)[:, None]
     D += row_norms(B, squared=True)[None, :]
@@ -96,7 +97,7 @@ def instance_kernel(
         D *= -gamma
         return np.exp(D, out=D)
     if kernel in ("linear", "poly"):
-        K = safe_sparse_dot(A, (A if B is None else B).T, dense_output=True)
+        K = row_products(A, A if B is None else B)
         if kernel == "poly":
             K *= gamma
             K += coef0

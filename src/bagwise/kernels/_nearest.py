@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_min
 from bagwise.kernels._instance import squared_distances
 from bagwise.kernels._loops import nearest_of_bags, nearest_to_points
+from bagwise.kernels._products import row_products
 from bagwise.kernels._tiles import TILE, bag_groups, spans
 
 Array = npt.NDArray[Any]
@@ -149,7 +150,7 @@ def points_to_bags(X: Bags, points: Any) -> Array:
         offsets = X.offsets[bags.start : bags.stop + 1] - part.start
         rows = A[part]
         for points_part in spans(B.shape[0], TILE):
-            products = safe_sparse_dot(rows, B[points_part].T, dense_output=True)
+            products = row_products(rows, B[points_part])
             near = np.empty((len(offsets) - 1, products.shape[1]))
             nearest_to_points(products, norms[part], offsets, near)
             out[bags, points_part] = near

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import bag_matrix, segment_sum
@@ -20,6 +20,7 @@ from bagwise.kernels._checks import (
     resolve_kernel,
 )
 from bagwise.kernels._instance import kernel_diagonal, row_blocks
+from bagwise.kernels._products import row_products
 from bagwise.kernels._tiles import (
     Stack,
     scale_both,
@@ -167,7 +168,7 @@ def pair_sums(rows: Stack, cols: Stack | None, params: dict[str, Any]) -> Array:
     if params["kernel"] == "linear":  # the sum of inner products is that of the sums
         left = _weighted_totals(rows)
         right = left if cols is None else _weighted_totals(cols)
-        K = np.asarray(safe_sparse_dot(left, right.T, dense_output=True))
+        K = row_products(left, right)
         return symmetrized(K) if cols is None else K
     return active().pair_sums(rows, cols, params)
 

@@ -31,8 +31,8 @@ class TransductiveBoxSVC(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Differs from Tao, Scott, Vinodchandran and Osugi (ICML 2004): as
-    `transductive_box_svc` does. The last answer is kept, as decisions and labels of
-    the same bags are asked for one after the other.
+    `transductive_box_svc` does, cut at zero. The last answer is kept, as decisions
+    and labels of the same bags are asked for one after the other.
     """
 
     def __init__(
@@ -68,7 +68,11 @@ class TransductiveBoxSVC(ClassifierMixin, BaseEstimator):
 
         if self.asked_ is None or self.asked_[0] is not X:
             found = transductive_box_svc(
-                self.bags_fit_, self.labels_fit_, X, **self.get_params(deep=False)
+                self.bags_fit_,
+                self.labels_fit_,
+                X,
+                threshold="zero",
+                **self.get_params(deep=False),
             )
             self.asked_ = (X, found)
         return self.asked_[1]

@@ -8,13 +8,13 @@ from sklearn.utils import check_random_state
 
 from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags import Bags
-from bagwise.base import MulticlassBagClassifier
+from bagwise.base import MulticlassBagClassifier, bag_folds, most_folds
 from bagwise.kernels import box_kernel
 from bagwise.kernels.box._features import make_grid
 from bagwise.kernels.box._grid import STRATEGIES
 from bagwise.kernels.box._kernel import METHODS, log_self_counts
 from bagwise.kernels.box._sampling import STOP_RULES
-from bagwise.svm._pairwise import class_scores, solve_pairs
+from bagwise.svm._pairwise import class_scores, pair_cuts, solve_pairs
 
 
 class BoxKernelSVC(MulticlassBagClassifier):
@@ -54,6 +54,12 @@ class BoxKernelSVC(MulticlassBagClassifier):
         all pairs of bags then takes hours; None for no limit.
     fit_intercept : bool, default=True
         Whether there is a constant; see `BagSVC`.
+    threshold : {"cv", "train", "zero"}, default="cv"
+        Where the constant puts the cut of each pair of classes: where a sigmoid through
+        out-of-fold scores crosses one half ("cv"; boxes are not counted again), where
+        one through the training scores does ("train"), or where the machine has it
+        ("zero"), which calls few bags of a rare class so. Without a constant always
+        zero.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -95,8 +101,9 @@ class BoxKernelSVC(MulticlassBagClassifier):
     Notes
     -----
     Differs from [1]_: counts are cosine-normalised by default, which was better on
-    Musk; the power adapts to data of low contrast; libsvm replaces SVM-light. The map
-    of [1]_ is ``normalize=False, rho=0.02``.
+    Musk; the power adapts to data of low contrast; libsvm replaces SVM-light; scores
+    are cut by `threshold`. That of [1]_ is ``normalize=False, rho=0.02,
+    threshold="zero"``.
     The matrix is positive semi-definite whatever the errors of the counts. More than
     two classes are trained in pairs. Cost: ``n_bags ** 2 / 2`` box counts to fit,
     ``n_bags`` for each bag to predict.
@@ -128,6 +135,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         "max_samples": [Interval(Integral, 1, None, closed="left")],
         "max_instances": [Interval(Integral, 1, None, closed="left"), None],
         "fit_intercept": ["boolean"],
+        "threshold": [StrOptions({"cv", "train", "zero"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
@@ -148,6 +156,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         max_samples=1_000_000,
         max_instances=20_000,
         fit_intercept=True,
+        threshold="cv",
         class_weight=None,
         pos_label=None,
         tol=1e-4,
@@ -165,6 +174,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         self.max_samples = max_samples
         self.max_instances = max_instances
         self.fit_intercept = fit_intercept
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.tol = tol
@@ -178,12 +188,14 @@ class BoxKernelSVC(MulticlassBagClassifier):
         if strategy is None or strategy in ("width", "integer", "rank"):
             tags.input_tags.duplicate_invariant = True
         tags.input_tags.respects_standard_assumption = False
+        if self.threshold == "cv":
+            tags.input_tags.order_invariant = False  # folds are cut by position
         return tags
 
     def _fit_codes(self, X, codes, weight):
         logs = self._count(X)
         self._prepare(X, logs)
-        self._solve(self._map(logs, self.log_self_, self.log_self_), codes, weight)
+        self._solve(self._map(logs, self.log_self_, self.log_self_), X, codes, weight)
 
     def _training(self, X, y, sample_weight=None):
         """Check the input; the grid is made of bags that count."""
@@ -236,13 +248,26 @@ class BoxKernelSVC(MulticlassBagClassifier):
             logs = logs - self.log_self_.max()
         return np.exp(self.rho_ * logs)
 
-    def _solve(self, F, codes, weight):
+    def _solve(self, F, X, codes, weight):
         scale = np.einsum("ij,ij->", F, F) / len(F)  # mean of the diagonal of F F'
         K = F @ F.T / scale
+        settings = {"fit_intercept": self.fit_intercept, "tol": self.tol}
         alpha, self.intercept_, self.n_iter_ = solve_pairs(
-            K, codes, self.C, weight, fit_intercept=self.fit_intercept, tol=self.tol
+            K, codes, self.C, weight, **settings
         )
         self.coef_ = F.T @ alpha / scale
+        if not self.fit_intercept or self.threshold == "zero":
+            return
+        scores = K @ alpha + self.intercept_
+        n_splits = most_folds(X, codes)
+        if self.threshold == "cv" and n_splits > 1:
+            for train, test in bag_folds(X, codes, n_splits):
+                part = np.ascontiguousarray(K[np.ix_(train, train)])
+                alpha, intercept, _ = solve_pairs(
+                    part, codes[train], self.C, weight[train], **settings
+                )
+                scores[test] = K[np.ix_(test, train)] @ alpha + intercept
+        self.intercept_ = self.intercept_ - pair_cuts(scores, codes, weight)
 
     def _decide(self, X):
         logs = box_kernel(X, self.bags_fit_, **self._settings())
@@ -322,7 +347,7 @@ def transductive_box_svc(X, y, X_test, *, sample_weight=None, **params):
     model._prepare(every, logs)
     F = model._map(logs, model.log_self_, model.log_self_)
     n = len(codes)
-    model._solve(F[:n], codes, weight)
+    model._solve(F[:n], X, codes, weight)
     scores = model._outside(model._join(F[n:]))
     position = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return TransductiveResult(model.classes_, scores, model.classes_[position])

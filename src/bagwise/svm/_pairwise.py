@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
+from bagwise.base import sigmoid_threshold
 from bagwise.solvers.dual_coordinate import dual_coordinate
 from bagwise.solvers.smo import smo
 
@@ -102,6 +103,19 @@ def pair_solution(svc, n_samples):
         coef[svc.support_[members[i]], p] = dual[j - 1, members[i]]
         coef[svc.support_[members[j]], p] = dual[i, members[j]]
     return coef, np.asarray(svc.intercept_)
+
+
+def pair_cuts(decisions, codes, weight):
+    """Return the cut of each pair's decisions, from those on the training samples."""
+    n_classes = codes.max() + 1
+    pairs = [(1, 0)] if n_classes == 2 else class_pairs(n_classes)
+    cuts = np.empty(len(pairs))
+    for p, (plus, minus) in enumerate(pairs):
+        here = (codes == plus) | (codes == minus)
+        cuts[p] = sigmoid_threshold(
+            decisions[here, p], codes[here] == plus, weight[here]
+        )
+    return cuts
 
 
 def class_pairs(n_classes):

@@ -43,6 +43,7 @@ BATTERY = (
     inputs.check_bad_bags,
     inputs.check_bad_labels,
     inputs.check_bad_weights,
+    inputs.check_bags_without_weight,
     inputs.check_other_values,
     inputs.check_bad_prediction,
 )

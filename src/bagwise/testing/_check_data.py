@@ -176,14 +176,19 @@ def _need_sparse(estimator):
 
 
 def check_other_storage(estimator):
-    """Fitted on dense bags it takes CSR, and the reverse; 64-bit indices are fine."""
+    """Fitted on dense bags it takes CSR, and the reverse, in any precision."""
     _need_sparse(estimator)
     X, y = toy()
     thin = X.data * (np.abs(X.data) > 0.3)
+    thin = thin.astype(np.float32).astype(np.float64)  # the same numbers in both
     dense, sparse = X.with_data(thin), X.with_data(sp.csr_matrix(thin))
     for trained, what in ((dense, "fitted on dense bags"), (sparse, "fitted on CSR")):
         model = fit(estimator, trained, y)
         assert_same(output(model, dense), output(model, sparse), 1e-7, what)
+    single = X.with_data(sp.csr_matrix(thin.astype(np.float32)))
+    assert_same(output(model, sparse), output(model, single), 1e-2, "asked in float32")
+    model = fit(estimator, single, y)
+    assert_same(output(model, single), output(model, sparse), 1e-2, "fitted in float32")
     matrix = sp.csr_array(thin)
     matrix.indices = matrix.indices.astype(np.int64)
     matrix.indptr = matrix.indptr.astype(np.int64)

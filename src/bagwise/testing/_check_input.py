@@ -6,7 +6,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from bagwise.testing._tools import fit, need_classifier, output, raises, skip, toy
+from bagwise.testing._tools import (
+    assert_same,
+    fit,
+    need_classifier,
+    output,
+    raises,
+    skip,
+    toy,
+)
 
 
 def check_bad_bags(estimator):
@@ -80,6 +88,24 @@ def check_other_values(estimator):
     if not get_tags(estimator).input_tags.allow_nan:
         for factor in (1e160, 1e-160):
             raises(lambda f=factor: fit_on(X.with_data(X.data * f)), wrong, "scale")
+
+
+def check_bags_without_weight(estimator):
+    """A bag without weight is a bag that is not there, whatever it holds."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        skip("takes no sample_weight")
+    X, y = toy()
+    weight = np.ones(len(X))
+    weight[[2, 5, 9]] = 0.0
+    rows = np.repeat(weight == 0.0, X.sizes)
+    far = X.with_data(np.where(rows[:, None], 1e3, X.data))
+    model = clone(estimator)
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=0)
+    model.fit(far, y, sample_weight=weight)
+    used = np.flatnonzero(weight)
+    expected = output(fit(estimator, X[used], y[used]), X)
+    assert_same(expected, output(model, X), 1e-9, "bags without weight")
 
 
 def check_bad_weights(estimator):

@@ -28,7 +28,10 @@ CHEAP = {
     "BagStackingClassifier": {"cv": 2},
     # Folds follow the order of the bags: with the cut of the training scores the order
     # checks have something to say. `check_defaults_decide` takes the default.
-    **dict.fromkeys(("MIODM", "SBMIL", "STMIL", "WrapperMI"), {"threshold": "train"}),
+    **dict.fromkeys(
+        ("BoxKernelSVC", "MIODM", "SBMIL", "STMIL", "WrapperMI"),
+        {"threshold": "train"},
+    ),
     "DiverseDensity": {"n_starts": 1},
     "EMDD": {"n_starts": 1},
     "GMIL": {"n_sampled": 500, "max_boxes": 500},

@@ -194,9 +194,15 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         self
         """
         X, y = self._check_bags(X, y, reset=True)
-        codes = positions(self, self._encode_labels(y))
-        settings = Settings.of(self)
+        codes = self._encode_labels(y)
         count = check_bag_weight(sample_weight, len(codes))
+        used = self._used(codes, count)
+        # A bag without weight is a bag that is not there; a splitter that was given
+        # cuts all bags, as in scikit-learn's searches.
+        own_folds = self.cv is None or isinstance(self.cv, Integral)
+        if own_folds and len(used) < len(codes):
+            X, y, codes, count = X[used], y[used], codes[used], count[used]
+        codes, settings = positions(self, codes), Settings.of(self)
         gammas, rhos, shares = self._grid(X, count)
         training, folds = self._split(X, y, codes, count)
         weight = None if sample_weight is None else count
