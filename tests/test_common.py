@@ -135,8 +135,8 @@ def test_checks_are_left_out_for_reasons_that_are_known():
         + ("n_jobs" not in make_instance(dict(ESTIMATORS)[name]).get_params(deep=False))
         for name, tags in classifiers.items()
     )
-    # Two tags, order and parameters can leave a check out, of 992 cases these many.
-    assert skipped == 94
+    # Two tags, order and parameters can leave a check out, of 1056 cases these many.
+    assert skipped == 97
 
 
 def test_every_expected_failure_is_of_a_check_that_runs():
