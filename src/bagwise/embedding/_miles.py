@@ -16,7 +16,7 @@ from bagwise.embedding._prototypes import (
     GAMMA_CONSTRAINT,
     MOST_CONSTRAINT,
     chosen_rows,
-    nearest_squared,
+    similarities,
 )
 from bagwise.kernels._instance import (
     check_memory,
@@ -37,7 +37,7 @@ class _PrototypeMachine(WeightedBagClassifier):
         return tags
 
     def _similarities(self, X, prototypes):
-        return np.exp(-self.gamma_ * nearest_squared(X, prototypes))
+        return similarities(X, prototypes, self.gamma_)
 
     def _keep(self, prototypes, coef, intercept):
         used = np.flatnonzero(coef)

@@ -28,6 +28,13 @@ def nearest_squared(X, prototypes):
     return active().points_to_bags(X, prototypes)
 
 
+def similarities(X, prototypes, gamma):
+    """Similarity of each bag to each prototype, in the memory of the distances."""
+    S = nearest_squared(X, prototypes)
+    S *= -gamma
+    return np.exp(S, out=S)
+
+
 class PrototypeEmbedding(
     ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator
 ):
@@ -131,7 +138,7 @@ class PrototypeEmbedding(
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        return np.exp(-self.gamma_ * nearest_squared(X, self.prototypes_))
+        return similarities(X, self.prototypes_, self.gamma_)
 
 
 # What "auto" means: every instance, or a sample where distances would take minutes.

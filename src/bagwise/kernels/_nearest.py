@@ -142,7 +142,7 @@ def points_to_bags(X: Bags, points: Any) -> Array:
         # As in `squared_distances`: far from the origin digits would be lost.
         centre = A.mean(axis=0, dtype=np.float64)
         A, B = A - centre, B - centre
-    norms = row_norms(A, squared=True)
+    norms, others = row_norms(A, squared=True), row_norms(B, squared=True)
     out = np.empty((len(X), B.shape[0]))
     # Tiles of whole bags: the products are still in cache when they are reduced.
     for bags in bag_groups(X.offsets, TILE):
@@ -153,6 +153,6 @@ def points_to_bags(X: Bags, points: Any) -> Array:
             products = row_products(rows, B[points_part])
             near = np.empty((len(offsets) - 1, products.shape[1]))
             nearest_to_points(products, norms[part], offsets, near)
-            out[bags, points_part] = near
-    out += row_norms(B, squared=True)
-    return np.maximum(out, 0.0, out=out)
+            near += others[points_part]
+            np.maximum(near, 0.0, out=out[bags, points_part])
+    return out

@@ -10,18 +10,22 @@ from sklearn.exceptions import ConvergenceWarning
 _MAX_STEPS = 100
 _NEGLIGIBLE = 1e-10  # what a column adds to the matrix, against its diagonal
 
-# Working sets of columns: entries of M from which on they pay, columns at first, most
-# rounds, and the slope beyond which a column without a weight stays.
+# Working sets of columns: entries of M from which on they pay, fewest columns at first
+# and as a share of the rows, most rounds, and the slope beyond which a column without a
+# weight stays.
 _LARGE = 1_000_000
-_FIRST_COLUMNS = 200
+_FIRST_COLUMNS, _FIRST_SHARE = 200, 0.25
 _MAX_ROUNDS = 60
-_NEAR = 0.9
+_NEAR = 0.95
 
-# Working sets are solved to this share of the gap of the whole problem. Once that is
-# below the second, the last solution is near enough to start from, with products of
-# this share of the objective, and slopes so far from their bounds.
-_FIRST_GAP = 0.03
+# Working sets are solved to this share of the gap of the whole problem: multipliers
+# that are still inside choose better columns than those of a solution that lacks them.
+_INNER = 0.3
+# Once the gap is below the first, the last solution is near enough to start from, with
+# products of the second as a share of the objective, and slopes so far from their
+# bounds.
 _RELATED = 0.75
+_FIRST_GAP = 0.03
 _WALL = 0.05
 
 
@@ -84,9 +88,10 @@ def l1_squared_hinge(M, t, cost, *, tol=1e-6):
 
 def by_columns(M, t, cost, tol):
     """Solve on growing working sets of columns; n_iter counts all inner steps."""
-    k = M.shape[1]
-    working = np.unique(np.linspace(0, k - 1, min(k, _FIRST_COLUMNS)).astype(np.intp))
-    inner, gap, n_iter = max(tol, _FIRST_GAP), 1.0, 0
+    n, k = M.shape
+    first = min(k, max(_FIRST_COLUMNS, int(_FIRST_SHARE * n)))
+    working = np.unique(np.linspace(0, k - 1, first).astype(np.intp))
+    inner, gap, n_iter = max(tol, _INNER), 1.0, 0
     w, part = np.zeros(k), None
     for _ in range(_MAX_ROUNDS):
         columns, known = np.asfortranarray(M[:, working]), None
@@ -112,7 +117,7 @@ def by_columns(M, t, cost, tol):
         worst = violated[np.argsort(-excess[violated], kind="stable")[:most]]
         working = np.union1d(working[part.selected | near], worst)
         # No more digits than the columns that are still missing are worth.
-        inner = min(inner if len(violated) else 0.1 * inner, _FIRST_GAP * gap)
+        inner = min(inner if len(violated) else 0.1 * inner, _INNER * gap)
         inner = max(0.5 * tol, inner)
     w[:] = 0.0
     w[working] = part.w
