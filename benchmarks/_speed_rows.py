@@ -7,9 +7,12 @@ day. It therefore uses only what both have. A line of JSON is printed for each r
     python benchmarks/_speed_rows.py elephant PC-SVM,MI-ODM [folds]
     python benchmarks/_speed_rows.py growth MILES 400 1600
     python benchmarks/_speed_rows.py first PC-SVM
+    python benchmarks/_speed_rows.py gram musk2
+    python benchmarks/_speed_rows.py import
 """
 
 import json
+import subprocess
 import sys
 import time
 import warnings
@@ -142,10 +145,37 @@ def first_call(method):
     print(json.dumps(row), flush=True)
 
 
+def gram(name):
+    """Print the seconds of the box kernel matrix of a set, and of `rbf_kernel`."""
+    from bagwise.datasets import fetch
+    from bagwise.kernels import box_kernel
+
+    X, _ = fetch(name, return_X_y=True)
+    box_kernel(X[:6], grid="integer")
+    row = {"data": name, "method": "Box kernel Gram"}
+    row["kernel"] = spent(rbf_kernel, X.data, gamma=1e-5)
+    row["seconds"] = spent(box_kernel, X, grid="integer")
+    print(json.dumps(row), flush=True)
+
+
+def importing():
+    """Print the seconds of an import, in a process that has imported nothing."""
+    code = "import time; a = time.process_time(); import bagwise;"
+    code += " print(time.process_time() - a)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    row = {"data": "import", "method": "bagwise", "seconds": float(done.stdout)}
+    print(json.dumps(row), flush=True)
+
+
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what == "first":
         first_call(rest[0])
+    elif what == "gram":
+        gram(rest[0])
+    elif what == "import":
+        importing()
     elif what == "growth":
         growth(rest[0], [int(n) for n in rest[1:]])
     else:

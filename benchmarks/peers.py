@@ -1,6 +1,7 @@
 """How long bagwise takes next to its peers, on the same folds: ratios of CPU seconds.
 
-Every peer that can be imported is run (misvm, mil, MILpy), and WEKA where the variable
+Every peer that can be imported is run: mil (on PyPI; it imports tensorflow), misvm and
+MILpy (sources on GitHub only, in Python 2 in parts). So is WEKA where the variable
 WEKA_JAR names a jar with its multi-instance package (Debian's package `weka` has one)
 and java is on the path. A peer that fails says so in its row. Without any peer the
 table still has yardsticks of its own: the same method by a generic quadratic program
@@ -34,12 +35,15 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+import bagwise
 from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.datasets import fetch
-from bagwise.density import EMDD
+from bagwise.density import EMDD, DiverseDensity
+from bagwise.embedding import MILES
 from bagwise.ensemble import MIBoosting
 from bagwise.linear_model import MILogisticRegression
 from bagwise.neighbors import CitationKNN
+from bagwise.rectangles import IAPR
 from bagwise.svm import MIODM, MISVM, PCSVM, SBMIL, BagSVC, MiSVM
 
 C = 10.0
@@ -61,6 +65,9 @@ def ours(gamma):
             DecisionTreeClassifier(random_state=0), threshold="zero"
         ),
         "MIBoosting": MIBoosting(10, estimator="stump"),
+        "MILES": MILES(C, gamma=gamma),
+        "IAPR": IAPR(),
+        "DD": DiverseDensity(),
         "EM-DD": EMDD(),
     }
 
@@ -77,8 +84,13 @@ def by_misvm(method, gamma):
     if method not in kinds:
         return None
     options = {"kernel": "rbf", "gamma": gamma, "C": C, "verbose": False}
+    options["scale_C"] = False  # the same problem as ours
+    if method in ("sbMIL", "NSK"):
+        options["kernel"] = "rbf_av"  # means over bags, as here
     if method == "sbMIL":
         options["eta"] = 0.3
+    if method in ("MI-SVM", "mi-SVM"):
+        options["max_iters"] = 50  # what is documented; one version has another default
 
     def run(bags, y, test):
         model = getattr(misvm, kinds[method])(**options)
@@ -90,12 +102,15 @@ def by_misvm(method, gamma):
 
 def by_mil(method, gamma):
     """Return mil's version of a method, or None."""
-    if method != "MI-SVM":
+    if method not in ("MILES", "IAPR"):
         return None
-    from mil.models import MISVM as Peer
+    from mil import models
 
     def run(bags, y, test):
-        model = Peer()
+        if method == "MILES":
+            model = models.MILES(sigma2=1.0 / gamma, C=C)
+        else:
+            model = models.APR(verbose=0)
         model.fit(bags, list(y))
         model.predict(test)
 
@@ -104,13 +119,20 @@ def by_mil(method, gamma):
 
 def by_milpy(method, gamma):
     """Return MILpy's version of a method, or None."""
-    if method != "Citation-kNN":
+    if method == "Citation-kNN":
+        from MILpy.Algorithms.CKNN import CKNN as Peer
+
+        options = {"references": 2, "citers": 4}
+    elif method == "DD":
+        from MILpy.Algorithms.maxDD import maxDD as Peer
+
+        options = {"spoints": 10}
+    else:
         return None
-    from MILpy.Algorithms.CKNN import CKNN
 
     def run(bags, y, test):
-        model = CKNN()
-        model.fit(bags, np.asarray(y, dtype=float), references=2, citers=4)
+        model = Peer()
+        model.fit(bags, np.asarray(y, dtype=float), **options)
         model.predict(test)
 
     return run
@@ -296,12 +318,13 @@ def machine():
         kind = models[0].partition(":")[2].strip() if models else kind
     versions = ", ".join(
         f"{name} {metadata.version(name)}"
-        for name in ("bagwise", "numpy", "scipy", "scikit-learn", "numba")
+        for name in ("numpy", "scipy", "scikit-learn", "numba")
     )
     threads = os.environ.get("OPENBLAS_NUM_THREADS", "all")
     return (
         f"{kind}, {os.cpu_count()} cores, {threads} thread(s) of BLAS, "
-        f"{platform.system()}, Python {platform.python_version()}, {versions}"
+        f"{platform.system()}, Python {platform.python_version()}, "
+        f"bagwise {bagwise.__version__}, {versions}"
     )
 
 
@@ -333,6 +356,7 @@ def page(rows, n_folds, more=()):
             f"| {data} | {method} | {own[0]['seconds']} | {', '.join(cells) or '-'} |"
         )
     away = {row["other"] for row in rows if row["note"].startswith("not here")}
+    away -= {row["other"] for row in rows if row["ratio"]}
     if away:
         lines += ["", f"Not installed here: {', '.join(sorted(away))}."]
     return "\n".join([*lines, *more]) + "\n"
@@ -403,7 +427,7 @@ def main():
         for row in measure(options.before, options.goal_folds):
             goals.append(row)
             print(*row.values(), sep="  ", flush=True)
-            more = section(goals, commit_of(options.before), options.goal_folds)
+            more = section(goals, commit_of(options.before), options.goal_folds, rows)
             if options.out:
                 write(goals, Path(options.out), n_folds, "goals.csv")
                 write(rows, Path(options.out), n_folds, more=more)

@@ -79,20 +79,28 @@ def test_misvm_gets_signed_labels_and_our_kernel(
     assert (n_bags, n_test) == (8, 4)
     assert set(labels) == {-1.0, 1.0}
     np.testing.assert_array_equal(labels > 0, y == 1)
-    assert options["kernel"] == "rbf"
+    sets = method in ("sbMIL", "NSK")
+    assert options["kernel"] == ("rbf_av" if sets else "rbf")
+    assert options["scale_C"] is False
     assert options["gamma"] == 0.5
     assert options["C"] == peers.C
     assert ("eta" in options) == (method == "sbMIL")
 
 
 def test_other_packages_are_fitted_and_asked(peers, fold, calls, monkeypatch):
-    fake(monkeypatch, "mil.models", MISVM=Machine)
-    fake(monkeypatch, "MILpy.Algorithms.CKNN", CKNN=Machine)
+    fake(monkeypatch, "mil.models", MILES=Machine, APR=Machine)
+    sys.modules["mil"].models = sys.modules["mil.models"]
     bags, y, test = fold
-    peers.by_mil("MI-SVM", 0.5)(bags, y, test)
+    peers.by_mil("MILES", 0.5)(bags, y, test)
+    peers.by_mil("IAPR", 0.5)(bags, y, test)
+    fake(monkeypatch, "MILpy.Algorithms.CKNN", CKNN=Machine)
     peers.by_milpy("Citation-kNN", 0.5)(bags, y, test)
-    assert [call[0] for call in calls] == ["fit", "predict"] * 2
-    assert calls[2][1] == {"references": 2, "citers": 4}
+    fake(monkeypatch, "MILpy.Algorithms.maxDD", maxDD=Machine)
+    peers.by_milpy("DD", 0.5)(bags, y, test)
+    assert [call[0] for call in calls] == ["fit", "predict"] * 4
+    assert calls[0][1] == {"sigma2": 2.0, "C": peers.C}
+    assert calls[4][1] == {"references": 2, "citers": 4}
+    assert calls[6][1] == {"spoints": 10}
 
 
 def test_methods_that_a_peer_lacks_are_left_out(peers):
@@ -180,9 +188,15 @@ def test_goals_are_met_missed_or_looked_up(peers):
         ("kernels", 1.7, 10, "no"),
         ("before", 1 / 4, 10, "yes"),
         ("before", 1 / 5, 10, "no"),
-        ("misvm", 1 / 10, 10, "see above"),
+        ("misvm", 1 / 10, 10, "not measured"),
+        ("exponent", 1.0, 10, "yes"),
+        ("MB", 0.9, 10, "no"),
     ):
         assert goals.verdict(goals.Goal("d", "m", unit, most), row, n_folds)[1] == met
+    against = goals.Goal("d", "m", "misvm", 1 / 10)
+    for ratio, met in ((10.0, "yes: 10"), (9.5, "no: 9.5")):
+        ratios = {("d", "m", "misvm"): ratio}
+        assert goals.verdict(against, row, 10, ratios)[1] == met
     one_call = {**row, "kernels": ""}
     assert goals.verdict(goals.Goal("d", "m", "s", 1.0), one_call, 5)[1] == "yes"
 
@@ -191,3 +205,22 @@ def test_a_goal_without_a_row_has_failed(peers, monkeypatch):
     goals = sys.modules["_goals"]
     monkeypatch.setattr(goals, "GOALS", [goals.Goal("d", "m", "s", 1.0)])
     assert goals.section([], "commit x", 10)[-1] == "| d | m | | failed | | | | no |"
+
+
+def test_growth_is_the_slope_between_the_two_sizes(peers):
+    goals = sys.modules["_goals"]
+    rows = [
+        {"data": "400 bags", "before": 1.0, "now": 2.0},
+        {"data": "1600 bags", "before": "", "now": 16.0},
+    ]
+    row = goals.exponent(rows)
+    assert row["now"] == pytest.approx(1.5)
+    assert row["before"] == ""
+    assert goals.exponent(rows[:1]) is None
+
+
+def test_an_install_is_as_large_as_all_that_it_needs(peers):
+    goals = sys.modules["_goals"]
+    whole = goals.megabytes("scikit-learn")
+    assert whole > goals.megabytes("scipy") > goals.megabytes("numpy") > 1.0
+    assert goals.megabytes("no such package") == 0.0
