@@ -23,6 +23,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+import textwrap
 import time
 from importlib import metadata
 from pathlib import Path
@@ -328,7 +329,7 @@ def machine():
     )
 
 
-def page(rows, n_folds, more=()):
+def page(rows, n_folds, more=(), note=""):
     """Return the table as a page of text."""
     lines = [
         "# Speed next to others",
@@ -359,10 +360,12 @@ def page(rows, n_folds, more=()):
     away -= {row["other"] for row in rows if row["ratio"]}
     if away:
         lines += ["", f"Not installed here: {', '.join(sorted(away))}."]
+    if note:
+        lines += ["", *textwrap.wrap(note, 80)]
     return "\n".join([*lines, *more]) + "\n"
 
 
-def write(rows, folder, n_folds, name="speed.csv", more=()):
+def write(rows, folder, n_folds, name="speed.csv", more=(), note=""):
     """Write the rows and the page."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("w", encoding="utf-8", newline="") as handle:
@@ -370,7 +373,7 @@ def write(rows, folder, n_folds, name="speed.csv", more=()):
         table.writeheader()
         table.writerows(rows)
     if name == "speed.csv":
-        text = page(rows, n_folds, more)
+        text = page(rows, n_folds, more, note)
         (folder / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -388,6 +391,9 @@ def main():
         action="store_true",
         help="keep the first table that is in --out, but for what --sets and --methods"
         " name",
+    )
+    parser.add_argument(
+        "--note", default="", help="for the page: how the others were installed"
     )
     parser.add_argument("--quick", action="store_true", help="two folds of musk1")
     parser.add_argument(
@@ -420,7 +426,7 @@ def main():
             rows.append(row)
             print(*row.values(), sep="  ", flush=True)
             if options.out:
-                write(rows, Path(options.out), n_folds)
+                write(rows, Path(options.out), n_folds, note=options.note)
     more = []
     if options.before:
         goals = []
@@ -430,8 +436,8 @@ def main():
             more = section(goals, commit_of(options.before), options.goal_folds, rows)
             if options.out:
                 write(goals, Path(options.out), n_folds, "goals.csv")
-                write(rows, Path(options.out), n_folds, more=more)
-    print(page(rows, n_folds, more))
+                write(rows, Path(options.out), n_folds, more=more, note=options.note)
+    print(page(rows, n_folds, more, options.note))
 
 
 if __name__ == "__main__":

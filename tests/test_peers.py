@@ -168,11 +168,11 @@ def test_rows_and_page_say_who_was_there(peers, tmp_path):
     assert float(rows[0]["ratio"]) > 0.0
     assert rows[1]["note"] == "failed: RuntimeError"
     assert rows[2]["note"] == "not here: away"
-    peers.write(rows, tmp_path, 1)
+    peers.write(rows, tmp_path, 1, note="Away is elsewhere.")
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| drawn | NSK |" in text
     assert "broken failed: RuntimeError" in text
-    assert "Not installed here: away." in text
+    assert "Not installed here: away.\n\nAway is elsewhere.\n" in text
     lines = (tmp_path / "speed.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "data,method,seconds,other,ratio,note"
     assert len(lines) == 4
