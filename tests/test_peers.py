@@ -178,6 +178,12 @@ def test_rows_and_page_say_who_was_there(peers, tmp_path):
     assert len(lines) == 4
 
 
+def test_scores_are_cut_where_the_others_cut_them(peers):
+    cuts = {name: m.get_params().get("threshold") for name, m in peers.ours(1).items()}
+    assert {name for name, cut in cuts.items() if cut == "train"} == {"DD", "EM-DD"}
+    assert set(cuts.values()) == {"train", "zero", None}
+
+
 def test_goals_are_met_missed_or_looked_up(peers):
     goals = sys.modules["_goals"]
     row = {"data": "d", "method": "m", "before": 4.0, "now": 1.0, "kernels": 2.0}
