@@ -265,11 +265,68 @@ def test_tensors_are_loaded_without_code(tmp_path):
             return (pytest.fail, ("a pickle ran",))
 
     torch.save(Evil(), tmp_path / "a.pt")
-    with pytest.raises(TableError, match="cannot be read"):
+    with pytest.raises(TableError, match=r"cannot be read .*besides tensors"):
         read_bags(tmp_path)
+    rows = torch.from_numpy(SLIDES["s0"])
+    torch.save(rows, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
+    np.testing.assert_array_equal(read_bags(tmp_path)[0][0], SLIDES["s0"])
+
+
+@pytest.mark.parametrize("pool", [None, "patient_id"])
+def test_slides_of_unknown_patients_are_not_one_patient(folder, pool):
+    text = TABLE.replace("s1,p0", "s1,").replace("s3,p1", "s3,")
+    (folder / "clini.csv").write_text(text, encoding="utf-8")
+    how = {"labels": folder / "clini.csv", "pool": pool, **COLUMNS}
+    with pytest.raises(
+        TableError, match=r"no patient_id for the slide \(2\): 's1', 's"
+    ):
+        read_bags(folder, **how)
+    with pytest.warns(TableWarning, match="left out: no patient_id"):
+        X, _ = read_bags(folder, on_missing="drop", **how)
+    assert X.groups.tolist() == ["p1", "p0"]
+    assert X.ids.tolist() == (["s2", "s0"] if pool is None else ["p1", "p0"])
+    # Gaps turn numbers into floats: patient 7 is still called "7".
+    patients = pd.DataFrame(
+        {"slide_id": list(SLIDES), "MSI": 1, "patient_id": [7, 7, np.nan, 8]}
+    )
+    with pytest.warns(TableWarning, match="no patient_id for the slide"):
+        X, _ = read_bags(folder, on_missing="drop", **how | {"labels": patients})
+    assert X.ids.tolist() == (["s0", "s1", "s3"] if pool is None else ["7", "8"])
+
+
+def test_coordinates_that_do_not_fit(folder):
+    def place(name, coords):
+        with h5py.File(folder / f"{name}.h5", "a") as file:
+            del file["coords"]
+            if coords is not None:
+                file["coords"] = coords
+
+    place("s1", np.zeros((4, 3)))
+    with pytest.raises(TableError, match=r"coordinates than the usual 2 .*'s1' has 3"):
+        read_bags(folder)
+    place("s1", np.full((4, 2), np.nan))
+    with pytest.raises(TableError, match="'s1' .*'coords' holds what is no finite"):
+        read_bags(folder)
+    with pytest.warns(TableWarning, match="'s1'"):
+        X, _ = read_bags(folder, on_missing="drop")
+    assert len(X.coords) == X.n_instances
+    place("s1", np.zeros((5, 2)))
+    with pytest.raises(TableError, match=r"'s1' .*has the shape \(5, 2\) for 4 rows"):
+        read_bags(folder)
+    with h5py.File(folder / "s1.h5", "a") as file:
+        del file["coords"]
+    with pytest.warns(TableWarning, match="are left out: no coordinates .*: 's1'"):
+        X, _ = read_bags(folder)
+    assert X.coords is None
+    assert X.n_bags == 4
 
 
 def test_slips(tmp_path, folder):
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        read_bags(tmp_path / "absent")
+    (tmp_path / "clini.xlsx").write_bytes(b"PK")
+    with pytest.raises(TableError, match="not from spreadsheets. Save the sheet"):
+        read_bags(folder, labels=tmp_path / "clini.xlsx", **COLUMNS)
     (tmp_path / "nothing").mkdir()
     with pytest.raises(TableError, match="no file of features"):
         read_bags(tmp_path / "nothing")

@@ -124,3 +124,18 @@ def test_what_is_wrong_with_lists():
     odd = instance_a_row(rows, places).append_column("coords", pa.array(spots))
     with pytest.raises(TableError, match="row 2: column 'coords', the coords, holds a"):
         from_frame(odd, **ROLES)
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars", "pandas"])
+def test_bags_without_instances_do_not_vanish(library, tmp_path):
+    import pyarrow.parquet as pq
+
+    rows, places = slides()
+    rows[0], places[0] = rows[0][:0], places[0][:0]
+    rows[3], places[3] = rows[3][:0], places[3][:0]
+    table = bag_a_row(rows, places)
+    with pytest.raises(TableError, match=r"row 0 \(and 1 more\) is a bag without inst"):
+        from_frame(native(table, library), **ROLES)
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"t.parquet: row 0 .*Leave it out"):
+        read_bags(tmp_path / "t.parquet", **ROLES)

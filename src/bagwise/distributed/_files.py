@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import glob
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bagwise.bags import Bags
-from bagwise.io import TableWarning, read_bags
+from bagwise.io import read_bags
+from bagwise.io._folder import as_labels, label_table, name_of, read_folder
+from bagwise.io._roles import Roles
+from bagwise.io._table import is_missing
 
 
 class FilePart:
@@ -45,38 +47,41 @@ class SlidePart:
     ----------
     folder : str
         The folder with a file for each slide.
-    table : DataFrame
-        The rows of the table of labels for these slides.
+    table : dict
+        The columns of the table of labels, for these slides.
+    roles : Roles
+        Which column plays which part.
     options : dict
-        Of `read_bags`.
+        `dataset` and `pool`, as in `read_bags`.
     """
 
     named = True
 
-    def __init__(self, folder: str, table: Any, options: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: str, table: dict[str, Any], roles: Roles, options: dict[str, Any]
+    ) -> None:
         self.folder = folder
         self.table = table
+        self.roles = roles
         self.options = options
 
     def __call__(self) -> Any:
         """Read these slides; those of other parts are no fault here."""
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            found = read_bags(
-                self.folder,
-                labels=self.table,
-                on_missing="drop",
-                cache=False,
-                **self.options,
-            )
-        if len(found[0]) < len(self.table):
-            said = [str(w.message) for w in told if w.category is TableWarning]
-            raise ValueError("; ".join(said) or "slides are missing.")
-        return found
+        import pandas as pd
+
+        return read_folder(
+            Path(self.folder),
+            self.roles,
+            labels=pd.DataFrame(self.table).infer_objects(),
+            cache=False,
+            others=False,
+            **self.options,
+        )
 
     def __repr__(self) -> str:
         """Show the number of slides."""
-        return f"SlidePart({self.folder}, {len(self.table)} slides)"
+        n_slides = len(self.table[self.roles.bag])
+        return f"SlidePart({self.folder}, {n_slides} slides)"
 
 
 def read_parts(path, *, labels=None, files_per_part=1, **options):
@@ -96,9 +101,11 @@ def read_parts(path, *, labels=None, files_per_part=1, **options):
         or the csv or parquet file, with a row for each of them. `bag` and `label` then
         name its columns, as in :func:`bagwise.read_bags`.
     files_per_part : int, default=1
-        How many files, or slides, make a part; more where they are small.
+        How many files, or slides, make a part; more where they are small. Slides that
+        `pool` joins stay in one part.
     **options
-        Of :func:`bagwise.read_bags`: `bag`, `label`, `features`, `weight`, ...
+        Of :func:`bagwise.read_bags`: `bag`, `label`, `features`, `weight`, ... With
+        `labels`: `bag`, `label`, `group`, `weight`, `missing`, `dataset` and `pool`.
 
     Returns
     -------
@@ -120,11 +127,7 @@ def read_parts(path, *, labels=None, files_per_part=1, **options):
     if files_per_part < 1:
         raise ValueError(f"files_per_part must be at least 1, got {files_per_part}.")
     if labels is not None:
-        table = _table_of(labels)
-        return [
-            SlidePart(os.fspath(path), table[i : i + files_per_part], options)
-            for i in range(0, len(table), files_per_part)
-        ]
+        return _slide_parts(os.fspath(path), labels, files_per_part, options)
     if isinstance(path, (str, os.PathLike)):
         files = _files_of(os.fspath(path))
     else:
@@ -150,11 +153,43 @@ def _files_of(path):
     return sorted(found)
 
 
-def _table_of(labels):
-    if not isinstance(labels, (str, os.PathLike)):
-        return labels
-    import pandas as pd
+def _slide_parts(folder, labels, slides_per_part, options):
+    """Cut the table of labels, which is read as `read_bags` reads it."""
+    beside = {name: options.pop(name, None) for name in ("dataset", "pool")}
+    if not set(options) <= {"bag", "label", "group", "weight", "missing"}:
+        raise TypeError(
+            "parts of a folder of slides take bag, label, group, weight, missing, "
+            f"dataset and pool, not {', '.join(sorted(options))}."
+        )
+    roles = Roles.of(**options)
+    table, pool = label_table(labels, roles, beside["pool"])
+    beside["pool"] = pool
+    columns = {}
+    for name in dict.fromkeys((*roles.used(), pool)):
+        if name is not None:
+            columns[name] = table.column(name).values.astype(object)
+    if roles.label is not None:
+        # All parts must take the same words for numbers.
+        there = np.array([not is_missing(v) for v in columns[roles.label]])
+        known = as_labels(columns[roles.label][there], table.from_text)
+        columns[roles.label][there] = known.tolist()
+    cut = _cut_rows(None if pool is None else columns[pool], table, slides_per_part)
+    return [
+        SlidePart(folder, {n: v[rows] for n, v in columns.items()}, roles, beside)
+        for rows in cut
+    ]
 
-    suffix = Path(labels).suffix.lower()
-    read = pd.read_parquet if suffix in (".parquet", ".pq") else pd.read_csv
-    return read(labels)
+
+def _cut_rows(owners, table, slides_per_part):
+    """Return the rows of each part; slides that are pooled share a part."""
+    together: dict[Any, list[int]] = {}
+    for row in range(table.n_rows):
+        owner = row if owners is None else name_of(owners[row])
+        together.setdefault(owner, []).append(row)
+    parts, current = [], []
+    for rows in together.values():
+        current = current + rows
+        if len(current) >= slides_per_part:
+            parts.append(current)
+            current = []
+    return [*parts, current] if current else parts

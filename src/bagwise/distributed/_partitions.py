@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ import scipy.sparse as sp
 from bagwise.bags import Bags, check_bags
 from bagwise.bags._chunks import add
 from bagwise.io import from_frame
+
+_SMALL = 2**14  # bytes of an array that may travel with each task
 
 
 class Part(NamedTuple):
@@ -72,19 +75,21 @@ class Partitions:
             frame = hasattr(parts, "columns")
             if frame and (bag is None or (labelled and label is None)):
                 raise ValueError("A DataFrame needs bag= and label=, its columns.")
-            self._pieces = list(parts.to_delayed())
+            pieces = list(parts.to_delayed())
             how = (_read_frame, bag, label, features) if frame else (_read_pairs,)
         else:
-            self._pieces, how = list(parts), (_read_tuple,)
-        if not self._pieces:
+            pieces, how = list(parts), (_read_tuple,)
+        if not pieces:
             raise ValueError("There are no parts.")
+        # What a task works on: the numbers of some parts and the parts themselves.
+        self._groups = [([number], [piece]) for number, piece in enumerate(pieces)]
         self.labelled = labelled
         self._reader = (how, labelled)
         self._steps = []
 
     def __len__(self):
         """Return the number of parts."""
-        return len(self._pieces)
+        return sum(len(numbers) for numbers, _ in self._groups)
 
     def map(self, function, *shared):
         """Return the parts after ``function(part, *shared)``, which gives a part.
@@ -97,23 +102,32 @@ class Partitions:
         return out
 
     def persist(self):
-        """Return the parts kept in the memory of the workers once they were read."""
+        """Return the parts kept in the memory of the workers once they were read.
+
+        A pass over parts in memory is short, and tasks cost more than what they
+        compute: the parts of a thread are kept, and looked at, together.
+        """
         out = copy(self)
-        call = self._dask.delayed(_prepare)
-        out._pieces = list(
-            self._dask.persist(
-                *[call(*task, self._reader, self._steps) for task in self._tasks()]
-            )
-        )
+        call, width = self._dask.delayed(_prepare), together(len(self), n_threads())
+        groups = []
+        for first in range(0, len(self._groups), width):
+            some = self._groups[first : first + width]
+            numbers = [number for own, _ in some for number in own]
+            pieces = [piece for _, own in some for piece in own]
+            groups.append((numbers, call(numbers, pieces, self._reader, self._steps)))
+        kept = self._dask.persist(*[pieces for _, pieces in groups])
+        out._groups = [
+            (numbers, pieces) for (numbers, _), pieces in zip(groups, kept, strict=True)
+        ]
         out._reader, out._steps = None, []
         return out
 
-    def _tasks(self):
-        return enumerate(self._pieces)
-
     def each(self, function, *shared):
         """Return ``function(part, *shared)`` of every part, in their order."""
-        return list(self._dask.compute(*self._delayed(function, shared)))
+        return self._each(self._delayed(_list, function, shared))
+
+    def _each(self, tasks):
+        return [one for found in self._dask.compute(*tasks) for one in found]
 
     def sum(self, function, *shared, per_bag=None):
         """Return the sum of ``function(part, *shared)`` over the parts.
@@ -122,28 +136,46 @@ class Partitions:
         *shared)`` with the values of the part's own bags; needs a survey.
 
         What the function gives must be numbers, arrays, objects with ``+``, or tuples
-        of these. Parts are added by pairs: a fixed order whatever worker is first,
-        and few results in one place at a time.
+        of these. Parts are added by pairs: a fixed order whatever worker is first and
+        however parts are kept, and few results in one place at a time.
         """
+        own = None
+        if per_bag is not None:
+            ends = np.cumsum([one.n_bags for one in self.surveys])[:-1]
+            own = [(values,) for values in np.split(per_bag, ends)]
         plus = self._dask.delayed(add)
-        items = self._delayed(function, shared, per_bag=per_bag)
+        items = self._delayed(add_by_pairs, function, shared, own=own)
         while len(items) > 1:
             pairs = zip(items[::2], items[1::2], strict=False)
             last = items[-1:] if len(items) % 2 else []
             items = [plus(a, b) for a, b in pairs] + last
         return items[0].compute()
 
-    def _delayed(self, function, shared, tasks=None, per_bag=None):
+    def _delayed(self, collect, function, shared, own=None, groups=None):
+        """Return the tasks, one for each group of parts.
+
+        A task gives ``collect`` of the results of its parts; `own` has what each part
+        gets for itself.
+        """
         call = self._dask.delayed(_apply)
-        # One node for what all parts share, not one for each part.
-        steps, shared = self._dask.delayed(self._steps), self._dask.delayed(shared)
-        own = [()] * len(self)
-        if per_bag is not None:
-            ends = np.cumsum([one.n_bags for one in self.surveys])[:-1]
-            own = [(values,) for values in np.split(per_bag, ends)]
+        steps = self._steps
+        if not (is_small(steps) and is_small(shared)):
+            # One node for what all parts share, not one for each part. It has to
+            # travel between workers first, which is long for a few numbers.
+            steps, shared = self._dask.delayed(steps), self._dask.delayed(shared)
+        own = [()] * len(self) if own is None else own
         return [
-            call(number, piece, self._reader, steps, function, own[number], shared)
-            for number, piece in (self._tasks() if tasks is None else tasks)
+            call(
+                numbers,
+                pieces,
+                self._reader,
+                steps,
+                collect,
+                function,
+                [own[number] for number in numbers],
+                shared,
+            )
+            for numbers, pieces in (self._groups if groups is None else groups)
         ]
 
     def survey(self, extra=None, *, labels=False):
@@ -168,14 +200,18 @@ class Partitions:
     def take(self, rows):
         """Gather instances by their row numbers in the concatenated parts."""
         ends = np.cumsum(self.sizes)
-        pieces = []
-        for task, size, end in zip(self._tasks(), self.sizes, ends, strict=True):
-            inside = rows[(rows >= end - size) & (rows < end)] - (end - size)
-            if inside.size:
-                pieces += self._delayed(_rows, (inside,), [task])
-        found = self._dask.compute(*pieces)
+        own = []
+        for size, end in zip(self.sizes, ends, strict=True):
+            inside = (rows >= end - size) & (rows < end)
+            own.append((rows[inside] - (end - size),))
+        groups = [
+            (numbers, pieces)
+            for numbers, pieces in self._groups
+            if any(own[number][0].size for number in numbers)
+        ]
+        found = self._each(self._delayed(_list, _rows, (), own, groups))
         stack = sp.vstack if sp.issparse(found[0]) else np.concatenate
-        return stack(list(found))
+        return stack(found)
 
     def set_features(self, model):
         """Set what every estimator keeps of the columns; needs a survey."""
@@ -200,16 +236,81 @@ class Partitions:
         ]
 
 
-def _apply(number, piece, reader, steps, function, own, shared):
-    """Read a part, take it through all steps and do one thing with it."""
-    return function(_prepare(number, piece, reader, steps), *own, *shared)
+def n_threads():
+    """Return the number of threads of the cluster in use, 0 without one."""
+    try:
+        from distributed import default_client
+
+        return sum(default_client().nthreads().values())
+    except (ImportError, ValueError):
+        return 0
 
 
-def _prepare(number, piece, reader, steps):
-    part = piece if reader is None else _read(number, piece, *reader)
-    for function, *shared in steps:
-        part = function(part, *shared)
-    return part
+def together(n_parts, n_threads):
+    """Return how many parts to keep together so that few tasks share them evenly.
+
+    A power of two: parts are added by pairs, and the order of additions must not
+    depend on it. No thread gets a quarter more than its share.
+    """
+    width = 1
+    if not n_threads:
+        return width
+    even = -(-n_parts // n_threads)
+    for wider in (2**k for k in range(1, n_parts.bit_length())):
+        groups = -(-n_parts // wider)
+        if wider * -(-groups // n_threads) <= 1.25 * even:
+            width = wider
+    return width
+
+
+def is_small(shared):
+    """Whether something is numbers, names and functions, and few of them."""
+    if isinstance(shared, np.ndarray):
+        return shared.nbytes <= _SMALL and not shared.dtype.hasobject
+    if isinstance(shared, (tuple, list)):
+        return all(is_small(one) for one in shared)
+    if isinstance(shared, dict):
+        return all(is_small(one) for one in shared.values())
+    plain = (bool, int, float, str, np.generic, FunctionType)
+    return shared is None or isinstance(shared, plain)
+
+
+def add_by_pairs(values):
+    """Add values in the order of a balanced tree, holding a few sums at a time."""
+    sums = []  # (how many levels of pairs it sums, sum)
+    for value in values:
+        level = 0
+        while sums and sums[-1][0] == level:
+            value, level = add(sums.pop()[1], value), level + 1
+        sums.append((level, value))
+    total = sums.pop()[1]
+    while sums:
+        total = add(sums.pop()[1], total)
+    return total
+
+
+def _list(values):
+    return list(values)
+
+
+def _apply(numbers, pieces, reader, steps, collect, function, own, shared):
+    """Take parts through all steps, one after the other, and do one thing with each."""
+    return collect(
+        function(part, *mine, *shared)
+        for part, mine in zip(_parts(numbers, pieces, reader, steps), own, strict=True)
+    )
+
+
+def _prepare(numbers, pieces, reader, steps):
+    return list(_parts(numbers, pieces, reader, steps))
+
+
+def _parts(numbers, pieces, reader, steps):
+    for number, piece in zip(numbers, pieces, strict=True):
+        part = piece if reader is None else _read(number, piece, *reader)
+        for function, *shared in steps:
+            part = function(part, *shared)
+        yield part
 
 
 def _read(number, piece, how, labelled):

@@ -20,6 +20,8 @@ from bagwise.io.readers._common import label_values
 from bagwise.io.readers._slides import SUFFIXES, SlideFile, look_at
 
 _LISTED = 5
+_SHEETS = (".xlsx", ".xls", ".ods")
+_NO_LABEL = "no label for the file of"
 # Rows of so many bytes are looked through when other files are wrong already.
 _LOOKED_THROUGH = 2 * 10**9
 
@@ -66,15 +68,19 @@ def read_folder(
     pool: str | None = None,
     on_missing: str = "error",
     cache: str | os.PathLike[str] | None | bool = None,
+    others: bool = True,
 ) -> Any:
-    """Read a folder of features; see `read_bags`."""
+    """Read a folder of features; see `read_bags`.
+
+    Without `others`, files that the table does not name are passed over in silence.
+    """
     if on_missing not in ("error", "drop"):
         raise ValueError(f"on_missing must be 'error' or 'drop', got {on_missing!r}.")
     problems = _Problems(str(folder))
     paths = _files(folder, problems)
     table = None
     if labels is not None:
-        table, pool = _label_table(labels, roles, pool)
+        table, pool = label_table(labels, roles, pool)
     if table is None and (roles.label or roles.group or roles.weight or pool):
         raise TableError(
             f"{folder}: labels and groups stand in a table of their own, one row a "
@@ -82,7 +88,9 @@ def read_folder(
             "Give it with {0}.",
             ("labels", ...),
         )
-    rows = _match(paths, table, roles, problems)
+    rows = _match(paths, table, roles, pool, problems)
+    if not others:
+        problems.kinds.pop(_NO_LABEL, None)
     files = _look(rows, paths, dataset, problems)
     if problems.kinds and on_missing == "error":
         _look_at_rows(files, roles.missing, problems)
@@ -98,6 +106,11 @@ def read_folder(
     files = [f for f in files if f.name not in stacked.wrong]
     if not files:
         raise TableError(f"{folder}: no slide is left")
+    without = [repr(f.name) for f in files if f.coords is None]
+    if 0 < len(without) < len(files):
+        lacking = _Problems(str(folder), {"no coordinates in the file of": without})
+        text = f"{folder}: coordinates are left out: {lacking.describe()}"
+        warnings.warn(TableWarning(text), stacklevel=3)
     return _assemble(stacked, files, table, rows, roles, pool)
 
 
@@ -120,12 +133,18 @@ def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
     return found
 
 
-def _label_table(
+def label_table(
     labels: Any, roles: Roles, pool: str | None
 ) -> tuple[Table, str | None]:
     """Open the table of labels, one row a slide; find the column to pool by."""
     if isinstance(labels, str | os.PathLike):
         path = Path(labels)
+        if path.suffix.lower() in _SHEETS:
+            raise TableError(
+                f"{path}: labels are read from csv and parquet, not from spreadsheets",
+                "Save the sheet as csv and give that with {0}.",
+                ("labels", ...),
+            )
         if path.suffix.lower() in (".parquet", ".pq"):
             from bagwise.io.readers._parquet import read_parquet
 
@@ -154,7 +173,11 @@ def _spellings(pool: str | None) -> tuple[str, ...]:
 
 
 def _match(
-    paths: dict[str, Path], table: Table | None, roles: Roles, problems: _Problems
+    paths: dict[str, Path],
+    table: Table | None,
+    roles: Roles,
+    pool: str | None,
+    problems: _Problems,
 ) -> dict[str, int]:
     """Return the row of the table for every slide that has one, in its order."""
     if table is None:
@@ -176,20 +199,34 @@ def _match(
             rows[name] = row
     for name in paths:
         if rows.get(name, -1) < 0:
-            problems.add("no label for the file of", repr(name))
-    return {name: row for name, row in rows.items() if row >= 0}
+            problems.add(_NO_LABEL, repr(name))
+    rows = {name: row for name, row in rows.items() if row >= 0}
+    # Slides of unknown patients are not those of one patient without a name.
+    for column in dict.fromkeys((roles.group, pool, roles.weight)):
+        if column is None:
+            continue
+        values = table.column(column).values
+        for name in [n for n, row in rows.items() if is_missing(values[row])]:
+            problems.add(f"no {column} for the slide", repr(name))
+            del rows[name]
+    return rows
 
 
 def _slide_name(value: Any, paths: dict[str, Path]) -> str:
     """Find the slide that a cell means: its name, or the name of a file of it."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    name = "" if is_missing(value) else str(value).strip()
+    name = name_of(value)
     if name not in paths and "." in name:
         # "a.svs" in the table stands for "a.h5" in the folder.
         front = name.rsplit(".", 1)[0]
         return front if front in paths else name
     return name
+
+
+def name_of(value: Any) -> str:
+    """Return a cell as a name; gaps in a column turn whole numbers into floats."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if is_missing(value) else str(value).strip()
 
 
 def _look(
@@ -213,18 +250,30 @@ def _look(
             problems.add("without rows", repr(name))
             continue
         found.append(file)
-    widths = [f.n_features for f in found]
-    if len(set(widths)) > 1:
-        values, counts = np.unique(widths, return_counts=True)
-        usual = int(values[counts.argmax()])
-        for file in found:
-            if file.n_features != usual:
-                problems.add(
-                    f"another width than the usual {usual}",
-                    f"{file.name!r} has {file.n_features}",
-                )
-        found = [f for f in found if f.n_features == usual]
-    return found
+    found = _of_usual_width(found, "width", [f.n_features for f in found], problems)
+    # (files without coordinates are no reason to doubt those of others)
+    placed = [f for f in found if f.coords is not None]
+    kept = _of_usual_width(
+        placed, "number of coordinates", [f.n_coords for f in placed], problems
+    )
+    odd = {f.name for f in placed} - {f.name for f in kept}
+    return [f for f in found if f.name not in odd]
+
+
+def _of_usual_width(
+    files: list[SlideFile], what: str, widths: list[int], problems: _Problems
+) -> list[SlideFile]:
+    """Keep the files whose width is that of most, and say which have another."""
+    if len(set(widths)) < 2:
+        return files
+    values, counts = np.unique(widths, return_counts=True)
+    usual = int(values[counts.argmax()])
+    for file, width in zip(files, widths, strict=True):
+        if width != usual:
+            problems.add(
+                f"another {what} than the usual {usual}", f"{file.name!r} has {width}"
+            )
+    return [f for f, width in zip(files, widths, strict=True) if width == usual]
 
 
 def _look_at_rows(files: list[SlideFile], missing: str, problems: _Problems) -> None:
@@ -247,7 +296,8 @@ def _in_order(
     """Put slides that are pooled next to each other, in order of first appearance."""
     if pool is None or table is None:
         return files
-    owners = [str(table.column(pool).values[rows[f.name]]) for f in files]
+    values = table.column(pool).values
+    owners = [name_of(values[rows[f.name]]) for f in files]
     place = {owner: i for i, owner in reversed(list(enumerate(owners)))}
     order = sorted(range(len(files)), key=lambda i: (place[owners[i]], i))
     return [files[i] for i in order]
@@ -272,7 +322,7 @@ def _assemble(
         owners = table.column(pool).values[[rows[n] for n in names]]
         kept: dict[str, int] = {}
         for i, owner in enumerate(owners.tolist()):
-            kept.setdefault(str(owner), i)
+            kept.setdefault(name_of(owner), i)
         first = np.array(list(kept.values()))
         ids = np.array(list(kept), dtype=object)
         if instance_ids is None:
@@ -294,7 +344,7 @@ def _assemble(
     X = Bags(stacked.rows, offsets, ids=ids, **more)
     y = None
     if table is not None and "label" in found:
-        y = _as_labels(found["label"], table.from_text)
+        y = as_labels(found["label"], table.from_text)
     if roles.weight is None:
         return X, y
     return X, y, np.asarray(found["weight"], dtype=np.float64)
@@ -321,7 +371,7 @@ def _refuse_mixed(
             )
 
 
-def _as_labels(values: npt.NDArray[Any], from_text: bool) -> npt.NDArray[Any]:
+def as_labels(values: npt.NDArray[Any], from_text: bool) -> npt.NDArray[Any]:
     """Give labels their types once the rows without one are gone."""
     if values.dtype.kind != "O" or not all(isinstance(v, str) for v in values):
         return values

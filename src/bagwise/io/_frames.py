@@ -110,7 +110,7 @@ def frame_table(frame: Any, source: str = "") -> Table:
     """Look at a frame of any library as a table of columns."""
     import narwhals.stable.v1 as nw
 
-    table = nw.from_native(one_row_an_instance(frame), eager_only=True)
+    table = nw.from_native(one_row_an_instance(frame, source), eager_only=True)
     return Table(
         names=list(table.columns),
         n_rows=len(table),

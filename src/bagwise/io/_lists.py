@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bagwise.io._errors import TableError
 
-def one_row_an_instance(frame: Any) -> Any:
+
+def one_row_an_instance(frame: Any, source: str = "") -> Any:
     """Unfold rows that hold a whole bag: columns of lists of lists.
 
     The columns of lists beside them, of the same lengths, are unfolded as well.
@@ -19,10 +21,23 @@ def one_row_an_instance(frame: Any) -> Any:
         "polars": _unfold_polars,
         "pandas": _unfold_pandas,
     }.get(module)
-    return frame if unfold is None else unfold(frame)
+    return frame if unfold is None else unfold(frame, source)
 
 
-def _unfold_arrow(frame: Any) -> Any:
+def _refuse_empty(sizes: list[int | None], source: str) -> None:
+    """Refuse rows without an instance, which would vanish with their labels."""
+    empty = [row for row, size in enumerate(sizes) if not size]
+    if not empty:
+        return
+    place = f"{source}: " if source else ""
+    more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+    raise TableError(
+        f"{place}row {empty[0]}{more} is a bag without instances. Leave it out of the "
+        "table"
+    )
+
+
+def _unfold_arrow(frame: Any, source: str) -> Any:
     import pyarrow as pa
     import pyarrow.types as pt
 
@@ -41,6 +56,7 @@ def _unfold_arrow(frame: Any) -> Any:
 
     parents = pc.list_parent_indices(frame[nested[0]].combine_chunks())
     sizes = pc.list_value_length(frame[nested[0]]).combine_chunks()
+    _refuse_empty(sizes.to_pylist(), source)
     columns = {}
     for f in frame.schema:
         column = frame[f.name].combine_chunks()
@@ -51,7 +67,7 @@ def _unfold_arrow(frame: Any) -> Any:
     return pa.table(columns)
 
 
-def _unfold_polars(frame: Any) -> Any:
+def _unfold_polars(frame: Any, source: str) -> Any:
     import polars as pl
 
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
@@ -59,21 +75,21 @@ def _unfold_polars(frame: Any) -> Any:
     if not nested:
         return frame
     sizes = frame[nested[0]].list.len()
+    _refuse_empty(sizes.to_list(), source)
     return frame.explode([n for n in lists if frame[n].list.len().equals(sizes)])
 
 
-def _unfold_pandas(frame: Any) -> Any:
-    def first(cells: Any) -> Any:
-        return cells[0] if isinstance(cells, list | np.ndarray) and len(cells) else None
+def _unfold_pandas(frame: Any, source: str) -> Any:
+    def first(column: Any) -> Any:
+        return next((cells[0] for cells in column if len(cells)), None)
 
     objects = [n for n in frame.columns if frame[n].dtype == object]
     lists = [n for n in objects if len(frame) and holds_lists(frame[n].to_numpy())]
-    nested = [
-        n for n in lists if isinstance(first(frame[n].iloc[0]), list | np.ndarray)
-    ]
+    nested = [n for n in lists if isinstance(first(frame[n]), list | np.ndarray)]
     if not nested:
         return frame
     sizes = frame[nested[0]].map(len).to_numpy()
+    _refuse_empty(sizes.tolist(), source)
     out = frame.loc[frame.index.repeat(sizes)].reset_index(drop=True)
     for name in lists:
         if (frame[name].map(len).to_numpy() == sizes).all():

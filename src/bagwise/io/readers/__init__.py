@@ -253,6 +253,8 @@ def _format(path: Path, given: str | None) -> str:
     suffixes = [s.lower() for s in path.suffixes if s.lower() != ".gz"]
     kind = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if kind is None:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file or folder.")
         raise ValueError(
             f"{path}: the suffix {path.suffix!r} does not tell the format; say "
             f"format=..., one of {', '.join(FORMATS)}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -42,6 +43,7 @@ class SlideFile:
     dataset: str | None
     coords: str | None
     names: str | None
+    n_coords: int = 0
 
     def stream(
         self,
@@ -122,6 +124,8 @@ class SlideFile:
             raise ValueError(
                 f"{key!r} has the shape {found.shape} for {self.n_rows} rows"
             )
+        if axes == 2 and not (found.dtype.kind in "fiu" and np.isfinite(found).all()):
+            raise ValueError(f"{key!r} holds what is no finite number")
         if axes == 1 and found.dtype.kind in "SO":
             text = [v.decode() if isinstance(v, bytes) else v for v in found.tolist()]
             found = np.array(text, dtype=str)
@@ -181,6 +185,8 @@ def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
             raise ValueError(f"its features have the shape {shape}")
         if dtype.kind not in "fiu":
             raise ValueError(f"its features are {dtype}, not numbers")
+        coords = next((k for k in COORDS if k in keys), None)
+        places = () if coords is None else _shape(arrays[coords])[0]
         return SlideFile(
             name,
             path,
@@ -188,8 +194,9 @@ def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
             int(shape[1]),
             dtype,
             feature_key,
-            next((k for k in COORDS if k in keys), None),
+            coords,
             next((k for k in NAMES if k in keys), None),
+            places[-1] if places else 0,
         )
 
 
@@ -294,7 +301,14 @@ class _Member:
 def _tensors(path: Path) -> dict[Any, Any]:
     torch = _require("torch", path)
     # Weights only: anything but tensors and plain containers is refused by torch.
-    found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    # Files of old versions are no archives and cannot be mapped.
+    mapped = zipfile.is_zipfile(path)
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except (pickle.UnpicklingError, EOFError):
+        raise ValueError(
+            "it is damaged, or holds objects besides tensors, which could run code"
+        ) from None
     if isinstance(found, torch.Tensor):
         return {None: found}
     if isinstance(found, dict):
