@@ -156,10 +156,11 @@ def _files_of(path):
 def _slide_parts(folder, labels, slides_per_part, options):
     """Cut the table of labels, which is read as `read_bags` reads it."""
     beside = {name: options.pop(name, None) for name in ("dataset", "pool")}
-    if not set(options) <= {"bag", "label", "group", "weight", "missing"}:
+    unknown = set(options) - {"bag", "label", "group", "weight", "missing"}
+    if unknown:
         raise TypeError(
             "parts of a folder of slides take bag, label, group, weight, missing, "
-            f"dataset and pool, not {', '.join(sorted(options))}."
+            f"dataset and pool, not {', '.join(sorted(unknown))}."
         )
     roles = Roles.of(**options)
     table, pool = label_table(labels, roles, beside["pool"])
