@@ -263,6 +263,8 @@ def test_slides_of_a_patient_stay_in_one_part(tmp_path, draw):
         fit(SAFE(kernel="linear"), parts)
     with pytest.raises(TypeError, match="dataset and pool, not on_missing"):
         read_parts(tmp_path, on_missing="drop", **how)
+    with pytest.raises(ValueError, match="give it to the estimator"):
+        read_parts(tmp_path, pos_label="yes", **how)
 
 
 def test_what_is_no_sum_is_refused(draw, cut):

@@ -126,6 +126,11 @@ def read_parts(path, *, labels=None, files_per_part=1, **options):
     """
     if files_per_part < 1:
         raise ValueError(f"files_per_part must be at least 1, got {files_per_part}.")
+    if options.get("pos_label") is not None:
+        raise ValueError(
+            "pos_label= is not for parts, which do not know each other's labels: give "
+            "it to the estimator."
+        )
     if labels is not None:
         return _slide_parts(os.fspath(path), labels, files_per_part, options)
     if isinstance(path, (str, os.PathLike)):
