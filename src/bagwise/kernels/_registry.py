@@ -15,7 +15,7 @@ from bagwise.kernels._graph import graph_kernel, resolve_graph
 from bagwise.kernels._mi_graph import mi_graph_kernel, resolve_mi_graph
 from bagwise.kernels._mixture import ppmm_kernel, resolve_ppmm
 from bagwise.kernels._set import resolve_set, set_kernel
-from bagwise.kernels._statistics import resolve_statistics, statistics_kernel
+from bagwise.kernels._statistics import fit_statistics, statistics_kernel
 from bagwise.kernels.box._kernel import raw_box_kernel, resolve_box
 
 BagKernel = Callable[..., npt.NDArray[np.float64]]
@@ -36,7 +36,6 @@ BAG_KERNELS: dict[str, BagKernel] = {
 # parameters: resolve(X, **params) -> params. Kernels without such a memory need none.
 KERNEL_RESOLVERS: dict[str, Callable[..., dict[str, Any]]] = {
     "set": resolve_set,
-    "statistics": resolve_statistics,
     "graph": resolve_graph,
     "mi_graph": resolve_mi_graph,
     "ppmm": resolve_ppmm,
@@ -83,7 +82,9 @@ def fit_bag_kernel(
     depend on which test bags come together, and agrees with the training matrix.
     """
     kernel = _look_up(metric)
-    # Widths that are the mean of the very distances of the matrix.
+    # Widths that are found on the very distances or vectors of the matrix.
+    if metric == "statistics":
+        return fit_statistics(X, **params)
     if metric == "emd":
         return fit_emd(X, **params)
     if metric == "distribution":

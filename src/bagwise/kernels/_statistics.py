@@ -70,32 +70,35 @@ def statistics_kernel(
            [2., 8.]])
     """
     X, Y = check_pair(X, Y)
+    if Y is None:
+        return fit_statistics(
+            X, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0
+        )[0]
     check_gram_memory(X, Y)
-    left = bag_extremes(X)
-    right = None if Y is None else bag_extremes(Y)
+    right = bag_extremes(Y)
     params = resolve_kernel(
-        left if right is None else right,
-        kernel=kernel,
-        gamma=gamma,
-        degree=degree,
-        coef0=coef0,
+        right, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0
     )
-    K = instance_kernel(left, right, **params).astype(np.float64, copy=False)
-    return symmetrized(K) if right is None else K
+    K = instance_kernel(bag_extremes(X), right, **params)
+    return K.astype(np.float64, copy=False)
 
 
-def resolve_statistics(
+def fit_statistics(
     X: Bags,
     *,
     kernel: str = "rbf",
     gamma: float | str = "scale",
     degree: float = 3,
     coef0: float = 1.0,
-) -> dict[str, Any]:
-    """Return the parameters of `statistics_kernel` with the width as a number."""
-    return resolve_kernel(
-        bag_extremes(X), kernel=kernel, gamma=gamma, degree=degree, coef0=coef0
+) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+    """Return the kernel matrix of training bags and the width it was made with."""
+    check_gram_memory(X, None)
+    vectors = bag_extremes(X)
+    params = resolve_kernel(
+        vectors, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0
     )
+    K = instance_kernel(vectors, None, **params)
+    return symmetrized(K.astype(np.float64, copy=False)), params
 
 
 def bag_extremes(X: Bags) -> Any:
