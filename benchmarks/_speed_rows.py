@@ -8,6 +8,7 @@ day. It therefore uses only what both have. A line of JSON is printed for each r
     python benchmarks/_speed_rows.py growth MILES 400 1600
     python benchmarks/_speed_rows.py first PC-SVM
     python benchmarks/_speed_rows.py gram musk2
+    python benchmarks/_speed_rows.py validation SimpleMI
     python benchmarks/_speed_rows.py import
 """
 
@@ -158,6 +159,22 @@ def gram(name):
     print(json.dumps(row), flush=True)
 
 
+def validation(methods):
+    """Print the least seconds that a fit spends on its parameters, bags and labels."""
+    for method in methods:
+        model = model_of(method, 0.1)
+        X, y, train, _ = next(folds_of("musk1", 1))
+        bags, labels = X[train], y[train]
+
+        def check(model=model, bags=bags, labels=labels):
+            model._validate_params()
+            model._check_bags(bags, labels, reset=True)
+
+        row = {"data": "validation", "method": method}
+        row["seconds"] = min(spent(check) for _ in range(50))
+        print(json.dumps(row), flush=True)
+
+
 def importing():
     """Print the seconds of an import, in a process that has imported nothing."""
     code = "import time; a = time.process_time(); import bagwise;"
@@ -172,6 +189,8 @@ if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what == "first":
         first_call(rest[0])
+    elif what == "validation":
+        validation(rest[0].split(","))
     elif what == "gram":
         gram(rest[0])
     elif what == "import":
