@@ -83,6 +83,25 @@ def test_several_classes_take_the_predicted_one(bags):
     np.testing.assert_allclose(one.areas["most"], same.areas["most"])
 
 
+def test_unit_of_several_classes_is_their_spread_over_bags(bags):
+    """Bags that are all sure of their class have nearly the same highest score."""
+    model = Pooled("mean", classes=("a", "b", "c")).fit(bags)
+    importance = instance_importance(model, bags, "native")
+    found = faithfulness(model, bags, importance, n_points=50)
+    whole = model.decision_function(bags)
+    unit = np.sqrt(whole.var(axis=0).mean())
+    i = int(np.flatnonzero(bags.sizes > 1)[0])
+    column = whole[i].argmax()
+    order = np.argsort(-importance[i][:, column])
+    scores = [
+        model.decision_function([bags[i][order[j:]]])[0, column]
+        for j in range(len(order))
+    ]
+    curve = (np.array(scores) - whole[i, column]) / unit
+    area = (curve[1:] + curve[:-1]).mean() / 2
+    np.testing.assert_allclose(found.areas["most"][0], area, atol=1e-12)
+
+
 def test_regression(bags):
     model = PooledRegressor().fit(bags)
     importance = instance_importance(model, bags, "single")

@@ -39,6 +39,16 @@ def test_files_in_a_list_or_a_folder(tmp_path):
             assert tuple(one[side // 2, 0]) == (255, 255, 255)  # padded
 
 
+def test_small_pictures_get_no_wide_margins(tmp_path):
+    for k, size in enumerate(((8, 14), (5, 5), (13, 2))):
+        Image.new("L", size, 10 * k).save(tmp_path / f"p{k + 1}.png")
+    made = as_images(tmp_path, X)
+    assert made.shape == (3, 14, 14, 3)
+    for k, (width, height) in enumerate(((8, 14), (5, 5), (13, 2))):
+        assert (made[k] == 10 * k).sum() == 3 * width * height
+        assert (made[k, 7, 7] == 10 * k).all()
+
+
 def test_refuses(tmp_path):
     with pytest.raises(ValueError, match="2 entries for 3"):
         as_images(np.zeros((2, 4, 4)), X)

@@ -9,6 +9,7 @@ from bagwise.comparison import KFold
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.inspection import instance_scores
+from bagwise.io import load, save
 from bagwise.least_squares import SAFERegressor
 from bagwise.svm import MISVM, BagSVC
 
@@ -71,6 +72,23 @@ def test_compare_calibrates_every_method(data, calibrated):
     model = found.fit_best("MI-SVM").model
     assert model.predict_proba(X).shape == (160, 2)
     assert "instances" in found.arrays[found.runs("MI-SVM")[0]["key"]]
+
+
+@pytest.mark.parametrize("words", [("idle", "active"), ("a", "on")])
+def test_calibrated_model_of_a_named_class(data, calibrated, tmp_path, words):
+    """Whatever classes are called and however they sort, probabilities are the same."""
+    X, y = data
+    no, yes = words
+    found = compare(X, np.array(words)[y], calibrate=True, pos_label=yes, **QUIET)
+    for name in METHODS:
+        model = found.fit_best(name).model
+        assert set(model.predict(X)) == {no, yes}
+        save(model, tmp_path / "m.bagwise")
+        for one in (model, load(tmp_path / "m.bagwise")):
+            p = one.predict_proba(X)[:, list(one.classes_).index(yes)]
+            expected = calibrated.fit_best(name).model.predict_proba(X)[:, 1]
+            # As far as libsvm solves its problem when classes change places.
+            np.testing.assert_allclose(p, expected, atol=1e-3)
 
 
 def test_calibrated_probabilities_are_near_the_frequencies(data, calibrated):

@@ -270,8 +270,26 @@ def _calibrated(
 ) -> Any:
     """Fit the sigmoid on out-of-fold values; the model itself is that of all bags."""
     folds = bag_folds(X, y, most_folds(X, y, CALIBRATION_FOLDS), seed)
-    wrapped = CalibratedClassifierCV(clone(model), cv=folds, ensemble=False)
-    return wrapped.fit(X, y, **weights)
+    plain, twin = clone(model), clone(model)
+    classes = np.asarray(model.classes_)
+    named = {
+        name: int(np.flatnonzero(classes == value)[0])
+        for name, value in twin.get_params(deep=True).items()
+        if name.rpartition("__")[2] == "pos_label" and value is not None
+    }
+    if not named:
+        return CalibratedClassifierCV(plain, cv=folds, ensemble=False).fit(
+            X, y, **weights
+        )
+    # Out-of-fold models are given places of classes instead of classes, and would not
+    # find the positive one: all are fitted to places, and the model replaced by ours.
+    twin.set_params(**named)
+    wrapped = CalibratedClassifierCV(twin, cv=folds, ensemble=False)
+    wrapped.fit(X, np.searchsorted(classes, y), **weights)
+    (inner,) = wrapped.calibrated_classifiers_
+    inner.estimator, inner.classes = model, classes
+    wrapped.estimator, wrapped.classes_ = plain, classes
+    return wrapped
 
 
 def uncalibrated(model: Any) -> Any:

@@ -31,7 +31,8 @@ class Faithfulness:
     """What happens to scores when instances are removed in the order of importance.
 
     Areas are means of the score over the share of instances removed, from none to all
-    but one, in units of the standard deviation of the scores of the bags.
+    but one, in units of the standard deviation of the scores of the bags (of several
+    classes, the root mean square of theirs).
 
     Attributes
     ----------
@@ -197,6 +198,9 @@ def faithfulness(
     rng = check_random_state(random_state)
     whole = bag_scores(model, X, pos_label)
     column = whole.argmax(axis=1) if whole.ndim == 2 else None
+    # Of several classes the spread of each over bags: where every bag is sure of its
+    # class, scores of predicted classes are all alike.
+    spread = float(np.sqrt(np.mean(np.var(whole, axis=0))))
     used = np.flatnonzero(X.sizes > 1)
     if not used.size:
         raise ValueError("every bag holds one instance: nothing can be removed.")
@@ -205,8 +209,7 @@ def faithfulness(
     if column is not None:
         scores = scores[np.arange(len(scores)), column[plan.bag]]
         whole = whole[np.arange(len(whole)), column]
-    scale = float(np.std(whole))
-    scale = scale if scale > 0 else 1.0
+    scale = spread if spread > 0 else 1.0
     change = (scores - whole[plan.bag]) / scale
     areas, curves, share = plan.summarise(change)
     between = {

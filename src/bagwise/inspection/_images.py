@@ -119,6 +119,7 @@ def _read(paths: list[Path]) -> NDArray[np.uint8]:
     room = int(np.sqrt(MOST_BYTES / (3 * max(1, len(paths)))))
     side = int(np.clip(room, SMALLEST, LARGEST))
     made = np.full((len(paths), side, side, 3), 255, dtype=np.uint8)
+    largest = 1
     for k, path in enumerate(paths):
         try:
             with Image.open(path) as opened:
@@ -127,6 +128,8 @@ def _read(paths: list[Path]) -> NDArray[np.uint8]:
             raise ValueError(f"{path} cannot be read as a picture: {error}") from None
         picture.thumbnail((side, side))
         width, height = picture.size
+        largest = max(largest, width, height)
         top, left = (side - height) // 2, (side - width) // 2
         made[k, top : top + height, left : left + width] = np.asarray(picture)
-    return made
+    spare = (side - largest) // 2  # small pictures need no wide margins
+    return made[:, spare : side - spare, spare : side - spare]
