@@ -6,10 +6,12 @@ from sklearn.pipeline import make_pipeline
 
 from bagwise.compose import OnInstances
 from bagwise.distributed import _partitions, fit
-from bagwise.distributed._partitions import Partitions, add_by_pairs, is_small, together
+from bagwise.distributed._partitions import Partitions
+from bagwise.distributed._tasks import add_by_pairs, is_small, together
 from bagwise.embedding import MiFV
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
 
+dask = pytest.importorskip("dask")
 pytestmark = pytest.mark.usefixtures("here")
 
 
@@ -34,7 +36,7 @@ def test_the_order_of_additions_is_that_of_loose_parts(n_parts, monkeypatch):
     wanted = loose.sum(name_of).text
     assert add_by_pairs([Term(f"{k}.") for k in range(n_parts)]).text == wanted
     for n_threads in (0, 1, 2, 3):
-        monkeypatch.setattr(_partitions, "n_threads", lambda n=n_threads: n)
+        monkeypatch.setattr(_partitions, "threads", lambda n=n_threads: ["here"] * n)
         kept = Partitions(parts).persist()
         assert len(kept) == n_parts
         assert kept.sum(name_of).text == wanted
@@ -70,7 +72,7 @@ def test_a_fit_on_kept_parts_is_the_same_bit_by_bit(model, draw, cut, monkeypatc
     method = "transform" if hasattr(model, "transform") else "predict"
     method = "decision_function" if hasattr(model, "decision_function") else method
     loose = getattr(fit(model, cut(X, y)), method)(X)
-    monkeypatch.setattr(_partitions, "n_threads", lambda: 2)
+    monkeypatch.setattr(_partitions, "threads", lambda: ["here"] * 2)
     kept = getattr(fit(model, cut(X, y), persist=True), method)(X)
     np.testing.assert_array_equal(kept, loose)
 
@@ -80,3 +82,30 @@ def test_few_numbers_travel_with_the_tasks():
     assert not is_small([np.zeros(10_000)])
     assert not is_small((MiFV(),))
     assert not is_small((np.array([None]),))
+
+
+def test_each_worker_keeps_its_own(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    parts = [(np.full((1, 2, 1), float(k)), [k]) for k in range(8)]
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=":0",
+            silence_logs=50,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+        dask.config.set(scheduler=client),
+    ):
+        places = _partitions.threads()
+        assert len(set(places)) == 2
+        # Both ways around, which chance does not do.
+        for order in (places, places[::-1], places[:1] * 2):
+            monkeypatch.setattr(_partitions, "threads", lambda order=order: order)
+            kept = Partitions(parts).persist()
+            held = [distributed.futures_of(one)[0] for _, one in kept._groups]
+            distributed.wait(held)
+            where = client.who_has(held)
+            assert [list(where[one.key]) for one in held] == [[w] for w in order]
+            assert kept.sum(name_of).text == Partitions(parts).sum(name_of).text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +12,8 @@ import scipy.sparse as sp
 
 from bagwise.bags import Bags, check_bags
 from bagwise.bags._chunks import add
+from bagwise.distributed._tasks import add_by_pairs, is_small, threads, together
 from bagwise.io import from_frame
-
-_SMALL = 2**14  # bytes of an array that may travel with each task
 
 
 class Part(NamedTuple):
@@ -105,16 +103,26 @@ class Partitions:
         """Return the parts kept in the memory of the workers once they were read.
 
         A pass over parts in memory is short, and tasks cost more than what they
-        compute: the parts of a thread are kept, and looked at, together.
+        compute: the parts of a thread are kept, and looked at, together. Where they
+        are kept is where they will be looked at, hence each thread is given its own;
+        left to itself, dask may give all of them to one worker, which is as good for
+        whoever only reads them.
         """
         out = copy(self)
-        call, width = self._dask.delayed(_prepare), together(len(self), n_threads())
+        call, places = self._dask.delayed(_prepare), threads()
+        width = together(len(self), len(places))
         groups = []
         for first in range(0, len(self._groups), width):
             some = self._groups[first : first + width]
             numbers = [number for own, _ in some for number in own]
             pieces = [piece for _, own in some for piece in own]
-            groups.append((numbers, call(numbers, pieces, self._reader, self._steps)))
+            where = {}
+            if places:
+                place = places[len(groups) % len(places)]
+                where = {"workers": [place], "allow_other_workers": True}
+            with self._dask.annotate(**where):
+                task = call(numbers, pieces, self._reader, self._steps)
+            groups.append((numbers, task))
         kept = self._dask.persist(*[pieces for _, pieces in groups])
         out._groups = [
             (numbers, pieces) for (numbers, _), pieces in zip(groups, kept, strict=True)
@@ -234,59 +242,6 @@ class Partitions:
             np.concatenate([getattr(one, name) for one in self.surveys])
             for name in names
         ]
-
-
-def n_threads():
-    """Return the number of threads of the cluster in use, 0 without one."""
-    try:
-        from distributed import default_client
-
-        return sum(default_client().nthreads().values())
-    except (ImportError, ValueError):
-        return 0
-
-
-def together(n_parts, n_threads):
-    """Return how many parts to keep together so that few tasks share them evenly.
-
-    A power of two: parts are added by pairs, and the order of additions must not
-    depend on it. No thread gets a quarter more than its share.
-    """
-    width = 1
-    if not n_threads:
-        return width
-    even = -(-n_parts // n_threads)
-    for wider in (2**k for k in range(1, n_parts.bit_length())):
-        groups = -(-n_parts // wider)
-        if wider * -(-groups // n_threads) <= 1.25 * even:
-            width = wider
-    return width
-
-
-def is_small(shared):
-    """Whether something is numbers, names and functions, and few of them."""
-    if isinstance(shared, np.ndarray):
-        return shared.nbytes <= _SMALL and not shared.dtype.hasobject
-    if isinstance(shared, (tuple, list)):
-        return all(is_small(one) for one in shared)
-    if isinstance(shared, dict):
-        return all(is_small(one) for one in shared.values())
-    plain = (bool, int, float, str, np.generic, FunctionType)
-    return shared is None or isinstance(shared, plain)
-
-
-def add_by_pairs(values):
-    """Add values in the order of a balanced tree, holding a few sums at a time."""
-    sums = []  # (how many levels of pairs it sums, sum)
-    for value in values:
-        level = 0
-        while sums and sums[-1][0] == level:
-            value, level = add(sums.pop()[1], value), level + 1
-        sums.append((level, value))
-    total = sums.pop()[1]
-    while sums:
-        total = add(sums.pop()[1], total)
-    return total
 
 
 def _list(values):
