@@ -215,6 +215,16 @@ def test_copies_and_pickles():
     assert len(pickle.dumps(large[:10])) < 10_000
 
 
+def test_scikit_learns_importance_is_told_where_to_go():
+    from sklearn.dummy import DummyClassifier
+    from sklearn.inspection import permutation_importance
+
+    X = Bags(np.ones((4, 2)), [0, 1, 2, 3, 4])
+    model = DummyClassifier().fit(X, [0, 1, 0, 1])
+    with pytest.raises(TypeError, match="inspection.bag_permutation_importance"):
+        permutation_importance(model, X, [0, 1, 0, 1])
+
+
 def test_repr():
     X = Bags.from_list(model_of([2, 3, 7]), ids=["<b>", "c", "d"])
     assert repr(X) == (

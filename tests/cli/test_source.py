@@ -73,7 +73,8 @@ def test_settings_next_to_the_data(run, slides, tmp_path):
 def test_new_bags_need_no_label_that_settings_name(run, slides, tmp_path):
     settings = tmp_path / "bagwise.toml"
     settings.write_text(
-        'bag = "slide"\nlabel = "diagnosis"\npositive = "ill"\nfeatures = ["u", "v"]\n',
+        'bag = "slide"\nlabel = "diagnosis"\npositive = "ill"\nfeatures = ["u", "v"]\n'
+        'set = ["SimpleMI.pooling=max"]\n',
         encoding="utf-8",
     )
     model, new = tmp_path / "m.bagwise", tmp_path / "new.csv"

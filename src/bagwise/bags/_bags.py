@@ -417,7 +417,9 @@ class Bags(Segmented):
         raise TypeError(
             "Bags cannot become one array: bags have different sizes. Use X.data for "
             "the stacked instances, or an estimator made for bags (to use a "
-            "scikit-learn transformer on the instances: OnInstances(transformer))."
+            "scikit-learn transformer on the instances: OnInstances(transformer); in "
+            "place of permutation_importance: "
+            "bagwise.inspection.bag_permutation_importance)."
         )
 
     def __repr__(self) -> str:

@@ -62,7 +62,8 @@ def _refuse_unknown(context: typer.Context, name: str, key: str, file: Path) -> 
     """Refuse what is an option of no command."""
     group = context.parent.command if context.parent is not None else context.command
     commands = getattr(group, "commands", {})
-    known = {p.name for command in commands.values() for p in command.params if p.name}
+    every = [p.name for command in commands.values() for p in command.params if p.name]
+    known = {option.rstrip("_") for option in every}  # words of Python end in one
     if name in known:
         return
     near = difflib.get_close_matches(name, sorted(known), n=1)
