@@ -64,11 +64,14 @@ def growth_text(method) -> str:
 
 
 def assumption_text(method) -> str:
-    """Return whether the standard assumption is respected."""
+    """Return whether the standard assumption is respected; if not, by how much."""
     found = measured.assumptions().get(method.name)
     if found is None:
         return NO
-    return {True: "yes", False: "no", None: "not shown"}[found.respects]
+    if found.respects is None:
+        return "not shown"
+    areas = ", ".join(f"{area:.2f}".lstrip("0") for area in found.worst.values())
+    return "yes" if found.respects else f"no ({areas})"
 
 
 def yes(value: bool) -> str:

@@ -275,7 +275,7 @@ def _calibrated(
     named = {
         name: int(np.flatnonzero(classes == value)[0])
         for name, value in twin.get_params(deep=True).items()
-        if name.rpartition("__")[2] == "pos_label" and value is not None
+        if name.rpartition("__")[2] == "pos_label" and value in classes.tolist()
     }
     if not named:
         return CalibratedClassifierCV(plain, cv=folds, ensemble=False).fit(
