@@ -10,6 +10,7 @@ from sklearn.utils.validation import column_or_1d
 from bagwise._compat import _check_sample_weight
 from bagwise.bags import check_bags
 from bagwise.bags._notes import first_missing, refuse_masked
+from bagwise.base._units import warn_of_units
 
 
 @dataclass(slots=True)
@@ -30,6 +31,10 @@ class BagInputTags(InputTags):
     respects_standard_assumption : bool or None, default=None
         Whether a bag is judged by its most positive instance, so that more negative
         instances never make a bag positive. None: not known.
+    units : {"free", "common", "absolute"}, default="common"
+        In which units columns may be: each in its own ("free"), or all in one, as
+        distances need it ("common"), or in one that is about as large as the numbers
+        are, as penalties need it ("absolute"). Others are warned of by `fit`.
     in_pieces : bool, default=False
         Whether bags on a memory map are read piece by piece, so that they may be larger
         than memory. For other methods they are brought into memory.
@@ -39,6 +44,7 @@ class BagInputTags(InputTags):
     order_invariant: bool = True
     one_sided: bool = False
     respects_standard_assumption: bool | None = None
+    units: str = "common"
     in_pieces: bool = False
 
 
@@ -89,6 +95,8 @@ class BaseBagEstimator(BaseEstimator):
                 f"y has {len(y)} entries for {len(X)} bags: inconsistent numbers of "
                 f"samples.{extra}"
             )
+        if reset and getattr(self, "estimator", None) is None:  # else it is up to that
+            warn_of_units(X, tags.input_tags.units)
         return X, y
 
     def _reads_pieces(self, tags):

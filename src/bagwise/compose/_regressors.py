@@ -69,6 +69,7 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.units = "absolute"
         inner = get_tags(self._inner())
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.target_tags.multi_output = inner.target_tags.multi_output
@@ -149,6 +150,7 @@ class WrapperMIRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.units = "absolute"
         tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
         # Of a doubled bag the same share is trimmed, though not of the same rows.
         tags.input_tags.duplicate_invariant = self.pooling != "trimmed" or None

@@ -104,6 +104,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.units = "absolute"
         tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
         tags.input_tags.duplicate_invariant = True
         tags.input_tags.respects_standard_assumption = (

@@ -133,6 +133,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.units = "free"  # each member speaks for itself
         tags.input_tags.one_sided = any(
             getattr(get_tags(one).input_tags, "one_sided", False)
             for _, one in self.estimators or ()

@@ -141,6 +141,7 @@ class MILinearRegression(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.units = "absolute"
         tags.input_tags.sparse = True
         tags.input_tags.duplicate_invariant = True
         tags.input_tags.in_pieces = True

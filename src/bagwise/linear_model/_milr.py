@@ -197,6 +197,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.units = "absolute"
         tags.input_tags.sparse = True
         by_size = self.alpha == "auto" and self.pooling in ("softmax", "lse")
         tags.input_tags.duplicate_invariant = not by_size and self.pooling != "noisy_or"

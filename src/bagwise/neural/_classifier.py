@@ -192,6 +192,7 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.units = "free"
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         tags.input_tags.order_invariant = False  # steps and folds go by position

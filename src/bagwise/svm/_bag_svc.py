@@ -225,6 +225,8 @@ class BagSVC(MulticlassBagClassifier):
             isinstance(self.kernel, str) and self.kernel in ("ppmm", "box")
         )
         tags.input_tags.sparse = not dense_only
+        if pairwise or callable(self.kernel) or self.kernel == "box":
+            tags.input_tags.units = "free"
         normalized = (self.kernel_params or {}).get("normalization", "feature")
         if isinstance(self.kernel, str) and (
             self.kernel == "statistics" or (self.kernel == "set" and normalized)

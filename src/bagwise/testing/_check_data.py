@@ -1,6 +1,7 @@
 """Checks of what the data may look like: containers, order, precision, odd bags."""
 
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,26 @@ def check_offset(estimator):
     _same_answers(
         model, double, fit(estimator, single, y), single, 1e-2, "offset, float32"
     )
+
+
+def check_units(estimator):
+    """Columns in other units are answered as before, or `fit` says what to do."""
+    _need_target(estimator)
+    X, y = toy()
+    plain = fit(estimator, X, y).predict(X)
+    units = np.array([1e-6, 1.0, 1e3, 1e6])
+    for factor, what in ((1e-6, "1e-6"), (1e6, "1e6"), (units, "1e-6 to 1e6")):
+        other = X.with_data(X.data * factor)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = fit(estimator, other, y).predict(other)
+        if any("cale the " in str(w.message) for w in caught):
+            continue
+        if is_classifier(estimator):
+            off = np.mean(found != plain)
+        else:
+            off = np.abs(found - plain).max() / np.abs(plain).max()
+        assert off < 0.1, f"columns times {what}: {off:.2f} off, without a word"
 
 
 def check_offset_of_sparse(estimator):
