@@ -149,3 +149,13 @@ def test_bad_parameters(bags):
         emd_kernel(bags, scale=-1.0)
     with pytest.raises(ValueError, match="gamma must be a positive number"):
         emd_kernel(bags, bags, gamma=0.0)
+
+
+def test_very_many_pairs_are_told_before_the_work(monkeypatch):
+    monkeypatch.setattr(emd_module, "_MANY", 9)
+    X = np.arange(10.0).reshape(5, 2, 1)
+    assert emd_distances(list(X[:4])).shape == (4, 4)  # six pairs
+    with pytest.warns(UserWarning, match="10 transport problems.*SlicedWasserstein"):
+        emd_distances(list(X))
+    with pytest.warns(UserWarning, match="12 transport problems"):
+        emd_distances(list(X[:4]), list(X[:3]))

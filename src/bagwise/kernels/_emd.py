@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 _MAX_ITER = 1_000_000
 _OPTIMAL = 1  # return code of POT's network simplex
 _ROWS = 64  # of small bags whose distances are computed at once
+_MANY = 2_000_000  # transport problems that take minutes, and more of them hours
 
 
 def emd_distances(
@@ -77,6 +78,15 @@ def emd_distances(
     if max_instances is not None and max_instances < 1:
         raise ValueError(f"max_instances must be at least 1, got {max_instances}.")
     check_gram_memory(X, Y)
+    n_problems = len(X) * (len(X) - 1) // 2 if Y is None else len(X) * len(Y)
+    if n_problems > _MANY:
+        warnings.warn(
+            f"{n_problems:,} transport problems, one for each pair of bags, take many "
+            "minutes or hours. Work on fewer bags, or with SlicedWassersteinEmbedding "
+            "and a linear machine, whose cost does not grow with pairs.",
+            UserWarning,
+            stacklevel=2,
+        )
     X = thin_bags(X, max_instances)
     other = X if Y is None else thin_bags(Y, max_instances)
     # The same groups whoever computes them: workers change nothing, to the last bit.
