@@ -235,6 +235,38 @@ def test_features_over_all_bags_and_inside_instances():
     json.dumps(context, allow_nan=False)
 
 
+def test_sampled_parts_of_scores_that_are_not_linear():
+    """They sum up to the score of the instance, from the score of a mean instance."""
+    X, y = make_bags(40, random_state=0)
+    result = compare(
+        X,
+        y,
+        methods=["MI-SVM"],
+        protocol=KFold(2),
+        grid="none",
+        permute_features=True,
+        **QUIET,
+    )
+    context = report_context(result)["data"]["browser"]
+    parts, bases = context["parts"]["MI-SVM"]["rows"], {}
+    for bag in context["bags"]:
+        fold = next(
+            r["fold"] for r in result.runs("MI-SVM")
+            if int(bag["id"]) in result.arrays[r["key"]]["test"]
+        )  # fmt: skip
+        for k in range(bag["first"], bag["first"] + bag["count"]):
+            assert {name for name, _, _ in parts[k]} == {f"x{j}" for j in range(5)}
+            total = sum(part for _, _, part in parts[k])
+            base = context["scores"]["MI-SVM"][k] - total
+            bases.setdefault(fold, []).append(base)
+    for found in bases.values():  # one base for each model
+        np.testing.assert_allclose(found, found[0], atol=2e-3)
+    sizes = {f"x{j}": 0.0 for j in range(5)}
+    for name, _, part in (one for row in parts for one in row):
+        sizes[name] += abs(part)
+    assert max(sizes, key=sizes.get) == "x0"
+
+
 def test_parameters_at_the_end_of_their_grid_are_marked():
     comparison = make_comparison()
     for row in comparison.rows:

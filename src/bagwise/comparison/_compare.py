@@ -153,7 +153,8 @@ def compare(
         with probabilities of their own are calibrated as well.
     permute_features : bool, default=False
         Whether to measure which features matter, by permuting each one over the
-        instances of the test bags (three predictions of them for every feature).
+        instances of the test bags (three predictions of them for every feature), and
+        what they add to the scores of instances of a few bags.
     command : str, optional
         What to note as the command in the report.
 

@@ -27,13 +27,19 @@ from bagwise.comparison._optimism import is_optimistic, score_on_test
 from bagwise.comparison._problem import Problem
 from bagwise.comparison._tasks import task_of
 from bagwise.comparison._tuning import concordance_score, fit_method, uncalibrated
-from bagwise.inspection import bag_permutation_importance, faithfulness, linear_slope
+from bagwise.inspection import (
+    bag_permutation_importance,
+    faithfulness,
+    feature_contributions,
+    linear_slope,
+)
 from bagwise.inspection._scores import predicts_values
 
 __all__ = ["Outcome", "run_one", "versions"]
 
 FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
 FEATURE_REPEATS = 3
+PART_ROWS, PART_FEATURES, PART_ORDERS = 200, 200, 4  # of sampled parts, in each fold
 MAX_SLOPE = 500  # features up to which linear scores are looked for
 MAX_STORED_INSTANCES = 2_000_000
 _warm: set[str] = set()
@@ -176,6 +182,8 @@ def _measure_honestly(run: Run, problem: Problem) -> Outcome:
                 arrays["feature_slope"] = slope.astype(np.float32)
     if run.permute_features and run.repeat == 0:
         arrays["feature_falls"] = _feature_falls(fitted.model, held_out, y[test], seed)
+        if instances is not None and "feature_slope" not in arrays:
+            arrays |= _feature_parts(fitted.model, held_out, seed)
     last = uncalibrated(getattr(fitted.model, "steps", [("", None)])[-1][1])
     if hasattr(last, "_fit_arrays"):
         arrays.update(last._fit_arrays())
@@ -253,6 +261,29 @@ def _feature_falls(
         random_state=seed % 2**31,
     )
     return np.asarray(found.importances_mean)
+
+
+def _feature_parts(model: Any, X: Any, seed: int) -> dict[str, NDArray[Any]]:
+    """Return what features add to instance scores that are not linear, of a few bags.
+
+    "feature_parts" has the rows of the bags "part_bags", which are places among the
+    test bags. Of one class or value only: several would need a chart each.
+    """
+    several = len(getattr(model, "classes_", ())) > 2 or hasattr(model, "models")
+    fit = np.flatnonzero(X.sizes <= PART_ROWS)
+    if several or X.is_sparse or X.n_features > PART_FEATURES or not fit.size:
+        return {}
+    n_bags = max(1, int(PART_ROWS / X.sizes[fit].mean()))
+    places = np.linspace(0, len(fit) - 1, min(n_bags, len(fit)))
+    few = fit[np.unique(places.astype(int))]
+    state = seed % 2**31
+    found = feature_contributions(
+        model, X[few], n_permutations=PART_ORDERS, random_state=state
+    )
+    return {
+        "part_bags": few.astype(np.int32),
+        "feature_parts": found.values.astype(np.float32),
+    }
 
 
 def _warm_up(run: Run, problem: Problem) -> None:

@@ -57,7 +57,10 @@ def feature_charts(view: View) -> list[dict[str, Any]]:
 
 
 def instance_parts(view: View, index: Any) -> dict[str, dict[str, Any]]:
-    """Return the largest parts of linear instance scores, by method.
+    """Return the largest parts of instance scores, by method.
+
+    Parts of linear scores are exact and there for every instance, sampled ones for
+    those of a few bags, where features were permuted.
 
     "rows" holds name, value and part of the features of each instance, "scale" the
     largest part of all.
@@ -77,20 +80,22 @@ def instance_parts(view: View, index: Any) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name in view.finished:
         slope_of = _slopes_by_bag(view, name)
-        if slope_of and len(found) < MAX_METHODS:
+        sampled = {} if slope_of else _sampled_by_row(view, name)
+        if (slope_of or sampled) and len(found) < MAX_METHODS:
             rows = [
-                _parts(X, int(row), slope_of.get(int(bag[row])), mean) for row in index
+                _parts(X, int(row), slope_of.get(int(bag[row])), mean, sampled)
+                for row in index
             ]
             sizes = [abs(part[2] or 0.0) for row in rows for part in row]
             found[name] = {"rows": rows, "scale": max(sizes, default=0.0) or 1.0}
     return found
 
 
-def _parts(X: Any, row: int, slope: Any, mean: Any) -> list[Any]:
-    if slope is None:
+def _parts(X: Any, row: int, slope: Any, mean: Any, sampled: Any) -> list[Any]:
+    if slope is None and row not in sampled:
         return []
     values = X.take_rows(np.array([row]))[0]
-    parts = slope * (values - mean)
+    parts = sampled[row] if slope is None else slope * (values - mean)
     first = np.argsort(-np.abs(parts), kind="stable")[:N_PARTS]
     return [
         [feature_name(X, int(j))[:60], plain(values[j], 4), plain(parts[j], 4)]
@@ -117,4 +122,16 @@ def _slopes_by_bag(view: View, method: str) -> dict[int, Any]:
             found |= dict.fromkeys(
                 np.asarray(own["test"]).tolist(), own["feature_slope"]
             )
+    return found
+
+
+def _sampled_by_row(view: View, method: str) -> dict[int, Any]:
+    """Return sampled parts of instances, by a model that has not seen their bag."""
+    arrays, offsets, found = view.comparison.arrays, view.problem.X.offsets, {}
+    for row in view.comparison.runs(method):
+        own = arrays[row["key"]]
+        if row["repeat"] == 0 and "feature_parts" in own:
+            bags = np.asarray(own["test"])[own["part_bags"]]
+            rows = np.concatenate([np.arange(*offsets[[i, i + 1]]) for i in bags])
+            found |= dict(zip(rows.tolist(), own["feature_parts"], strict=True))
     return found
