@@ -1,5 +1,7 @@
 """Honest, optimistic, published; runs of other code; grids that end too early."""
 
+import ast
+
 import numpy as np
 import pytest
 from test_reproduce import small
@@ -88,6 +90,11 @@ def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
     assert (kept["measured"], kept["grid"]) == ("90", before["grid"])
     assert kept["optimistic"] == before["optimistic"] == ""
     assert "with the grid of that time" in kept["kept"]
+    # What the grid sets anew is no setting of the row; anything else is.
+    tuned = next(iter(ast.literal_eval(before["grid"])))
+    for name, measured in ((tuned, "90"), ("threshold", "")):
+        (kept,) = keep_earlier([new], [{**old, "params": str({name: 1.0})}])
+        assert kept["measured"] == measured
     often = {**old, "repeats": "10"}
     once = {**old, "measured": "91", "verdict": "reached", "repeats": "1"}
     (kept,) = keep_earlier([once], [often])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import math
 import time
@@ -126,13 +127,13 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
     stale and stays so. An optimistic figure that is new is put beside an earlier one of
     the same grid: it belongs to the same folds.
     """
-    same = "row column published metric unit method params scale dataset".split()
+    same = "row column published metric unit method scale dataset".split()
     same += ["protocol", "tuning"]
 
     def identity(row: Row) -> tuple[str, ...]:
         # Classes keep their names when their modules move.
         name = str(row["estimator"]).rpartition(".")[2]
-        return name, *(str(row.get(key, "")) for key in same)
+        return name, _fixed(row), *(str(row.get(key, "")) for key in same)
 
     known = {identity(row): row for row in earlier}
     kept = []
@@ -154,6 +155,16 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
             row |= {"kept": since, "stale": 0}
         kept.append(row)
     return kept
+
+
+def _fixed(row: Row) -> str:
+    """Return the parameters of a row that its grid does not set anew."""
+    texts = [str(row.get(key) or "{}") for key in ("params", "grid")]
+    try:
+        params, grid = (ast.literal_eval(text) for text in texts)
+    except ValueError:  # values that are no literals, such as infinity
+        return texts[0]
+    return str({name: params[name] for name in sorted(params) if name not in grid})
 
 
 def _since(old: Row, code: str, *, other: bool, fewer: bool) -> str:
