@@ -26,7 +26,7 @@ from sklearn.svm import SVC, SVR, OneClassSVM
 from bagwise.bags import Bags, Ragged
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.datasets import make_bags
-from bagwise.io import _models
+from bagwise.io import _models, write_npz
 from bagwise.io._models import load, save
 from bagwise.io.model_files import _schema
 from bagwise.svm import BagSVC
@@ -295,6 +295,21 @@ def test_other_files_are_refused(path):
     save(LogisticRegression(), path)
     with pytest.raises(ValueError, match="more than 10"):
         load(path, max_bytes=10)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of other systems")
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_files_are_as_readable_as_any_other(tmp_path, mask):
+    """Colleagues are to open a model, unless the user keeps all files private."""
+    before = os.umask(mask)
+    try:
+        save(LogisticRegression(), tmp_path / "m.bagwise")
+        write_npz(tmp_path / "m.npz", Bags(np.ones((2, 1)), [0, 1, 2]), [0, 1])
+        (tmp_path / "plain").write_text("")
+    finally:
+        os.umask(before)
+    modes = {os.stat(file).st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert modes == {0o666 & ~mask}
 
 
 def test_existing_file_survives_a_failed_save(path):

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bagwise.io._permissions import make_readable
+
 DESCRIPTION = "model.json"
 # Archives of real models shrink to a third or so; zeros would shrink a thousandfold.
 MOST_PACKED = 100
@@ -54,8 +56,7 @@ class Writer:
                     buffer = io.BytesIO()
                     np.lib.format.write_array(buffer, array, allow_pickle=False)
                     _put(out, _member(number), buffer.getvalue())
-            # (a temporary file is private; a model is readable like other files)
-            os.chmod(temporary, 0o666 & ~_umask())
+            make_readable(temporary)
             os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
@@ -68,12 +69,6 @@ def _put(out: zipfile.ZipFile, name: str, raw: bytes) -> None:
     plain = len(raw) > 2**16 and len(raw) > MOST_PACKED * packed // 2
     method = zipfile.ZIP_STORED if plain else zipfile.ZIP_DEFLATED
     out.writestr(name, raw, method, compresslevel=1)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _member(number: int) -> str:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from bagwise.bags import Bags, Ragged
 from bagwise.io._errors import TableError
+from bagwise.io._permissions import make_readable
 from bagwise.io._roles import Roles
 from bagwise.io.readers._common import NO_LABELS, fail
 
@@ -215,6 +216,7 @@ def write_npz(
     try:
         with os.fdopen(handle, "wb") as stream:
             np.savez_compressed(stream, **arrays)
+        make_readable(temporary)
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
