@@ -60,7 +60,7 @@ def bench_kernel(quick):
                 one_solve,
                 lambda m=model, X=X, y=y: m.fit(X, y),
             ],
-            10,
+            30,
         )
         parts = matrix + solve
         name = f"{n_bags} bags of 5 to 15, {d} features"

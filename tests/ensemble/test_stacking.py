@@ -11,9 +11,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
-from bagwise import Bags
+from bagwise import BagRegressor, Bags
 from bagwise.base import bag_folds
-from bagwise.compose import SimpleMI, WrapperMI
+from bagwise.compose import SimpleMI, SimpleMIRegressor, WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import BagStackingClassifier
 from bagwise.ensemble._combine import (
@@ -257,3 +257,19 @@ def test_several_classes_are_one_against_the_rest():
         )
     assert stack.member_contributions(X).shape == (45, 1, 3)
     assert stack.instance_scores(X).values.shape == (X.n_instances, 3)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0 / 24.0, 1e6])
+def test_only_ratios_of_weights_count(factor):
+    X, y = make_bags(24, n_features=3, shift=1.0, random_state=4)
+    weight = np.linspace(0.5, 2.0, 24)
+    for scale in (np.ones(24), weight):
+        one = BagStackingClassifier(random_state=0, cv=2)
+        plain = one.fit(X, y, sample_weight=scale).decision_function(X)
+        moved = one.fit(X, y, sample_weight=factor * scale).decision_function(X)
+        np.testing.assert_allclose(moved, plain, atol=1e-4)
+    values = np.arange(24) % 7 + X.data[X.offsets[:-1], 0]
+    stack = BagRegressor([("mean", SimpleMIRegressor())], random_state=0, cv=2)
+    plain = stack.fit(X, values, sample_weight=weight).predict(X)
+    moved = stack.fit(X, values, sample_weight=factor * weight).predict(X)
+    np.testing.assert_allclose(moved, plain, rtol=1e-9)

@@ -43,12 +43,13 @@ class BagClassifierMixin(ClassifierMixin):
 
     def _encode_labels(self, y):
         """Set `classes_` and return a code per bag: its position, or 1 for positive."""
+        _refuse_gaps(y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs bags of at least 2 classes, but y holds "
-                f"one class only: {self.classes_[0]!r}."
+                f"one class only: {self.classes_.tolist()[0]!r}."
             )
         self._choose_positive()
         return 1 - codes if self._turned else codes
@@ -262,6 +263,17 @@ def _warn_of_words(name, labels):
         UserWarning,
         stacklevel=2,
     )
+
+
+def _refuse_gaps(y):
+    """Refuse numbers that are no labels, and say where the first one stands."""
+    y = np.asarray(y)
+    wrong = np.flatnonzero(~np.isfinite(y)) if y.dtype.kind == "f" else ()
+    if len(wrong):
+        raise ValueError(
+            f"Input y contains NaN or infinity: the label of bag {wrong[0]} is "
+            f"{y[wrong[0]]}. Leave the bag out, or find its label."
+        )
 
 
 def _listed(labels, most=6):

@@ -87,8 +87,9 @@ class BagClassifier(BagStackingClassifier):
     Notes
     -----
     Missing values are filled with the median of the column, next to a column that says
-    so; features are standardised inside, and more than 300 of them are projected on
-    100 principal axes. Sparse rows stay sparse for distances and linear members. Each
+    so; weights of bags count by their ratios alone; features are standardised inside,
+    and more than 300 of them are projected on 100 principal axes. Sparse rows stay
+    sparse for distances and linear members. Each
     of the `cv` + 1 fits of a member sees views that were computed once. What is
     quadratic gives way as the data grow: sliced Wasserstein in place of exact earth
     mover's distances above roughly 800 bags of 7; above 2,000 instances a basis of 100
@@ -128,6 +129,7 @@ class BagClassifier(BagStackingClassifier):
         ],
     }
     _parameter_constraints.pop("estimators")
+    _list_name = "members"
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from bagwise.ensemble._members import (
     PlainViews,
     Values,
     fit_members,
+    scaled_to_one,
     stack_folds,
 )
 from bagwise.ensemble._plan import Size, make_plan, view_seconds
@@ -87,7 +88,8 @@ class BagRegressor(BaseBagRegressor):
     Missing values, wide rows and large data are handled as in `BagClassifier`.
     `instance_scores` is the mean, weighted as in the stack, of what members say of a
     bag that holds the instance alone or of the instance itself, in units of y. Costs
-    ``cv + 1`` fits of every member. Differs from [1]_: a ridge and a constant.
+    ``cv + 1`` fits of every member. Weights of bags count by their ratios alone.
+    Differs from [1]_: a ridge and a constant.
 
     References
     ----------
@@ -143,6 +145,7 @@ class BagRegressor(BaseBagRegressor):
         return tags
 
     def _fit_bags(self, X, y, weight):
+        weight = scaled_to_one(weight)
         # Values that happen to be whole numbers are no classes: a table has none.
         table = y[:, None]
         n_splits = most_folds(X, table, self.cv)

@@ -1,6 +1,7 @@
 """Members of a stack: fitting them, out of fold and on all bags."""
 
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ from bagwise.kernels._emd import thin_bags
 
 # Instances, all bags together, that show which member to trust on instances.
 _JUDGED = 200_000
+# What members say that have learned nothing: it is for those who chose their settings,
+# and nobody chose those of a default stack, in which equal scores decide nothing.
+_SILENT = ("the optimum is constant", "No weak learner of MILBoost")
 
 
 @dataclass
@@ -163,6 +167,13 @@ def take(views, name, columns, bags, learned_from):
     return rows[:, np.isin(columns[name], learned_from)]
 
 
+def scaled_to_one(weight):
+    """Return weights with mean one: in a stack, nobody tunes penalties to their sum."""
+    if (weight == weight[0]).all():
+        return np.ones(len(weight))
+    return weight / weight.mean()
+
+
 def _seeded(estimator, seed):
     """Clone an estimator and fix every random state in it.
 
@@ -179,7 +190,10 @@ def _fit(member, rows, targets, weight, seed):
     even = (weight == 1.0).all()
     options = weight_arguments(member.estimator, None if even else weight)
     # Folds are what runs at the same time: threads inside a small fit only wait.
-    with threadpool_limits(1, user_api="openmp"):
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+        if member.view != "bags":
+            for message in _SILENT:
+                warnings.filterwarnings("ignore", message)
         return [
             _seeded(member.estimator, seed).fit(rows, y, **options) for y in targets
         ]

@@ -24,6 +24,7 @@ from bagwise.ensemble._members import (
     Member,
     PlainViews,
     fit_members,
+    scaled_to_one,
     stack_folds,
 )
 from bagwise.kernels._emd import thin_bags
@@ -83,7 +84,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
     that a member gives to an instance of each bag, out of fold: a member is trusted on
     instances when its best one tells the bags apart. Where bags tell nothing, members
     share the say. It is not a part of the decision. Costs ``cv + 1`` fits of every
-    member.
+    member. Weights of bags count by their ratios alone.
 
     Differs from [1]_: two stackers are averaged, and scores are scaled by robust Platt
     curves first.
@@ -141,6 +142,9 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
         tags.input_tags.order_invariant = False  # folds are cut by position
         return tags
 
+    # How the parameter with the members is called.
+    _list_name = "estimators"
+
     # -- what a subclass with views of its own changes ---------------------------------
 
     def _make_views(self, X, members):
@@ -152,8 +156,8 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
             chosen = [("simple", SimpleMI()), ("wrapper", WrapperMI(threshold="zero"))]
         if not chosen or len({name for name, _ in chosen}) < len(chosen):
             raise ValueError(
-                "estimators must be a list of (name, estimator) with "
-                "at least one entry and no name twice."
+                f"{self._list_name} must be a list of (name, estimator) with at least "
+                "one entry and no name twice."
             )
         return [Member(name, estimator) for name, estimator in chosen]
 
@@ -170,6 +174,7 @@ class BagStackingClassifier(ProbabilityMixin, MulticlassBagClassifier):
 
     def _fit_codes(self, X, codes, weight):
         clock = self._make_clock()
+        weight = scaled_to_one(weight)
         members = self._make_members(X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         folds = stack_folds(X, codes, self._n_splits(X, codes), seed)
