@@ -389,7 +389,7 @@
       const share = Math.min(50, parts ? 50 * Math.abs(z) / parts.scale : Math.abs(z) * 12.5);
       const bar = el("i", { class: z >= 0 ? "up" : "" });
       bar.style.width = share + "%"; bar.style.left = (z >= 0 ? 50 : 50 - share) + "%";
-      box.append(el("span", { class: "n", title: name }, name), el("span", { class: "b" }, bar), el("span", { class: "v", title: parts ? "value (part of the score)" : "value (z-score)" }, `${value} (${z > 0 ? "+" : ""}${z})`));
+      box.append(el("span", { class: "n", title: name }, name), el("span", { class: "b" }, bar), el("span", { class: "v", title: parts ? "value (part of the score)" : "value (z-score)" }, `${value === null ? "missing" : value} (${z > 0 ? "+" : ""}${z})`));
     }
     return box;
   }
