@@ -348,7 +348,9 @@ def page(rows, n_folds, more=(), note=""):
         "| data | method | bagwise, s | others |",
         "|---|---|---|---|",
     ]
-    for data, method in dict.fromkeys((row["data"], row["method"]) for row in rows):
+    sets = list(dict.fromkeys(row["data"] for row in rows))
+    pairs = dict.fromkeys((row["data"], row["method"]) for row in rows)
+    for data, method in sorted(pairs, key=lambda pair: sets.index(pair[0])):
         own = [row for row in rows if (row["data"], row["method"]) == (data, method)]
         cells = [f"{row['other']} {row['ratio']}" for row in own if row["ratio"]]
         cells += [
@@ -393,16 +395,13 @@ def main():
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="keep the first table that is in --out, but for what --sets and --methods"
-        " name",
+        help="keep the first table of --out, but for --sets and --methods",
     )
     parser.add_argument(
         "--note", default="", help="for the page: how the others were installed"
     )
     parser.add_argument("--quick", action="store_true", help="two folds of musk1")
-    parser.add_argument(
-        "--out", default=None, help="folder for speed.csv and README.md"
-    )
+    parser.add_argument("--out", default=None, help="folder of speed.csv, README.md")
     options = parser.parse_args()
     methods = options.methods.split(",") if options.methods else None
     others = options.others.split(",") if options.others else list(OTHERS)
