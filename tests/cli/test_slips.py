@@ -128,3 +128,20 @@ def test_refused_before_any_work(run, tmp_path, words, message):
     assert status == 1
     assert message in err
     assert not out.exists()
+
+
+def test_no_words_are_a_question_and_no_error(run):
+    status, _, err = run()
+    assert status == 2
+    assert err.startswith("Usage: bagwise")
+    assert "compare" in err
+    assert "error" not in err.replace("traceback of an error", "")
+
+
+def test_a_budget_too_short_for_any_run_says_what_is_left(run, slides, tmp_path):
+    words = [*ROLES, "--drop", "stain,tile", "--group", "patient", "--positive", "ill"]
+    words += [*QUICK, "--out", tmp_path / "out", "--time-budget", 1e-9]
+    _, out, err = run("compare", slides, *words)
+    assert "error" not in err
+    assert "No method finished: 5 are still to be done." in out
+    assert (tmp_path / "out" / "report.html").exists()

@@ -166,6 +166,9 @@ def _call(action: Callable[[], int], *, debug: bool, as_json: bool) -> int:
         if debug:
             traceback.print_exc()
         usage = getattr(error, "format_message", None)  # click's errors have one
+        if type(error).__name__ == "NoArgsIsHelpError":  # help, and nothing wrong
+            say(usage())
+            return 2
         if usage is not None:
             return fail(usage(), 2)
         return fail(first_line(error), 2 if isinstance(error, UsageError) else 1)

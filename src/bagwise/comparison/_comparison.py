@@ -264,7 +264,15 @@ class Comparison:
         """Say the result in a sentence or two."""
         finished = [row for row in self.ranking if row.n_folds]
         if not finished:
-            return f"No method finished: {len(self.failures)} runs failed."
+            told = [
+                text
+                for n, text in (
+                    (len(self.failures), f"{len(self.failures)} runs failed"),
+                    (self.n_left, f"{self.n_left} are still to be done"),
+                )
+                if n
+            ]
+            return f"No method finished: {', '.join(told)}."
         first, *rest = finished
         tied = [row for row in rest if row.rank == first.rank]
         others = [row for row in rest if row.rank != first.rank]
