@@ -264,7 +264,7 @@ class Comparison:
         """Say the result in a sentence or two."""
         finished = [row for row in self.ranking if row.n_folds]
         if not finished:
-            told = [
+            why = [
                 text
                 for n, text in (
                     (len(self.failures), f"{len(self.failures)} runs failed"),
@@ -272,7 +272,7 @@ class Comparison:
                 )
                 if n
             ]
-            return f"No method finished: {', '.join(told)}."
+            return f"No method finished: {', '.join(why)}."
         first, *rest = finished
         tied = [row for row in rest if row.rank == first.rank]
         others = [row for row in rest if row.rank != first.rank]
