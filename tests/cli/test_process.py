@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from bagwise import __version__
+
 MAIN = "from bagwise.cli import main; main()"
 COMMAND = [sys.executable, "-c", MAIN]
 # A shell that runs the tests in the background has them ignore Ctrl-C, and what they
@@ -30,6 +32,13 @@ def test_bash_completes(words, expected):
         check=False,
     )
     assert found.stdout.split() == [expected]
+
+
+def test_the_package_can_be_run():
+    """Where scripts are not on the path."""
+    words = [sys.executable, "-m", "bagwise", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"bagwise {__version__}\n")
 
 
 def test_interrupted_says_how_to_go_on(tmp_path):
