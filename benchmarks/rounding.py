@@ -6,9 +6,10 @@ processors (OPENBLAS_CORETYPE; where numpy has another BLAS nothing changes). Wr
 down are the largest change of a decision value on held-out bags, relative to the
 largest decision, and the share of labels that changed.
 
-    python benchmarks/rounding.py [--write]
+    python benchmarks/rounding.py [--write] [METHOD ...]
 
-With --write the table goes to docs/guide/rounding.csv, which the guide shows.
+With --write the table goes to docs/guide/rounding.csv, which the guide shows; lines of
+methods that were not asked for stay as they are.
 """
 
 import argparse
@@ -53,6 +54,7 @@ WHY = {
     "MIODM": "ties between choices, broken by a band; the end at tol",
     "KISVM": "ties between choices, broken by a band; the end at tol",
     "MILBoost": "stumps that are equally good",
+    "MILEAGE": "the end of a convex step at tol",
     "MIDR": "non-convex: starts that are equally good",
     "MILogisticRegression": "non-convex: starts that are equally good",
     "DiverseDensity": "non-convex: starts that are equally good",
@@ -65,18 +67,20 @@ WHY |= dict.fromkeys(("MILDE", "MILES", "SMIL"), "the end of a convex step at to
 WHY |= dict.fromkeys(MARGIN, "witnesses that tie; the end of a convex step at tol")
 
 
-def methods():
-    """Yield names and estimators of the classifiers of bags."""
+def methods(chosen=()):
+    """Yield names and estimators of the classifiers of bags, all or some."""
     for name, cls in all_estimators():
+        if chosen and name not in chosen:
+            continue
         one = make_instance(cls)
         if is_classifier(one) and not get_tags(one).input_tags.two_d_array:
             yield name, one
 
 
-def decisions(noise):
+def decisions(noise, chosen=()):
     """Decision values of every method on every draw."""
     found = {}
-    for name, model in methods():
+    for name, model in methods(chosen):
         if "random_state" in model.get_params(deep=False):
             model.set_params(random_state=0)
         found[name] = []
@@ -95,10 +99,10 @@ def decisions(noise):
     return found
 
 
-def other_process(setting):
+def other_process(setting, chosen):
     """Return the decisions of a process with other settings."""
-    noise = not SETTINGS[setting]
-    code = f"import json, rounding; print(json.dumps(rounding.decisions({noise})))"
+    asked = f"{not SETTINGS[setting]}, {chosen!r}"
+    code = f"import json, rounding; print(json.dumps(rounding.decisions({asked})))"
     env = {**os.environ, **SETTINGS[setting]}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     out = subprocess.run(
@@ -120,10 +124,12 @@ def change(one, other):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("methods", nargs="*")
     given = parser.parse_args()
+    chosen = given.methods
     with ThreadPoolExecutor() as pool:
-        running = {name: pool.submit(other_process, name) for name in SETTINGS}
-        plain = decisions(False)
+        running = {name: pool.submit(other_process, name, chosen) for name in SETTINGS}
+        plain = decisions(False, chosen)
         others = {name: one.result() for name, one in running.items()}
     lines = [["method", "what can differ", *SETTINGS, "labels"]]
     for name in plain:
@@ -135,5 +141,9 @@ if __name__ == "__main__":
         )
         print(*lines[-1], sep="; ", flush=True)
     if given.write:
+        if chosen:
+            with TABLE.open(encoding="utf-8", newline="") as file:
+                kept = [r for r in list(csv.reader(file))[1:] if r[0] not in plain]
+            lines = [lines[0], *sorted([*lines[1:], *kept])]
         with TABLE.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(lines)
