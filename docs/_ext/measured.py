@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -31,8 +32,15 @@ def _study(metric: str) -> list[dict[str, str]]:
 @cache
 def ranks(metric: str = "auroc") -> dict[str, tuple[float, float]]:
     """Return mean rank and mean figure over the sets of the study, by method."""
-    found = _study(metric)
-    return {r["method"]: (float(r["mean_rank"]), float(r["mean"])) for r in found}
+    # The mean of the sets: a mean that was rounded once would be rounded twice.
+    told = {"method", "mean_rank", "mean"}
+    return {
+        row["method"]: (
+            float(row["mean_rank"]),
+            mean(float(value) for name, value in row.items() if name not in told),
+        )
+        for row in _study(metric)
+    }
 
 
 @cache
@@ -69,6 +77,35 @@ def seconds() -> dict[str, float]:
             rows[row["method"]].append(float(row["seconds"]))
     # A fit and its predictions for each test; the sixth test asks a model of the first.
     return {name: median(values) / len(TESTS) for name, values in rows.items()}
+
+
+def speed() -> list[dict[str, str]]:
+    """Return the seconds of methods next to those of other packages."""
+    return _rows("speed/speed.csv")
+
+
+@cache
+def neural() -> list[dict[str, str]]:
+    """Return the figures of the study of networks."""
+    return _rows("neural/figures.csv")
+
+
+@cache
+def leaderboard() -> dict[str, dict[str, float]]:
+    """Return the figures of the leaderboard, by method and by the head of a column."""
+    page = RESULTS / "leaderboard.html"
+    if not page.exists():
+        return {}
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page.read_text(encoding="utf-8"))
+    cells = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in rows]
+    heads = next(row for row in cells if "Mean rank" in row)
+    found = {}
+    for row in cells:
+        if row != heads and len(row) == len(heads):
+            named = dict(zip(heads, row, strict=True))
+            name = named.pop("Method")
+            found[name] = {head: float(value) for head, value in named.items() if value}
+    return found
 
 
 @cache
