@@ -1,12 +1,12 @@
 """What rounding may change: decision values under noise and other processors' kernels.
 
-Every classifier is fitted on drawn bags as they are, on the same bags with relative
-noise of 1e-15 in every number, and in processes whose BLAS runs the kernels of other
-processors (OPENBLAS_CORETYPE; where numpy has another BLAS nothing changes). Written
-down are the largest change of a decision value on held-out bags, relative to the
-largest decision, and the share of labels that changed.
+Every classifier and regressor is fitted on drawn bags as they are, on the same bags
+with relative noise of 1e-15 in every number, and in processes whose BLAS runs the
+kernels of other processors (OPENBLAS_CORETYPE; where numpy has another BLAS nothing
+changes). Written down are the largest change of a decision value, or of a predicted
+value, on held-out bags, relative to the largest, and the share of labels that changed.
 
-    python benchmarks/rounding.py [--write] [METHOD ...]
+    python benchmarks/rounding.py [--write] [--jobs 3] [METHOD ...]
 
 With --write the table goes to docs/guide/rounding.csv, which the guide shows; lines of
 methods that were not asked for stay as they are.
@@ -23,19 +23,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from bagwise.compose import OnInstances
-from bagwise.datasets import make_bags
+from bagwise.datasets import make_bags, make_regression_bags
 from bagwise.testing import all_estimators, make_instance
 
 TABLE = Path(__file__).parent.parent / "docs" / "guide" / "rounding.csv"
 DRAWS, TRAIN, TEST = 1, 40, 60
 SETTINGS = {
     "noise 1e-15": {},
-    "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
+    "Sandybridge": {"OPENBLAS_CORETYPE": "Sandybridge"},
     "Prescott": {
         "OPENBLAS_CORETYPE": "Prescott",
         "NUMBA_CPU_NAME": "generic",
@@ -45,6 +45,12 @@ SETTINGS = {
 # What can differ, by kind; the rest is the last digits of sums.
 WHY = {
     "AttentionBagClassifier": "steps in single precision, one after the other",
+    "AttentionBagRegressor": "steps in single precision, one after the other",
+    "BagKNeighborsRegressor": "ties between distances",
+    "BagRegressor": "trees: splits that are equally good",
+    "BagSVR": "the end of a convex step at tol",
+    "MILinearRegression": "non-convex: ties between largest instances",
+    "WrapperMIRegressor": "trees: splits that are equally good",
     "BagClassifier": "trees: splits that are equally good",
     "BagStackingClassifier": "sums",
     "CitationKNN": "ties between distances",
@@ -68,24 +74,33 @@ WHY |= dict.fromkeys(MARGIN, "witnesses that tie; the end of a convex step at to
 
 
 def methods(chosen=()):
-    """Yield names and estimators of the classifiers of bags, all or some."""
+    """Yield names and estimators of classifiers and regressors of bags, all or some."""
     for name, cls in all_estimators():
         if chosen and name not in chosen:
             continue
         one = make_instance(cls)
-        if is_classifier(one) and not get_tags(one).input_tags.two_d_array:
+        fits = is_classifier(one) or is_regressor(one)
+        if fits and not get_tags(one).input_tags.two_d_array:
             yield name, one
 
 
 def decisions(noise, chosen=()):
-    """Decision values of every method on every draw."""
+    """Decision values, or predicted values, of every method on every draw."""
     found = {}
     for name, model in methods(chosen):
         if "random_state" in model.get_params(deep=False):
             model.set_params(random_state=0)
         found[name] = []
         for seed in range(DRAWS):
-            X, y = make_bags(TRAIN + TEST, n_features=4, shift=3.0, random_state=seed)
+            if is_classifier(model):
+                draw = make_bags(
+                    TRAIN + TEST, n_features=4, shift=3.0, random_state=seed
+                )
+            else:
+                draw = make_regression_bags(
+                    TRAIN + TEST, n_features=4, random_state=seed
+                )
+            X, y = draw
             X = OnInstances(StandardScaler()).fit(X[:TRAIN]).transform(X)
             if noise:
                 rng = np.random.default_rng(seed)
@@ -94,7 +109,11 @@ def decisions(noise, chosen=()):
                 )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                scores = model.fit(X[:TRAIN], y[:TRAIN]).decision_function(X[TRAIN:])
+                model.fit(X[:TRAIN], y[:TRAIN])
+                answer = (
+                    model.decision_function if is_classifier(model) else model.predict
+                )
+                scores = answer(X[TRAIN:])
             found[name].append(scores.tolist())
     return found
 
@@ -124,20 +143,22 @@ def change(one, other):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--jobs", type=int, default=len(SETTINGS))
     parser.add_argument("methods", nargs="*")
     given = parser.parse_args()
     chosen = given.methods
-    with ThreadPoolExecutor() as pool:
-        running = {name: pool.submit(other_process, name, chosen) for name in SETTINGS}
-        plain = decisions(False, chosen)
-        others = {name: one.result() for name, one in running.items()}
+    plain = decisions(False, chosen)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        asked = {name: pool.submit(other_process, name, chosen) for name in SETTINGS}
+        others = {name: one.result() for name, one in asked.items()}
     lines = [["method", "what can differ", *SETTINGS, "labels"]]
+    values = {name for name, model in methods() if is_regressor(model)}
     for name in plain:
         found = [change(plain[name], others[s][name]) for s in SETTINGS]
         flipped = max(f for _, f in found)
         lines.append(
             [name, WHY.get(name, "sums"), *(f"{w:.0e}" for w, _ in found)]
-            + [f"{flipped:.3f}"]
+            + ["--" if name in values else f"{flipped:.3f}"]
         )
         print(*lines[-1], sep="; ", flush=True)
     if given.write:
