@@ -14,13 +14,14 @@ export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
 .PHONY: help setup demo test test-lowest test-portable lint types unit format bench clean \
-	docs docs-quick docs-test dist
+	docs docs-quick docs-test dist test-pythons
 
 help:
 	@echo "make demo    compare methods on digit bags and write a report"
 	@echo "make test    linter, types, and the test suite"
 	@echo "make test-portable  the suite as other processors would compute it (slow)"
 	@echo "make test-lowest    the suite against the lowest versions of what it needs (slow)"
+	@echo "make test-pythons   the wheel and a part of the suite under Python 3.11 to 3.13"
 	@echo "make docs    the site, in build/docs/html"
 	@echo "make docs-test      the site, and its tests"
 	@echo "make dist    sdist and wheel, tried in an empty environment"
@@ -95,7 +96,15 @@ docs-test: docs
 # folder.
 dist: setup
 	$(BIN)/python -m pip install --quiet build
-	PYTHON=$(PYTHON) BUILD=$(BIN)/python .ci/dist
+	PYTHONS="$(PYTHON)" BUILD=$(BIN)/python .ci/dist
+
+# The same under every Python that is promised, those that are here, with a part of the suite:
+# bags, tables, model files and the checks that every estimator must pass.
+PYTHONS ?= python3.11 python3.12 python3.13
+test-pythons: setup
+	$(BIN)/python -m pip install --quiet build
+	PYTHONS="$(PYTHONS)" BUILD=$(BIN)/python \
+		TESTS="tests/bags tests/io tests/base tests/test_common.py" .ci/dist
 
 format: setup
 	$(BIN)/ruff check --fix .
