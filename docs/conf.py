@@ -42,6 +42,7 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!bagwise\.).*")]
 
 # -- docstrings ------------------------------------------------------------------------
 autosummary_generate = False  # api_pages writes the pages
+toc_object_entries_show_parents = "hide"  # the class is the page
 autodoc_typehints = "none"  # types stand in the docstrings
 extlinks = {"doi": ("https://doi.org/%s", "doi:%s")}
 numpydoc_show_class_members = False

@@ -38,7 +38,8 @@ plt.show()
 # What was chosen in each fold, and whether it stood at the end of a grid.
 print(result.frame[["method", "fold", "params"]].head(8).to_string(index=False))
 for method in result.methods:
-    print(method.name, result.grid_ends(method.name))
+    for told in result.grid_ends(method.name):
+        print(f"{method.name}: {told}")
 
 # %%
 # The page with everything, and the winner fitted on all bags.

@@ -39,7 +39,8 @@ for name, model in models.items():
         try:
             values = instance_importance(model, X[positive], way)
         except (AttributeError, TypeError, ValueError) as error:
-            print(f"{name:11s} {way:10s} not possible: {error}")
+            told = str(error).partition(":")[0]
+            print(f"{name:11s} {way:10s} not possible: {told}")
             continue
         top = key_instance_success(truth[positive], values)
         told = faithfulness(model, X[positive], values)

@@ -70,7 +70,8 @@ def main(folder):
             label="tumour",
             group="patient_id",
         )
-    print(X, X.dtype, f"{len(set(X.groups))} patients")
+    print(X)
+    print(X.dtype, f"{len(set(X.groups))} patients")
     for name, area in honest_auroc(X, y).items():
         print(f"{name:22s} AUROC {area:.3f}")
     train, test = bag_folds(X, y, 5, random_state=0)[0]

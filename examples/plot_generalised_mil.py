@@ -45,7 +45,7 @@ METHODS = {
     "mi-SVM": MiSVM(kernel="rbf", C=10.0),
     "PC-SVM": PCSVM(C=10.0, rho=0.1),
     "MICA": MICA(C=10.0),
-    "MI-ODM": MIODM(threshold="train"),
+    "MI-ODM": MIODM(threshold="train", tol=0.02),
     "KI-SVM": KISVM(threshold="train"),
     "DD": DiverseDensity(),
     "EM-DD": EMDD(),

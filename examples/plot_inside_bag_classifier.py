@@ -7,6 +7,8 @@ well they predict bags they have not seen. This is what it looks like inside.
 """
 
 # %%
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -22,7 +24,9 @@ print(f"accuracy on new bags {model.score(X[test], y[test]):.2f}")
 # %%
 # What was planned for data of this size, and what was left out.
 for name, value in model.plan_.items():
-    print(f"{name}: {value}")
+    if name == "costs":  # seconds of each member
+        value = {member: round(seconds, 2) for member, seconds in value.items()}
+    print(textwrap.fill(f"{name}: {value}", 84, subsequent_indent="    "))
 
 # %%
 # Out-of-fold areas of the members, and the weights they got. A good member may get a
@@ -55,4 +59,5 @@ plt.show()
 
 # %%
 # Do members that respect the standard assumption disagree with the others?
-print(model.assumption_check_)
+for name, value in model.assumption_check_.items():
+    print(f"{name}: {value if isinstance(value, bool) else round(value, 2)}")

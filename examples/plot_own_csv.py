@@ -50,7 +50,7 @@ X, y = bagwise.read_bags(
     folder / "fruit.csv", bag="shipment", label="verdict", group="farm"
 )
 print(X)
-print(dict(zip(*np.unique(y, return_counts=True), strict=True)))
+print(pd.Series(y).value_counts().to_dict())
 
 # %%
 # Which method?

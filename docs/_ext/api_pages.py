@@ -172,7 +172,8 @@ def _as_link(match: re.Match) -> str:
 
 def resolve_alias(app, env, node, contnode):
     """Find a name that can be had from several modules at the page of its home."""
-    public = public_names.names().get(node.get("reftarget", ""))
+    known, target = public_names.names(), node.get("reftarget", "")
+    public = known.get(target) or known.get(f"{node.get('py:module')}.{target}")
     if public is None:
         return None
     uri = app.builder.get_relative_uri(node["refdoc"], page_of(public))

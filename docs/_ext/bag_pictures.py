@@ -164,62 +164,81 @@ def _draw_values(axis, line, heights, X, y):
     axis.figure.colorbar(shown, ax=axis, shrink=0.85, label="prediction")
 
 
-def draw_bags(path: Path) -> None:
+SPOTS = [(-0.5, 0.7), (0.45, 0.8), (-0.1, 0.0), (0.5, -0.35), (-0.45, -0.75)]
+# Label, number of instances, and which one makes the bag positive.
+THREE_BAGS = [("positive", 5, 1), ("negative", 4, None), ("positive", 5, 2)]
+
+
+def draw_bags(path: Path, table: bool = True) -> None:
     """Draw three bags and their labels: what a bag is.
 
     Parameters
     ----------
     path : Path
         File of the picture.
+    table : bool
+        Whether the same bags stand beside it as a table.
     """
-    rng = np.random.default_rng(4)
-    figure, axes = plt.subplots(1, 2, figsize=(9.2, 3.6), layout="constrained")
-    left, right = axes
-    centres = [(-2.6, 0.0), (0.0, 0.0), (2.6, 0.0)]
-    labels = ["positive", "negative", "positive"]
-    for k, ((cx, cy), label) in enumerate(zip(centres, labels, strict=True)):
-        colour = POSITIVE if label == "positive" else NEGATIVE
-        left.add_patch(
-            Ellipse((cx, cy), 2.2, 2.8, fc=colour, alpha=0.12, ec=colour, lw=1.5)
+    if table:
+        shares = {"width_ratios": [1.2, 1]}
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(9.6, 3.9), layout="constrained", gridspec_kw=shares
         )
-        spots = [(-0.5, 0.7), (0.45, 0.8), (-0.1, 0.0), (0.5, -0.35), (-0.45, -0.75)]
-        for j, (dx, dy) in enumerate(spots[: 5 - k % 2]):
-            witness = label == "positive" and j == (1 if k == 0 else 2)
+        left.set_title("Labels are known for bags")
+        _draw_table(right)
+    else:
+        figure, left = plt.subplots(figsize=(5.2, 2.7), layout="constrained")
+    for k, (label, size, key) in enumerate(THREE_BAGS):
+        colour = POSITIVE if label == "positive" else NEGATIVE
+        centre = 2.6 * (k - 1)
+        left.add_patch(
+            Ellipse((centre, 0), 2.2, 2.8, fc=colour, alpha=0.12, ec=colour, lw=1.5)
+        )
+        for j, (dx, dy) in enumerate(SPOTS[:size]):
             left.scatter(
-                cx + dx,
-                cy + dy,
-                s=380 if witness else 150,
-                marker="*" if witness else "o",
-                c=POSITIVE if witness else "0.55",
+                centre + dx,
+                dy,
+                s=380 if j == key else 150,
+                marker="*" if j == key else "o",
+                c=POSITIVE if j == key else "0.55",
                 edgecolors="w",
                 zorder=3,
             )
-        left.text(cx, -1.75, f"bag {k + 1}: {label}", ha="center", color=colour)
-    left.set(xlim=(-4, 4), ylim=(-2.1, 1.8), title="Labels are known for bags")
+        left.text(
+            centre, -1.8, f"bag {k + 1}: {label}", ha="center", color=colour, size=11
+        )
+    left.set(xlim=(-3.9, 3.9), ylim=(-2.0, 1.6))
     left.axis("off")
-    sizes = [5, 4, 5]
-    row = 0
-    cells, colours = [], []
-    for k, size in enumerate(sizes):
-        for _ in range(size if k != 1 else 3):
-            if row < 9:
-                values = rng.normal(size=3)
-                cells.append([f"b{k + 1}", *(f"{v:.1f}" for v in values), labels[k]])
-                tint = "#f6dcd6" if labels[k] == "positive" else "#d9e4ed"
-                colours.append([tint] * 5)
-                row += 1
-    cells.append(["…"] * 5)
-    colours.append(["w"] * 5)
-    right.axis("off")
-    right.set_title("As a table: one row an instance")
-    table = right.table(
-        cellText=cells,
-        cellColours=colours,
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _draw_table(axis):
+    """The first rows of the bags: the label is that of the bag in every one."""
+    rng = np.random.default_rng(4)
+    rows = [
+        (f"bag {k + 1}", label)
+        for k, (label, size, _) in enumerate(THREE_BAGS)
+        for _ in range(size)
+    ][:10]
+    cells = [
+        [bag, *(f"{abs(v):.1f}" for v in rng.normal(size=3)), label]
+        for bag, label in rows
+    ]
+    tints = {"positive": "#f6dcd6", "negative": "#d9e4ed"}
+    table = axis.table(
+        cellText=[*cells, ["…"] * 5],
+        cellColours=[*([tints[label]] * 5 for _, label in rows), ["w"] * 5],
         colLabels=["bag", "x0", "x1", "x2", "label"],
+        colWidths=[0.2, 0.16, 0.16, 0.16, 0.26],
         loc="center",
         cellLoc="center",
     )
-    table.scale(1, 1.15)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    table.auto_set_font_size(False)
+    table.set_fontsize(10)
+    table.scale(1, 1.25)
+    for cell in table.get_celld().values():
+        cell.set_edgecolor("0.8")
+    axis.set_title("As a table: one row an instance")
+    axis.axis("off")

@@ -10,7 +10,6 @@ ORDER = [
     "plot_molecules_from_smiles",
     "plot_text_threads",
     "plot_digit_images",
-    "plot_regression",
     "plot_binding_energies",
     "plot_largest_digit",
     "plot_multiclass",

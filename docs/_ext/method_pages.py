@@ -20,6 +20,28 @@ TASKS = {
 }
 
 
+# The families of the catalogue, in the words of someone who knows none of them.
+FAMILIES = {
+    "ensemble": "Nothing to choose",
+    "pooling": "One vector a bag",
+    "instances": "One label an instance",
+    "svm": "Large margins",
+    "kernel": "Similarities of bags",
+    "embedding": "Bags as vectors",
+    "least squares": "Least squares",
+    "linear": "Linear models",
+    "reduction": "Fewer dimensions",
+    "neighbors": "Nearest bags",
+    "density": "Diverse density",
+    "boxes": "Boxes",
+    "boosting": "Boosting",
+    "network": "Networks",
+    "survival": "One vector a bag, then a model of times",
+}
+AXES = ("bags", "instances", "features")
+GROWTH = f"Growth: {' / '.join(AXES)}"
+
+
 def slug(public: Public) -> str:
     """Return the file name of a class's page; capitals do not tell two apart."""
     return {"MiSVM": "misvm-instances"}.get(public.name, public.name.lower())
@@ -54,7 +76,8 @@ def growth_text(method) -> str:
     """Return measured exponents, or what the cost is quadratic in."""
     found = measured.growth().get(method.name)
     if found:
-        return ", ".join(f"{axis} {value:.1f}" for axis, value in found.items())
+        cells = [f"{found[a]:.1f}" if a in found else NO for a in AXES]
+        return " / ".join("0.0" if cell == "-0.0" else cell for cell in cells)
     told = {
         "linear": "linear",
         "bags": "bags squared",
@@ -97,7 +120,7 @@ def facts(methods: list) -> list[str]:
             rows += [("Key found, texts", [f"{k:.0%}" if k else NO for k in keys])]
     rows += [
         ("Seconds a fit", [seconds_text(m) for m in methods]),
-        ("Growth", [growth_text(m) for m in methods]),
+        (GROWTH, [growth_text(m) for m in methods]),
         ("Sparse rows", [yes(m.sparse) for m in methods]),
         ("Scores instances", [yes(m.instances) for m in methods]),
     ]
@@ -148,6 +171,7 @@ Standard assumption:
 :doc:`is the method misled? </results/assumptions/README>`, with the seconds
 of one fit of 200 bags there. Key found:
 :doc:`how often the top instance is a true one </results/key-instances/README>`.
+Growth: :doc:`the power of the seconds </results/growth/README>`, 1 is linear.
 What the words mean: :doc:`/guide/which-method`."""
 
 
@@ -177,32 +201,41 @@ def index(groups: dict[str, list]) -> list[str]:
         "it assumes and what it costs.",
         "",
     ]
-    known = public_names.names()
     for task, head in TASKS.items():
         methods = [m for m in list_methods() if m.task == task]
         if not methods:  # an extra that is not installed
             continue
         lines += underlined(head, "-")
-        lines += [".. list-table::", "   :header-rows: 1", "   :class: methods", ""]
-        lines += [
-            "   * - Method",
-            "     - Class",
-            "     - What it does",
-            "     - Paper",
-        ]
-        for method in methods:
-            link = f"/methods/{slug(known[method.path])}"
-            package, _, name = method.path.removeprefix("bagwise.").rpartition(".")
-            lines += [
-                f"   * - :doc:`{method.name} <{link}>`",
-                f"     - ``{package}.{name}``",
-                f"     - {method.note}",
-                f"     - {method.paper}",
-            ]
-        lines += [""]
+        families = {m.kind for m in methods}
+        for family in [f for f in FAMILIES if f in families] + sorted(
+            families - set(FAMILIES)
+        ):
+            lines += underlined(FAMILIES.get(family, family.capitalize()), "~")
+            lines += _listed([m for m in methods if m.kind == family])
+    known = public_names.names()
     lines += [".. toctree::", "   :hidden:", ""]
     pages = sorted({slug(known[path]) for path in groups})
     return lines + [f"   {name}" for name in pages]
+
+
+def _listed(methods: list) -> list[str]:
+    """Return a table of methods with small pictures."""
+    known = public_names.names()
+    lines = [".. list-table::", "   :class: methods", "   :widths: 14 26 34 26", ""]
+    for method in methods:
+        link = f"methods/{slug(known[method.path])}"
+        paper = NO if "see its" in method.paper else method.paper
+        lines += [
+            f"   * - .. image:: /_generated/method-{picture_name(method)}.png",
+            f"          :alt: What {method.name} learns",
+            "          :width: 110px",
+            f"     - :doc:`{method.name} </{link}>`",
+            "",
+            f"       ``{method.path.rpartition('.')[2]}``",
+            f"     - {method.note}",
+            f"     - {paper}",
+        ]
+    return [*lines, ""]
 
 
 def decision_table(task: str) -> list[str]:
@@ -215,7 +248,7 @@ def decision_table(task: str) -> list[str]:
         heads += ["Rank (AUROC)", "Standard assumption"]
         columns += [rank_text, assumption_text]
         methods.sort(key=lambda m: (measured.ranks().get(m.name, (99, 0))[0], m.name))
-    heads += ["Seconds", "Growth", "Sparse", "Instances", "Probabilities"]
+    heads += ["Seconds", GROWTH, "Sparse", "Instances", "Probabilities"]
     columns += [
         seconds_text,
         growth_text,

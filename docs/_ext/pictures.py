@@ -36,6 +36,7 @@ def draw_all(app) -> None:
         stamp.write_text(code, encoding="utf-8")
     if not (folder / "bags.png").exists():
         bag_pictures.draw_bags(folder / "bags.png")
+        bag_pictures.draw_bags(folder / "three-bags.png", table=False)
     missing = [
         (method, folder / f"method-{picture_name(method)}.png")
         for method in list_methods()

@@ -8,16 +8,24 @@ from importlib import metadata
 from pathlib import Path
 
 import measured
+import network_tables
 from api_pages import underlined, write
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
+TEXTS = Path(__file__).parents[1] / "licences"
+EXTRAS = ("solvers", "dask", "torch", "h5", "survival", "arrow")
+AXES = ("bags", "instances", "features")
 
 
-def list_table(heads: list[str], rows: list[list[str]]) -> list[str]:
+def list_table(
+    heads: list[str], rows: list[list[str]], kind: str = "dense"
+) -> list[str]:
     """Return a table as reStructuredText."""
     if not rows:
         return ["Not measured where this page was made.", ""]
-    lines = [".. list-table::", "   :header-rows: 1", ""]
+    lines = [".. list-table::", "   :header-rows: 1", f"   :class: {kind}", ""]
     for row in [heads, *rows]:
         lines += [f"   {'* -' if k == 0 else '  -'} {c}" for k, c in enumerate(row)]
     return [*lines, ""]
@@ -38,27 +46,34 @@ def _pair(found: tuple[float, float] | None) -> list[str]:
     return ["--", "--"] if found is None else [f"{found[0]:.1f}", f"{found[1]:.3f}"]
 
 
-def seconds() -> list[str]:
-    """Return the seconds of one fit, the quickest method first."""
-    found = sorted(measured.seconds().items(), key=lambda item: (item[1], item[0]))
-    rows = [[name, "< 0.01" if s < 0.01 else f"{s:.2f}"] for name, s in found]
-    return list_table(["Method", "Seconds"], rows)
+def costs() -> list[str]:
+    """Return the seconds of one fit and how they grow, the quickest method first."""
+    seconds, growth = measured.seconds(), measured.growth()
+    names = sorted({*seconds, *growth}, key=lambda name: (seconds.get(name, 1e9), name))
+    rows = []
+    for name in names:
+        told = "--" if name not in seconds else f"{seconds[name]:.2f}"
+        powers = (growth.get(name, {}).get(axis) for axis in AXES)
+        cells = (
+            "--" if p is None else f"{p:.1f}".replace("-0.0", "0.0") for p in powers
+        )
+        rows.append([name, "< 0.01" if told == "0.00" else told, *cells])
+    return list_table(["Method", "Seconds", *(f"Growth: {a}" for a in AXES)], rows)
 
 
-def growth() -> list[str]:
-    """Return measured exponents by method."""
-    found = measured.growth()
-    if not found:
-        return ["Not measured yet; the classes say what they are quadratic in.", ""]
-    axes = sorted({axis for entry in found.values() for axis in entry})
+def peers() -> list[str]:
+    """Return how many times longer others take on the same folds."""
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in measured.speed():
+        key = (row["data"], row["method"], row["seconds"])
+        if row["ratio"] and not row["other"].startswith("one "):
+            found.setdefault(key, {})[row["other"]] = f"{float(row['ratio']):.0f} times"
+    others = sorted({other for entry in found.values() for other in entry})
     rows = [
-        [name, *(f"{entry[a]:.2f}" if a in entry else "--" for a in axes)]
-        for name, entry in found.items()
+        [data, method, f"{float(told):.2f}", *(entry.get(o, "--") for o in others)]
+        for (data, method, told), entry in found.items()
     ]
-    told = (
-        "The exponent p of seconds as a power of what grows: 1 is linear, 2 quadratic."
-    )
-    return [told, "", *list_table(["Method", *axes], rows)]
+    return list_table(["Data", "Method", "bagwise, s", *others], rows)
 
 
 def scripts() -> list[str]:
@@ -72,17 +87,66 @@ def scripts() -> list[str]:
 
 
 def licences() -> list[str]:
-    """Return name, version, licence and home of what the core and extras need."""
-    wanted = [re.match(r"[\w.-]+", text) for text in metadata.requires("bagwise") or []]
-    names = sorted({m.group(0).lower() for m in wanted if m} - {"bagwise"})
+    """Return version, licence and use of what is needed, with a link to the text."""
+    needs = needed()
     rows = []
-    for name in names:
+    for name in sorted(needs, key=str.lower):
         try:
-            about = metadata.metadata(name)
+            found = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
-        rows.append([about["Name"], _licence(about), _extra(name)])
-    return list_table(["Package", "Licence", "Needed for"], rows)
+        about, texts = found.metadata, licence_texts(found)
+        told = f":download:`text <licences/{name}.txt>`" if texts else "in the package"
+        if texts:
+            write(TEXTS / f"{name}.txt", texts)
+        row = [about["Name"], about["Version"], _licence(about), told]
+        rows.append([*row, ", ".join(sorted(needs[name]))])
+    return list_table(["Package", "Version", "Licence", "Text", "Needed for"], rows)
+
+
+def needed() -> dict[str, set[str]]:
+    """Return what users of bagwise install, also for others, and for which extra."""
+    found: dict[str, set[str]] = {}
+    for use in ("", *EXTRAS):
+        waiting, seen = [("bagwise", use)], {("bagwise", "")}
+        while waiting:
+            name, extra = waiting.pop()
+            seen.add((name, extra))
+            for requirement in _requirements(name, extra):
+                other = canonicalize_name(requirement.name)
+                found.setdefault(other, set()).add(use or "core")
+                wanted = {(other, one) for one in (*requirement.extras, "")}
+                waiting += wanted - seen
+    return {name: {"core"} if "core" in uses else uses for name, uses in found.items()}
+
+
+def _requirements(name: str, extra: str) -> list[Requirement]:
+    try:
+        texts = metadata.requires(name) or []
+    except metadata.PackageNotFoundError:  # of another system, or not installed
+        return []
+    found = [Requirement(text) for text in texts]
+    return [
+        one
+        for one in found
+        if one.marker is None or one.marker.evaluate({"extra": extra})
+    ]
+
+
+def licence_texts(found: metadata.Distribution) -> list[str]:
+    """Return the lines of the licences that a package brings along."""
+    named = {Path(name).name for name in found.metadata.get_all("License-File") or []}
+    paths = [
+        path
+        for path in found.files or []
+        if ".dist-info" in str(path)
+        and (path.name in named or re.match(r"(?i)licen[cs]e|copying", path.name))
+    ]
+    lines = []
+    for path in sorted(paths, key=str):
+        text = path.locate().read_text(encoding="utf-8", errors="replace")
+        lines += [f"==== {path.name} ====", "", *text.splitlines(), ""]
+    return lines
 
 
 def _licence(about) -> str:
@@ -94,14 +158,6 @@ def _licence(about) -> str:
     ]
     first = (about.get("License") or "").strip().split("\n")[0]
     return told or ", ".join(classified) or first[:60] or "see the package"
-
-
-def _extra(name: str) -> str:
-    extras = set()
-    for text in metadata.requires("bagwise") or []:
-        if re.match(r"[\w.-]+", text).group(0).lower() == name:
-            extras |= set(re.findall(r"extra == ['\"](\w+)['\"]", text)) or {"core"}
-    return ", ".join(sorted(extras))
 
 
 def commands() -> list[str]:
@@ -127,14 +183,29 @@ def commands() -> list[str]:
 
 
 def _plain(text: str | None) -> str:
-    """Return help text on one line; nothing in it is markup."""
-    return re.sub(r"([*`|_\\])", r"\\\1", " ".join((text or "").split()))
+    """Return help text on one line; nothing in it is markup, options are code."""
+    text = re.sub(r"([*`|_\\])", r"\\\1", " ".join((text or "").split()))
+    return re.sub(r"(?<![\w-])(--[a-z][a-z-]+)", r"``\1``", text)
+
+
+def networks() -> list[str]:
+    """Return networks next to the best others on the classic sets."""
+    sets = [name.capitalize() for name in network_tables.SETS]
+    return list_table(["Accuracy", *sets, "Mean"], network_tables.classic())
+
+
+def network_images() -> list[str]:
+    """Return networks next to the best others on bags of images."""
+    heads = ["Images", "Accuracy", "50 bags", "100 bags", "200 bags", "400 bags"]
+    return list_table(heads, network_tables.images())
 
 
 TABLES = {
+    "networks": networks,
+    "network-images": network_images,
     "ranks": ranks,
-    "seconds": seconds,
-    "growth": growth,
+    "costs": costs,
+    "peers": peers,
     "scripts": scripts,
     "licences": licences,
     "commands": commands,

@@ -53,6 +53,16 @@ def test_formulas_are_drawn(chromium, site):
     page.wait_for_selector("mjx-container svg")
     assert page.locator("mjx-container").count() > 3
     assert page.locator("mjx-merror").count() == 0
+    # None is cut off at the side.
+    over = page.evaluate(
+        """() => {
+            const end = document.querySelector("article").getBoundingClientRect().right;
+            const drawn = document.querySelectorAll("mjx-container[display] > svg");
+            return Math.max(...[...drawn].map(
+                (svg) => svg.getBoundingClientRect().right - end));
+        }"""
+    )
+    assert over <= 1
     assert trouble == []
     page.context.close()
 

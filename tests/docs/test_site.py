@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import bagwise
 
+CORE = {"numpy", "scipy", "scikit-learn", "numba", "joblib", "pot", "matplotlib"}
 # What a browser fetches by itself; a plain link waits for a click.
 FETCHED = {
     "script": "src",
@@ -118,6 +119,25 @@ def test_the_gallery_is_large_and_has_notebooks(site):
     notebooks = {p.stem for p in (site / "_downloads").rglob("plot_*.ipynb")}
     assert len(scripts) >= 16
     assert {Path(name).stem for name in scripts} == notebooks
+
+
+def test_examples_end_without_warnings(site):
+    for page in (site / "gallery").glob("plot_*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "src/bagwise/" not in text, page.name
+
+
+def test_tables_are_made_from_what_was_measured(pages):
+    empty = [p.name for p, text in pages.items() if "Not measured where" in text]
+    assert empty == []
+
+
+def test_licences_are_listed_with_their_texts(site):
+    page = (site / "licences.html").read_text(encoding="utf-8")
+    texts = {path.stem for path in (site / "_downloads").rglob("*.txt")}
+    for name in CORE:
+        assert f">{name}<" in page.lower(), name
+        assert name in texts, name
 
 
 def test_search_is_local(site):

@@ -61,6 +61,9 @@ class EmbeddedSurvival(BaseBagEstimator):
     Fitted models of scikit-survival hold objects of its own, which model files do not
     take: `bagwise.save` refuses, pickle and joblib work.
 
+    Differs from [1]_: covariates are the embedding of a bag, and any other model of
+    scikit-survival may follow.
+
     References
     ----------
     .. [1] Cox, D. R., "Regression models and life-tables", Journal of the Royal

@@ -33,7 +33,14 @@ class BagClassifier(BagStackingClassifier):
     (support vector machine, trees, boosting), Fisher vectors, earth mover's distances
     on two scales, similarities to instances (MILES), classifiers of instances (forest,
     logistic regression), boosting under the multi-instance loss, and a max-margin
-    machine on witnesses (MI-SVM). They are combined as in `BagStackingClassifier`.
+    machine on witnesses (MI-SVM). They are combined as in `BagStackingClassifier`:
+
+    .. math:: f(B) = \sum_m w_m\, l_m(B) + b
+
+    where :math:`l_m` are the scores of member :math:`m` (`members_`) as log-odds, and
+    the weights :math:`w_m` (`member_weights_`) are learned from what members say of
+    bags that they have not seen (`cv`). With ``assumption="standard"`` no weight is
+    negative.
 
     Parameters
     ----------
@@ -108,6 +115,14 @@ class BagClassifier(BagStackingClassifier):
     with known instances their ROC area inside positive bags is that of the best member
     less at most .02, but for two newsgroups with 50 training bags (alt.atheism and
     talk.politics.guns: less .03).
+
+    Differs from [1]_: the members are fixed, two combinations are averaged, and scores
+    are scaled by robust Platt curves first.
+
+    References
+    ----------
+    .. [1] Wolpert, D. H., "Stacked generalization", Neural Networks, 1992.
+       :doi:`10.1016/S0893-6080(05)80023-1`
 
     Examples
     --------

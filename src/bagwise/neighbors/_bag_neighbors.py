@@ -47,7 +47,15 @@ class BagKNeighborsRegressor(BaseBagRegressor):
     Bags at the same distance count in the order of training. `instance_scores` is the
     prediction for a bag that holds the instance alone. Shifting and scaling y shifts
     and scales predictions. Costs nothing to fit, and one distance to every training
-    bag to predict. Differs from the literature: nothing known.
+    bag to predict.
+
+    Differs from [1]_: values are averaged where classes vote, and bags that would have
+    the new one among their own neighbours (citers) do not count.
+
+    References
+    ----------
+    .. [1] Wang, J. and Zucker, J.-D., "Solving the Multiple-Instance Problem: A Lazy
+       Learning Approach", International Conference on Machine Learning, 2000.
 
     Examples
     --------

@@ -13,9 +13,9 @@ class MissSVM(KernelBagSVM):
     r"""Treat the instances of positive bags as unlabelled: MissSVM.
 
     .. math::
-        \min_{f, b} \; \tfrac12 \|f\|^2
-            + C \sum_{i \in I^-} w_i \sum_j (1 + f_{ij})_+
-            + C_u \sum_{i \in I^+} w_i \sum_j
+        \min_{f, b} \; & \tfrac12 \|f\|^2
+            + C \sum_{i \in I^-} w_i \sum_j (1 + f_{ij})_+ \\
+            & + C_u \sum_{i \in I^+} w_i \sum_j
               \min\big((1 - f_{ij})_+, (1 + f_{ij})_+\big)
             + C_b \sum_{i \in I^+} w_i \big(1 - \max_j f_{ij}\big)_+
 

@@ -21,7 +21,8 @@ class MISVM(KernelBagSVM):
     .. math::
         \min_{f, b} \; \tfrac12 \|f\|^2
             + C \sum_{i \in I^+} w_i \big(1 - \max_j f(x_{ij}) - b\big)_+
-            + C \sum_{i \in I^-} w_i\, \ell_i, \qquad
+            + C \sum_{i \in I^-} w_i\, \ell_i,
+
         \ell_i = \begin{cases}
             \big(1 + \max_j f(x_{ij}) + b\big)_+ & \text{bag slack} \\
             \sum_j \big(1 + f(x_{ij}) + b\big)_+ & \text{instance slack}

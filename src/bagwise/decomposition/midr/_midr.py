@@ -57,7 +57,7 @@ class MIDR(
     .. math::
         \min_{A'A = I,\, W,\, b}\ \frac{1}{\sum_i \omega_i} \sum_i \omega_i \sum_k
             \ell(P_{ik}, y_{ik}) + \frac{1}{2C} \|W\|^2 + C_1 \sum_{st} \rho(A_{st}),
-        \qquad
+
         P_{ik} = \mathrm{pool}_{j,h}\ \sigma\bigl(w_{kh}'A'(x_{ij} - \bar x)
             + b_{kh}\bigr)
 

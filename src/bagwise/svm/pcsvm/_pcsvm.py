@@ -62,10 +62,10 @@ class PCSVM(KernelBagSVM):
     along :math:`f` through their mean ([1]_, Eqs. (8), (12), (13)):
 
     .. math::
-        \min_{f, b} \; \tfrac12 \|f\|^2 + \frac{b^2}{2 B}
+        \min_{f, b} \; & \tfrac12 \|f\|^2 + \frac{b^2}{2 B}
           + C \sum_{i \in I^+} w_i \big(1 - \max_j f(x_{ij}) - b\big)_+
-          + C \sum_{i \in I^-} w_i\, \ell_i
-        \quad \text{s.t.} \quad J_i(f) / n_i \le \delta \;\; (i \in I^+)
+          + C \sum_{i \in I^-} w_i\, \ell_i \\
+        & \text{s.t.} \quad J_i(f) / n_i \le \delta \;\; (i \in I^+)
 
     where :math:`C` is `C`, :math:`B` is `intercept`, :math:`\delta` is placed by
     `rho` or given as `delta`, and :math:`\ell_i` is the summed hinge loss of the
