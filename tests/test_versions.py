@@ -7,6 +7,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import bagwise
+
 ROOT = Path(__file__).parents[1]
 LISTED = {
     name.lower(): Version(version)
@@ -35,3 +37,20 @@ def test_lowest_versions_are_the_ones_that_are_tried():
         if name not in UNTRIED and LISTED.get(name) != bound
     }
     assert not wrong, "listed in .ci/lowest.txt, promised by pyproject.toml"
+
+
+def test_one_version_everywhere():
+    cited = re.search(
+        r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M
+    )
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert cited.group(1) == newest.group(1) == bagwise.__version__
+
+
+def test_pythons_that_are_promised_are_tried():
+    promised = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
+    tried = re.search(
+        r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M
+    )
+    assert tried.group(1).split() == [f"python{version}" for version in promised]
+    assert PROJECT["requires-python"] == f">={promised[0]}"
