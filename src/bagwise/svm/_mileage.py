@@ -23,10 +23,10 @@ class MILEAGE(KernelBagSVM):
     notes):
 
     .. math::
-        \min_{f, b, \lambda} \; \tfrac12 \|f\|^2 + C \sum_i w_i \Big(
+        \min_{f, b, \lambda} \; & \tfrac12 \|f\|^2 + C \sum_i w_i \Big(
             \big(1 - y_i (\lambda_i \max_j f(x_{ij}) + (1 - \lambda_i) f(B_i) + b)
-            \big)_+ + \tfrac{\mu}{2} (\lambda_i - \lambda_0)^2 \Big),
-        \qquad 0 \le \lambda_i \le 1
+            \big)_+ + \tfrac{\mu}{2} (\lambda_i - \lambda_0)^2 \Big), \\
+        & 0 \le \lambda_i \le 1
 
     where :math:`C` is `C`, :math:`\mu` is `rigidity`, :math:`\lambda_0` is
     `local_share`, :math:`w_i` the weight of a bag, :math:`y_i = \pm 1` its label and
