@@ -370,7 +370,7 @@ def test_masked_notes_are_refused(what):
 
 
 @pytest.mark.parametrize(
-    "missing", [None, np.nan, np.datetime64("NaT"), pd.NA, pd.NaT], ids=repr
+    "missing", [None, np.nan, np.datetime64("NaT", "s"), pd.NA, pd.NaT], ids=repr
 )
 def test_a_missing_group_is_named(missing):
     groups = np.array(["a", missing, "b"], dtype=object)

@@ -76,7 +76,7 @@ def check_other_values(estimator):
     masked = [*bags[:2], np.ma.array(bags[2], mask=mask), *bags[3:]]
     raises(lambda: fit_on(masked), wrong, "bag 2", "masked", "[0, 1]")
     raises(lambda: fit_on([b + 1j for b in bags]), wrong, "complex")
-    dates = np.full(bags[0].shape, np.datetime64("NaT"))
+    dates = np.full(bags[0].shape, np.datetime64("NaT", "s"))
     raises(lambda: fit_on([dates, *bags[1:]]), wrong, "bag 0", "dates")
     if get_tags(estimator).target_tags.required:
         model = clone(estimator)
