@@ -31,11 +31,15 @@ References
 import numpy as np
 
 from bagwise._jit import njit
+from bagwise.solvers.smo_choice import (
+    TINY,
+    best_single,
+    extremes,
+    second_of_pair,
+    worst_single,
+)
 
-_TINY = 1e-12  # curvature of two rows that coincide
 _BLOCK = 256  # rows of a matrix copied at a time
-_NO_SIGN = np.int64(2**63 - 1)  # all bits of an integer but its sign
-_NONE = np.int64(-(2**63) + 1)
 
 
 @njit(error_model="numpy")
@@ -99,7 +103,7 @@ def _within_groups(
         if violation <= 0.0:
             continue
         inner = _entry(K, cross, corner, index[up], index[down])
-        curvature = max(diagonal[up] + diagonal[down] - 2.0 * inner, _TINY)
+        curvature = max(diagonal[up] + diagonal[down] - 2.0 * inner, TINY)
         step = min(violation / curvature, beta[down])
         gain = step * violation - 0.5 * step * step * curvature
         worst = max(worst, violation)
@@ -109,96 +113,10 @@ def _within_groups(
 
 
 @njit(error_model="numpy")
-def _largest(values, bits):
-    """Largest of numbers that are not negative, and where it comes first.
-
-    The order of such numbers is that of their `bits` as integers, whose maximum is
-    taken many at a time.
-    """
-    most = np.int64(0)
-    for row in range(len(bits)):
-        most = bits[row] if bits[row] > most else most
-    if most == 0:
-        return 0.0, -1
-    row = 0
-    while bits[row] != most:
-        row += 1
-    return values[row], row
-
-
-@njit(error_model="numpy")
-def _single(gradient, beta, room, curvature, free, gains, bits):
-    """Best move of one row without bias: (gain, row, step)."""
-    for row in range(len(beta)):
-        slope, up, down = gradient[row], room[row], beta[row]
-        limit = up if slope > 0.0 else down
-        slope = abs(slope) * free[row]
-        step = min(slope / curvature[row], limit)
-        gains[row] = step * slope - 0.5 * step * step * curvature[row]
-    gain, row = _largest(gains, bits)
-    step = 0.0
-    if row >= 0:
-        slope = gradient[row]
-        limit = room[row] if slope > 0.0 else beta[row]
-        step = min(abs(slope) / curvature[row], limit)
-        step = step if slope > 0.0 else -step
-    return gain, row, step
-
-
-@njit(error_model="numpy")
-def _worst_single(gradient, beta, room, c):
-    """Largest violation of a row without bias."""
-    worst = 0.0
-    for row in range(len(beta)):
-        limit = room[row] if gradient[row] > 0.0 else beta[row]
-        if c[row] == 0.0 and limit > 0.0:
-            worst = max(worst, abs(gradient[row]))
-    return worst
-
-
-@njit(error_model="numpy")
 def _update(gradient, s, own, other, move_i, move_j):
     """Take a step over to the gradient."""
     for row in range(len(gradient)):
         gradient[row] -= s[row] * (move_i * own[row] + move_j * other[row])
-
-
-@njit(error_model="numpy")
-def _extremes(gradient, c, upward, downward, values, bits):
-    """Best row to move up, and the bounds that it and the others set for the bias."""
-    for row in range(len(gradient)):
-        values[row] = gradient[row] * c[row]
-    high, least = _NONE, -_NONE
-    for row in range(len(bits)):
-        # As integers, in the order of the numbers, also of negative ones.
-        key = bits[row] ^ ((bits[row] >> 63) & _NO_SIGN)
-        up, down = upward[row], downward[row]
-        above, below = (key if up else _NONE), (key if down else -_NONE)
-        high = above if above > high else high
-        least = below if below < least else least
-    top, low, i = -np.inf, np.inf, -1
-    if high > _NONE:
-        i, wanted = 0, high ^ ((high >> 63) & _NO_SIGN)
-        while bits[i] != wanted or not upward[i]:
-            i += 1
-        top = values[i]
-    if least < -_NONE:
-        j, wanted = 0, least ^ ((least >> 63) & _NO_SIGN)
-        while bits[j] != wanted:
-            j += 1
-        low = values[j]
-    return i, top, low
-
-
-@njit(error_model="numpy")
-def _second_of_pair(gradient, c, diagonal, own, downward, i, top, scores, bits):
-    """Row that gains most with `i`, to second order; `own` is the kernel of `i`."""
-    for row in range(len(gradient)):
-        difference, held = top - c[row] * gradient[row], downward[row]
-        curvature = max(diagonal[i] + diagonal[row] - 2.0 * own[row], _TINY)
-        score = difference * difference / curvature
-        scores[row] = score if (difference > 0.0) & held else 0.0
-    return _largest(scores, bits)[1]
 
 
 @njit(error_model="numpy")
@@ -277,7 +195,7 @@ def _iterate(
     while True:
         i, top, low = -1, -np.inf, np.inf
         if biased:
-            i, top, low = _extremes(gradient, c, upward, downward, scratch, bits)
+            i, top, low = extremes(gradient, c, upward, downward, scratch, bits)
         violation = max(top - low, 0.0) if i >= 0 else 0.0
         j, gain, change_i, change_j = -1, 0.0, 0.0, 0.0
         own, filled = first, -1
@@ -287,13 +205,13 @@ def _iterate(
                 own = K[i]
             else:
                 _fill(K, cross, corner, index, index[i], first)
-            j = _second_of_pair(
+            j = second_of_pair(
                 gradient, c, diagonal, own, downward, i, top, scratch, bits
             )
         if j >= 0:
             # c_i beta_i goes up and c_j beta_j down, as far as there is room.
             slope = c[i] * gradient[i] - c[j] * gradient[j]
-            bend = max(diagonal[i] + diagonal[j] - 2.0 * own[j], _TINY)
+            bend = max(diagonal[i] + diagonal[j] - 2.0 * own[j], TINY)
             step, same = slope / bend, group[i] == group[j]
             if c[i] < 0.0 or not same:
                 step = min(step, beta[i] if c[i] < 0.0 else room[i])
@@ -310,13 +228,13 @@ def _iterate(
                 gain, i, j, change_i, change_j = other_gain, up, down, step, -step
         if single is not None:
             curvature, free = single
-            other_gain, row, change = _single(
+            other_gain, row, change = best_single(
                 gradient, beta, room, curvature, free, scratch, bits
             )
             # The largest violation is needed only where this one does not settle it.
             slope = abs(gradient[row]) if row >= 0 else 0.0
             if slope < tol or n_iter >= max_iter:
-                slope = _worst_single(gradient, beta, room, c)
+                slope = worst_single(gradient, beta, room, c)
             violation = max(violation, slope)
             if other_gain > gain:
                 gain, i, j, change_i, change_j = other_gain, row, -1, change, 0.0
@@ -424,7 +342,7 @@ def smo(
     single, unbiased = None, c == 0.0  # without such rows their code is not compiled
     if unbiased.any():
         # As it is, however small: counts of boxes span seventy orders of magnitude.
-        single = np.where(diagonal > 0.0, diagonal, _TINY), unbiased.astype(np.float64)
+        single = np.where(diagonal > 0.0, diagonal, TINY), unbiased.astype(np.float64)
     n_iter, violation, top, low = _iterate(
         K,
         cross,

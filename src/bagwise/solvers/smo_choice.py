@@ -1,0 +1,100 @@
+"""Which row, or which pair of rows, sequential minimal optimisation moves next.
+
+Numbers that are not negative have the order of their bits as integers, whose maximum a
+compiler takes many at a time: the loops write what a move is worth, and the largest is
+looked for in a view of the same memory as integers.
+"""
+
+import numpy as np
+
+from bagwise._jit import njit
+
+TINY = 1e-12  # curvature of two rows that coincide
+_NO_SIGN = np.int64(2**63 - 1)  # all bits of an integer but its sign
+_NONE = np.int64(-(2**63) + 1)
+
+
+@njit(error_model="numpy")
+def _largest(values, bits):
+    """Largest of numbers that are not negative, and where it comes first.
+
+    The order of such numbers is that of their `bits` as integers, whose maximum is
+    taken many at a time.
+    """
+    most = np.int64(0)
+    for row in range(len(bits)):
+        most = bits[row] if bits[row] > most else most
+    if most == 0:
+        return 0.0, -1
+    row = 0
+    while bits[row] != most:
+        row += 1
+    return values[row], row
+
+
+@njit(error_model="numpy")
+def best_single(gradient, beta, room, curvature, free, gains, bits):
+    """Best move of one row without bias: (gain, row, step)."""
+    for row in range(len(beta)):
+        slope, up, down = gradient[row], room[row], beta[row]
+        limit = up if slope > 0.0 else down
+        slope = abs(slope) * free[row]
+        step = min(slope / curvature[row], limit)
+        gains[row] = step * slope - 0.5 * step * step * curvature[row]
+    gain, row = _largest(gains, bits)
+    step = 0.0
+    if row >= 0:
+        slope = gradient[row]
+        limit = room[row] if slope > 0.0 else beta[row]
+        step = min(abs(slope) / curvature[row], limit)
+        step = step if slope > 0.0 else -step
+    return gain, row, step
+
+
+@njit(error_model="numpy")
+def worst_single(gradient, beta, room, c):
+    """Largest violation of a row without bias."""
+    worst = 0.0
+    for row in range(len(beta)):
+        limit = room[row] if gradient[row] > 0.0 else beta[row]
+        if c[row] == 0.0 and limit > 0.0:
+            worst = max(worst, abs(gradient[row]))
+    return worst
+
+
+@njit(error_model="numpy")
+def extremes(gradient, c, upward, downward, values, bits):
+    """Best row to move up, and the bounds that it and the others set for the bias."""
+    for row in range(len(gradient)):
+        values[row] = gradient[row] * c[row]
+    high, least = _NONE, -_NONE
+    for row in range(len(bits)):
+        # As integers, in the order of the numbers, also of negative ones.
+        key = bits[row] ^ ((bits[row] >> 63) & _NO_SIGN)
+        up, down = upward[row], downward[row]
+        above, below = (key if up else _NONE), (key if down else -_NONE)
+        high = above if above > high else high
+        least = below if below < least else least
+    top, low, i = -np.inf, np.inf, -1
+    if high > _NONE:
+        i, wanted = 0, high ^ ((high >> 63) & _NO_SIGN)
+        while bits[i] != wanted or not upward[i]:
+            i += 1
+        top = values[i]
+    if least < -_NONE:
+        j, wanted = 0, least ^ ((least >> 63) & _NO_SIGN)
+        while bits[j] != wanted:
+            j += 1
+        low = values[j]
+    return i, top, low
+
+
+@njit(error_model="numpy")
+def second_of_pair(gradient, c, diagonal, own, downward, i, top, scores, bits):
+    """Row that gains most with `i`, to second order; `own` is the kernel of `i`."""
+    for row in range(len(gradient)):
+        difference, held = top - c[row] * gradient[row], downward[row]
+        curvature = max(diagonal[i] + diagonal[row] - 2.0 * own[row], TINY)
+        score = difference * difference / curvature
+        scores[row] = score if (difference > 0.0) & held else 0.0
+    return _largest(scores, bits)[1]
