@@ -95,6 +95,21 @@ def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
     for name, measured in ((tuned, "90"), ("threshold", "")):
         (kept,) = keep_earlier([new], [{**old, "params": str({name: 1.0})}])
         assert kept["measured"] == measured
+    # A class without a threshold cut at zero; a table names the cut since it has one.
+    made = {"estimator": "bagwise.svm.MISVM", "params": "{}"}
+    named = {**new, **made, "params": str({"threshold": "zero"})}
+    bare = {**new, **made, "finished": ""}
+    for day, measured in (("2026-11-15 22:12 UTC", "90"), ("2026-11-17 09:00 UTC", "")):
+        early = {**old, **made, "finished": day}
+        (kept,) = keep_earlier([named], [early])
+        assert kept["measured"] == measured
+        (kept,) = keep_earlier([bare], [early])
+        assert kept["measured"] == ("" if measured else "90")
+    # A default is the same whether it is named or not.
+    for value, measured in (("train", "90"), ("cv", "")):
+        params = str({"threshold": value})
+        (kept,) = keep_earlier([bare], [{**old, **made, "params": params}])
+        assert kept["measured"] == measured
     often = {**old, "repeats": "10"}
     once = {**old, "measured": "91", "verdict": "reached", "repeats": "1"}
     (kept,) = keep_earlier([once], [often])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import csv
+import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bagwise.comparison._description import import_name
 from bagwise.comparison._fingerprint import fingerprint
 from bagwise.reproduction._tables import Cell, Table
 from bagwise.reproduction._verdicts import Measured, cause_of
@@ -20,6 +22,13 @@ Row = Mapping[str, Any]
 FEWER = ", as fewer repeats would change the verdict"
 OTHER_GRID = ", with the grid of that time"
 VERSIONS = ("python", "bagwise", "numpy", "scipy", "scikit-learn", "numba")
+# Until these days the classes had no threshold, or zero by default, and cut there.
+# Tables name the cut since.
+CUT_AT_ZERO = dict.fromkeys(
+    "MISVM MiSVM MICA MissSVM PCSVM RegSVM SMIL STMIL SBMIL KISVM".split(),
+    "2026-11-16 11:59 UTC",
+)
+CUT_AT_ZERO["BoxKernelSVC"] = "2026-11-18 02:46 UTC"
 
 
 def csv_rows(
@@ -158,13 +167,32 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
 
 
 def _fixed(row: Row) -> str:
-    """Return the parameters of a row that its grid does not set anew."""
+    """Return the parameters of a row that its grid does not set anew.
+
+    Defaults count as left out, named or not; a class that cut at zero when the figure
+    was made is taken to have named it.
+    """
     texts = [str(row.get(key) or "{}") for key in ("params", "grid")]
     try:
         params, grid = (ast.literal_eval(text) for text in texts)
     except ValueError:  # values that are no literals, such as infinity
         return texts[0]
-    return str({name: params[name] for name in sorted(params) if name not in grid})
+    until = CUT_AT_ZERO.get(str(row["estimator"]).rpartition(".")[2], "")
+    if "" < str(row.get("finished") or "") < until:
+        params = {"threshold": "zero"} | params
+    usual = _defaults(str(row["estimator"]))
+    names = [name for name in sorted(params) if name not in grid]
+    kept = {n: params[n] for n in names if n not in usual or usual[n] != params[n]}
+    return str(kept)
+
+
+def _defaults(path: str) -> dict[str, Any]:
+    """Return the defaults of a class; none if it is not there any more."""
+    try:
+        parts = inspect.signature(import_name(path)).parameters
+    except (ImportError, ValueError, TypeError):
+        return {}
+    return {name: part.default for name, part in parts.items()}
 
 
 def _since(old: Row, code: str, *, other: bool, fewer: bool) -> str:
