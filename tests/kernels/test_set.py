@@ -10,8 +10,9 @@ from sklearn.metrics.pairwise import (
 
 from bagwise import Bags
 from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
+from bagwise.kernels._additive import ADDITIVE_KERNELS, additive_features
 from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._set import set_features
+from bagwise.kernels._registry import KERNEL_RESOLVERS
 from bagwise.kernels._tiles import Stack, self_sums, weighted_sums
 
 INSTANCE = {
@@ -120,10 +121,14 @@ def test_instances_that_cancel_out_have_no_similarity():
 def test_explicit_features_reproduce_the_kernel(make):
     X = make([1, 6, 3, 2])
     basis = fit_basis(X.data, kernel="rbf", gamma=0.4, method="eigh", tol=1e-14)
-    for normalization in ("feature", "average", None):
-        F = set_features(X, basis, normalization)
-        K = set_kernel(X, gamma=0.4, normalization=normalization)
-        assert_allclose(F @ F.T, K, atol=1e-10)
+    settings = [("set", {"normalization": n}) for n in ("feature", "average", None)]
+    settings += [("mi_graph", {"norm": n}) for n in ("paper", "code")]
+    for name, given in settings:
+        params = KERNEL_RESOLVERS[name](X, gamma=0.4, **given)
+        weight, instance = ADDITIVE_KERNELS[name](X, params)
+        F = additive_features(X, basis, weight)
+        assert instance["gamma"] == 0.4
+        assert_allclose(F @ F.T, bag_kernel(X, metric=name, **params), atol=1e-10)
 
 
 def test_duplicates_change_nothing(make):

@@ -10,9 +10,12 @@ from bagwise import Bags
 from bagwise.bags.segments import segment_sum
 from bagwise.datasets import make_bags
 from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
-from bagwise.kernels._additive import instance_contributions
-from bagwise.kernels._set import set_features
-from bagwise.svm import BagSVC, _bag_svc
+from bagwise.kernels._additive import (
+    ADDITIVE_KERNELS,
+    additive_features,
+    instance_contributions,
+)
+from bagwise.svm import BagSVC
 
 NAMES = ["set", "statistics", "graph", "mi_graph", "emd", "ppmm"]
 
@@ -181,6 +184,17 @@ def test_all_landmarks_are_exact(data):
         )
         assert ours.objective_ == pytest.approx(exact.objective_, rel=1e-5)
         assert not hasattr(ours, "support_bags_")
+    for norm in ("paper", "code"):
+        exact = BagSVC("mi_graph", C=5.0, gamma=0.2, kernel_params={"norm": norm})
+        exact.set_params(tol=1e-8).fit(X[:35], y[:35])
+        ours = clone(exact).set_params(n_components=10_000).fit(X[:35], y[:35])
+        assert_allclose(
+            ours.decision_function(X[35:]), exact.decision_function(X[35:]), atol=1e-4
+        )
+        scores = ours.instance_scores(X[35:])
+        total = segment_sum(scores.values, scores.offsets) + ours.intercept_[0]
+        assert_allclose(total, ours.decision_function(X[35:]), atol=1e-10)
+        assert_allclose(scores.values, exact.instance_scores(X[35:]).values, atol=1e-4)
 
 
 def test_few_landmarks_come_close(data):
@@ -303,14 +317,6 @@ def test_bad_parameters(data):
         BagSVC().fit(X, y, sample_weight=y)
 
 
-def test_a_matrix_beyond_the_budget_is_refused(data, monkeypatch):
-    X, y = data
-    monkeypatch.setenv("BAGWISE_MEMORY", "10KB")
-    with pytest.raises(ValueError, match=r"kernel matrix of 50 bags.*n_components=500"):
-        BagSVC().fit(X, y)
-    BagSVC(n_components=5, random_state=0).fit(X, y)
-
-
 def test_every_registered_kernel_fits(data):
     X, y = data
     for name in BAG_KERNELS:
@@ -357,7 +363,8 @@ def test_without_a_constant_equals_clarabel(data, n_components):
     if n_components is None:
         K = set_kernel(X, gamma=0.3)
     else:
-        F = set_features(X, model.basis_, model.kernel_params_["normalization"])
+        inside, _ = ADDITIVE_KERNELS["set"](X, model.kernel_params_)
+        F = additive_features(X, model.basis_, inside)
         K = F @ F.T
     coef, value = clarabel_without_constant(K, 2.0 * y - 1, 3.0 * weight)
     assert_array_equal(model.intercept_, [0.0])
@@ -418,17 +425,3 @@ def test_without_a_constant_more_classes_are_pairs(three):
         assert model.objective_[p] == pytest.approx(value, rel=1e-5)
     assert model.decision_function(X).shape == (len(y), 3)
     assert model.score(X, y) > 0.6
-
-
-def test_many_instances_have_explicit_features(data, monkeypatch):
-    X, y = data
-    assert not hasattr(BagSVC().fit(X, y), "basis_")
-    monkeypatch.setattr(_bag_svc, "_EXACT_LIMIT", X.n_instances - 1)
-    monkeypatch.setattr(_bag_svc, "_FEATURES", 12)
-    model = BagSVC(random_state=0).fit(X, y)
-    named = BagSVC(n_components=12, random_state=0).fit(X, y)
-    assert_array_equal(model.decision_function(X), named.decision_function(X))
-    assert not hasattr(BagSVC(n_components=None).fit(X, y), "basis_")
-    assert not hasattr(BagSVC("statistics").fit(X, y), "basis_")
-    search = GridSearchCV(BagSVC(random_state=0), {"C": [1.0, 10.0]}, cv=3).fit(X, y)
-    assert hasattr(search.best_estimator_, "basis_")

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bagwise._later import sparse as sp
 from bagwise.bags import Bags
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels._basis import KernelBasis
+from bagwise.kernels._instance import instance_kernel, row_blocks
 from bagwise.kernels._neighborhoods import clique_weights
 from bagwise.kernels._set import instance_params, inverse_norms
 from bagwise.kernels._tiles import TILE, spans, stack_of
@@ -42,6 +44,22 @@ ADDITIVE_KERNELS: dict[str, Callable[..., tuple[Array, dict[str, Any]]]] = {
     "set": _set_weights,
     "mi_graph": _mi_graph_weights,
 }
+
+
+def additive_features(X: Bags, basis: KernelBasis, weight: Array) -> Array:
+    """Map each bag to the weighted sum of its instances in a reduced basis.
+
+    Inner products of these rows are the bag kernel that the weights belong to, with the
+    kernel of the basis in the sums and that of the instances in the weights: what lies
+    outside of the basis makes a row shorter, as it should. Cost ``O(n_instances *
+    rank)``, a block of instances in memory at a time.
+    """
+    totals = np.zeros((X.n_bags, basis.rank))
+    shape = (X.n_bags, X.n_instances)
+    sums = sp.csr_array((weight, np.arange(shape[1]), X.offsets), shape=shape)
+    for block in row_blocks(X.n_instances, 8.0 * 4 * (basis.rank + X.n_features)):
+        totals += sums[:, block] @ basis.transform(X.data[block])
+    return totals
 
 
 def instance_contributions(

@@ -79,11 +79,11 @@ def emd_distances(
         raise ValueError(f"max_instances must be at least 1, got {max_instances}.")
     check_gram_memory(X, Y)
     n_problems = len(X) * (len(X) - 1) // 2 if Y is None else len(X) * len(Y)
-    if n_problems > _MANY:
+    reason = many_problems(n_problems)
+    if reason is not None:
         warnings.warn(
-            f"{n_problems:,} transport problems, one for each pair of bags, take many "
-            "minutes or hours. Work on fewer bags, or with SlicedWassersteinEmbedding "
-            "and a linear machine, whose cost does not grow with pairs.",
+            f"{reason} Work on fewer bags, or with SlicedWassersteinEmbedding and a "
+            "linear machine, whose cost does not grow with pairs.",
             UserWarning,
             stacklevel=2,
         )
@@ -197,6 +197,16 @@ def fit_emd(
         "n_jobs": n_jobs,
     }
     return np.exp(D, out=D), resolved
+
+
+def many_problems(n_problems: int) -> str | None:
+    """Say why so many transport problems are too many; None where they are not."""
+    if n_problems <= _MANY:
+        return None
+    return (
+        f"{n_problems:,} transport problems, one for each pair of bags, take many "
+        f"minutes or hours (more than {_MANY:,} do)."
+    )
 
 
 def thin_bags(X: Bags, max_instances: int | None) -> Bags:

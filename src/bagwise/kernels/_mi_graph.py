@@ -81,11 +81,9 @@ def mi_graph_kernel(
     array([[0.488, 0.5  ],
            [0.5  , 1.   ]])
     """
-    check_option("norm", norm, ("paper", "code"))
-    check_delta(delta)
     X, Y = check_pair(X, Y)
     reference = X if Y is None else Y
-    width = positive_gamma(gamma, reference.data)
+    width = resolve_mi_graph(reference, gamma=gamma, delta=delta, norm=norm)["gamma"]
     check_gram_memory(X, Y)
     params = {"kernel": "rbf", "gamma": width}
     rows = stack_of(X, clique_weights(X, delta))
@@ -103,6 +101,8 @@ def resolve_mi_graph(
     norm: str = "paper",
 ) -> dict[str, Any]:
     """Return the parameters of `mi_graph_kernel` with the width as a number."""
+    check_option("norm", norm, ("paper", "code"))
+    check_delta(delta)
     return {"gamma": positive_gamma(gamma, X.data), "delta": delta, "norm": norm}
 
 

@@ -11,15 +11,14 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
-from bagwise.bags.segments import bag_matrix, segment_sum
-from bagwise.kernels._basis import KernelBasis
+from bagwise.bags.segments import segment_sum
 from bagwise.kernels._checks import (
     check_gram_memory,
     check_option,
     check_pair,
     resolve_kernel,
 )
-from bagwise.kernels._instance import kernel_diagonal, row_blocks
+from bagwise.kernels._instance import kernel_diagonal
 from bagwise.kernels._products import row_products
 from bagwise.kernels._tiles import (
     Stack,
@@ -190,28 +189,6 @@ def inverse_norms(
     roots = stack.weight * np.sqrt(np.maximum(kernel_diagonal(stack.data, **params), 0))
     bound = segment_sum(roots, stack.offsets) ** 2  # s(B) never exceeds it
     return _inverse_root(squared, bound)
-
-
-def set_features(X: Bags, basis: KernelBasis, normalization: str | None) -> Array:
-    """Map each bag to the normalised sum of its instances in a reduced basis.
-
-    Inner products of these rows are the set kernel, with the kernel of the basis in
-    the sums and that of the instances in :math:`N_B`: what lies outside of the basis
-    makes a row shorter, as it should. Cost ``O(n_instances * rank)`` and that of the
-    norms, a block of instances in memory at a time.
-    """
-    totals = np.zeros((X.n_bags, basis.rank))
-    sums = bag_matrix(X.offsets)
-    for block in row_blocks(X.n_instances, 8.0 * 4 * (basis.rank + X.n_features)):
-        totals += sums[:, block] @ basis.transform(X.data[block])
-    totals *= bag_scales(X, basis, normalization)[:, None]
-    return totals
-
-
-def bag_scales(X: Bags, basis: KernelBasis, normalization: str | None) -> Array:
-    """Return 1 / N_B of each bag for the kernel that a basis stands for."""
-    params = {k: v for k, v in basis.params.items() if k != "n_features"}
-    return inverse_norms(stack_of(X), params, normalization)
 
 
 def _inverse_root(squared: Array, bound: Array) -> Array:

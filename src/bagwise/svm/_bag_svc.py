@@ -11,15 +11,14 @@ from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags import Ragged
 from bagwise.base import MulticlassBagClassifier
 from bagwise.kernels import bag_kernel, fit_basis
-from bagwise.kernels._additive import ADDITIVE_KERNELS, instance_contributions
-from bagwise.kernels._instance import check_memory, row_blocks
-from bagwise.kernels._registry import fit_bag_kernel
-from bagwise.kernels._set import (
-    bag_scales,
-    instance_params,
-    resolve_set,
-    set_features,
+from bagwise.kernels._additive import (
+    ADDITIVE_KERNELS,
+    additive_features,
+    instance_contributions,
 )
+from bagwise.kernels._instance import check_memory, row_blocks
+from bagwise.kernels._limits import refuse_hours
+from bagwise.kernels._registry import KERNEL_RESOLVERS, fit_bag_kernel
 from bagwise.svm._given_kernel import (
     call_kernel,
     check_kernel,
@@ -80,10 +79,13 @@ class BagSVC(MulticlassBagClassifier):
     kernel_params : dict, default=None
         Further parameters of the kernel, such as ``{"kernel": "poly", "power": 2}``.
     n_components : int, None or "auto", default="auto"
-        For ``kernel="set"``: approximate the instance kernel by this many Nystroem
-        features (landmarks drawn from the instances), so that the cost is linear in
-        the number of instances. None is exact; "auto" is exact up to 60,000 instances
-        and 500 features beyond. Another kernel is always exact.
+        For the kernels "set" and "mi_graph": approximate the instance kernel by this
+        many Nystroem features (landmarks drawn from the instances), so that the cost
+        is linear in the number of instances. None is exact; "auto" is exact up to
+        60,000 instances and 500 features beyond. Another kernel is always exact, and
+        "auto" refuses it before the work where that takes hours: "emd" beyond
+        2,000,000 pairs of bags (2,000 bags), "graph" and "distribution" beyond 150,000
+        instances, "box" beyond 20,000. None insists.
     fit_intercept : bool, default=True
         Whether there is a constant :math:`b`. Without it every bag pulls by itself:
         where the diagonal of the kernel dominates, the decision becomes
@@ -283,11 +285,15 @@ class BagSVC(MulticlassBagClassifier):
         """Return the number of explicit features, None for the exact kernel."""
         if self.n_components != "auto":
             return self.n_components
-        large = self.kernel == "set" and X.n_instances > _EXACT_LIMIT
-        return _FEATURES if large else None
+        if callable(self.kernel):
+            return None
+        if self.kernel in ADDITIVE_KERNELS:
+            return _FEATURES if X.n_instances > _EXACT_LIMIT else None
+        refuse_hours(X, self.kernel)
+        return None
 
     def _fit_features(self, X, codes, weight, n_features):
-        params = resolve_set(X, **self._given_params())
+        params = KERNEL_RESOLVERS[self.kernel](X, **self._given_params())
         n_rows = min(n_features, X.n_instances)
         check_memory(
             8.0 * n_rows * (n_rows + X.n_bags),
@@ -296,11 +302,10 @@ class BagSVC(MulticlassBagClassifier):
         )
         rng = check_random_state(self.random_state)
         rows = np.sort(rng.permutation(X.n_instances)[:n_rows])
-        self.basis_ = fit_basis(
-            X.data[rows], **instance_params(params), method="eigh"
-        ).without_rows()
+        inside, instance = ADDITIVE_KERNELS[self.kernel](X, params)
+        self.basis_ = fit_basis(X.data[rows], **instance, method="eigh").without_rows()
         self.kernel_params_ = params
-        F = set_features(X, self.basis_, params["normalization"])
+        F = additive_features(X, self.basis_, inside)
         coef, support = self._solve(
             F, codes, weight, lambda a: F @ (F.T @ a), linear=True
         )
@@ -366,7 +371,8 @@ class BagSVC(MulticlassBagClassifier):
         if self._pairwise:
             return X[:, self.support_] @ self.dual_coef_ + self.intercept_
         if hasattr(self, "basis_"):
-            F = set_features(X, self.basis_, self.kernel_params_["normalization"])
+            inside, _ = ADDITIVE_KERNELS[self.kernel](X, self.kernel_params_)
+            F = additive_features(X, self.basis_, inside)
             return F @ self.coef_ + self.intercept_
         if callable(self.kernel):
             K = call_kernel(self.kernel, X, self.support_bags_, self.kernel_params_)
@@ -400,12 +406,12 @@ class BagSVC(MulticlassBagClassifier):
 
     def _score_instances(self, X):
         if hasattr(self, "basis_"):
-            scale = bag_scales(X, self.basis_, self.kernel_params_["normalization"])
+            inside, _ = ADDITIVE_KERNELS[self.kernel](X, self.kernel_params_)
             values = np.empty((X.n_instances, self.coef_.shape[1]))
             width = 8.0 * 4 * (self.basis_.rank + X.n_features)
             for part in row_blocks(X.n_instances, width):
                 values[part] = self.basis_.transform(X.data[part]) @ self.coef_
-            values *= scale[X.bag_index][:, None]
+            values *= inside[:, None]
         else:
             values = instance_contributions(
                 X, self.support_bags_, self.dual_coef_, self.kernel, self.kernel_params_

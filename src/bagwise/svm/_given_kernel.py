@@ -6,6 +6,7 @@ from sklearn.utils.validation import column_or_1d
 
 from bagwise.bags._notes import refuse_masked
 from bagwise.kernels import BAG_KERNELS
+from bagwise.kernels._additive import ADDITIVE_KERNELS
 
 
 def check_kernel(kernel, n_components):
@@ -17,10 +18,11 @@ def check_kernel(kernel, n_components):
         listed = ", ".join(repr(name) for name in sorted(known))
         message = f"unknown kernel {kernel!r}; known are {listed} or a "
         raise ValueError(message + "function of two Bags.")
-    if n_components not in (None, "auto") and kernel != "set":
+    if n_components not in (None, "auto") and kernel not in ADDITIVE_KERNELS:
+        names = " or ".join(f"kernel={name!r}" for name in ADDITIVE_KERNELS)
         raise ValueError(
-            "n_components needs kernel='set', the only kernel with explicit "
-            f"features; got kernel={kernel!r}."
+            f"n_components needs {names}, the kernels with explicit features; got "
+            f"kernel={kernel!r}."
         )
 
 
