@@ -13,6 +13,7 @@ from bagwise.comparison._comparison import Comparison
 __all__ = ["demo"]
 
 METHODS = (
+    "Mean + logistic",
     "BagClassifier",
     "SimpleMI",
     "WrapperMI (logistic)",
@@ -29,7 +30,8 @@ METHODS = (
     "MILR",
     "EM-DD",
 )
-"""Those of the five papers, and the classics next to them; absent ones are skipped."""
+"""The baseline, the stack, those of the five papers, and the classics next to them;
+absent ones are skipped."""
 
 
 def demo(
