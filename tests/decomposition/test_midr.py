@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
+from bagwise.base import best_threshold
 from bagwise.decomposition import MIDR
 from bagwise.linear_model import MILogisticRegression
 from bagwise.linear_model._milr import LINEAR_POOLINGS
@@ -40,13 +41,45 @@ def three_ways():
     return Bags.from_list(list(X @ turn.T)), y, turn[:, :2]
 
 
+@pytest.mark.parametrize(("size", "step", "share"), [(50, 0.2, 0.5), (5, 0.6, 0.85)])
+def test_the_cut_lies_among_the_scores(size, step, share):
+    """The ridge draws log-odds together, and all bags to one side of zero."""
+    rng = np.random.default_rng(1)
+    y = (rng.random(280) < share).astype(int)
+    X = Bags.from_list([rng.normal(step * k, 1.0, (size, 4)) for k in y])
+    train, test = slice(0, 80), slice(80, None)
+    own = MIDR(random_state=0, threshold="zero").fit(X[train], y[train])
+    midr = MIDR(random_state=0).fit(X[train], y[train])
+    assert own.threshold_ == 0.0
+    np.testing.assert_array_equal(midr.components_, own.components_)
+    scores = midr.decision_function(X[test])
+    np.testing.assert_allclose(
+        scores, own.decision_function(X[test]) - midr.threshold_, atol=1e-12
+    )
+    truth = y[test] == 1
+    cut = best_threshold(scores, truth)
+    best = np.mean((scores > cut) == truth)
+    assert roc_auc_score(truth, scores) > 0.9
+    assert midr.score(X[test], y[test]) >= best - 0.06
+    assert own.score(X[test], y[test]) < best - 0.06
+    proba = midr.predict_proba(X[test])
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(proba[:, 1] > 0.5, scores > 0)
+    np.testing.assert_allclose(
+        midr.instance_scores(X[test]).values,
+        own.instance_scores(X[test]).values - midr.threshold_,
+        atol=1e-12,
+    )
+
+
 @pytest.mark.parametrize("n_components", [1, 2, 5, 8])
 @pytest.mark.parametrize("pooling", LINEAR_POOLINGS)
 def test_without_penalty_it_is_ridge_regression(toy, pooling, n_components):
     X, y = toy
     params = {"pooling": pooling, "loss": "log", "random_state": 0}
+    params["threshold"] = "train" if n_components == 2 else "zero"
     midr = MIDR(n_components, C1=0, **params).fit(X, y)
-    milr = MILogisticRegression(tol=1e-6, threshold="zero", **params).fit(X, y)
+    milr = MILogisticRegression(tol=1e-6, **params).fit(X, y)
     atol = 1e-4 if pooling == "max" else 1e-9
     assert midr.objective_ == pytest.approx(milr.objective_, abs=atol)
     np.testing.assert_allclose(

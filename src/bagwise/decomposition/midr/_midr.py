@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -13,6 +14,7 @@ from bagwise.base import (
     BagTransformerMixin,
     MulticlassBagClassifier,
     ProbabilityMixin,
+    sigmoid_threshold,
 )
 from bagwise.decomposition.midr._objective import (
     PENALTIES,
@@ -104,6 +106,11 @@ class MIDR(
         Number of starts; those after the first are random, the lowest objective wins.
         ``"auto"``: 5 with at most 10 features and ``C1 > 0``, else 1. The logistic
         model of each start has its own restarts.
+    threshold : {"train", "zero"}, default="train"
+        Where the log-odds of a bag are cut with two classes: where a sigmoid through
+        training scores crosses one half, or at the model's own probability 1/2, on one
+        side of which all bags may lie since the ridge draws scores together. The
+        projection does not depend on it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     pos_label : label, default=None
@@ -137,6 +144,9 @@ class MIDR(
         Mean of the training instances.
     alpha_ : float
         The sharpness of the pooling.
+    threshold_ : float
+        The cut that is subtracted from the log-odds of bags and instances; zero with
+        more than two classes.
     classes_ : ndarray of shape (n_classes,)
         Labels of bags.
     objective_ : float
@@ -203,6 +213,7 @@ class MIDR(
         "solver": [StrOptions(set(MIDR_SOLVERS))],
         "init": [StrOptions({"milr", "pca", "random"})],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "threshold": [StrOptions({"train", "zero"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -224,6 +235,7 @@ class MIDR(
         solver="lbfgs",
         init="milr",
         n_init="auto",
+        threshold="train",
         class_weight=None,
         pos_label=None,
         max_iter=1000,
@@ -242,6 +254,7 @@ class MIDR(
         self.solver = solver
         self.init = init
         self.n_init = n_init
+        self.threshold = threshold
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.max_iter = max_iter
@@ -305,6 +318,9 @@ class MIDR(
         best = self._minimise(objective, covariance, n_components)
         warn_unless_converged(best, self)
         self._keep(best, covariance)
+        self.threshold_ = 0.0
+        if len(self.classes_) == 2 and self.threshold == "train":
+            self.threshold_ = sigmoid_threshold(self._decide(X), codes == 1, weight)
         return self
 
     def _refuse_contradictions(self):
@@ -407,11 +423,14 @@ class MIDR(
         return pool(z, X.offsets, self.pooling, self.alpha_, n_outputs=n_outputs)
 
     def _decide(self, X):
-        """Return the logit of each bag's pooled probability."""
-        logit = bag_logit(self._pooled(X))
+        """Return the logit of each bag's pooled probability, less the cut."""
+        logit = bag_logit(self._pooled(X)) - self.threshold_
         return logit[:, 0] if logit.shape[1] == 1 else logit
 
     def _probabilities(self, X):
+        if self.threshold_:
+            odds = self._decide(X)
+            return np.column_stack([expit(-odds), expit(odds)])
         pooled = self._pooled(X)
         if pooled.prob.shape[1] == 1:
             return np.hstack([pooled.complement, pooled.prob])
@@ -419,7 +438,7 @@ class MIDR(
         return pooled.prob / np.maximum(total, np.finfo(np.float64).tiny)
 
     def _score_instances(self, X):
-        """Return the largest score over the hypotheses of a class."""
-        z = self._scores(X)
+        """Return the largest score over the hypotheses of a class, less the cut."""
+        z = self._scores(X) - self.threshold_
         best = z.reshape(len(z), -1, self.n_hypotheses).max(axis=2)
         return best[:, 0] if best.shape[1] == 1 else best
