@@ -105,11 +105,15 @@ def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
         assert kept["measured"] == measured
         (kept,) = keep_earlier([bare], [early])
         assert kept["measured"] == ("" if measured else "90")
-    # A default is the same whether it is named or not.
+    # What only the earlier row names must be today's default; a default that only
+    # today's row names may have been another one.
     for value, measured in (("train", "90"), ("cv", "")):
         params = str({"threshold": value})
         (kept,) = keep_earlier([bare], [{**old, **made, "params": params}])
         assert kept["measured"] == measured
+        late = {**old, **made, "finished": "2026-11-17 09:00 UTC"}
+        (kept,) = keep_earlier([{**bare, "params": params}], [late])
+        assert kept["measured"] == ""
     often = {**old, "repeats": "10"}
     once = {**old, "measured": "91", "verdict": "reached", "repeats": "1"}
     (kept,) = keep_earlier([once], [often])

@@ -142,14 +142,14 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
     def identity(row: Row) -> tuple[str, ...]:
         # Classes keep their names when their modules move.
         name = str(row["estimator"]).rpartition(".")[2]
-        return name, _fixed(row), *(str(row.get(key, "")) for key in same)
+        return name, *(str(row.get(key, "")) for key in same)
 
     known = {identity(row): row for row in earlier}
     kept = []
     for row in rows:
         old = known.get(identity(row))
         untouched = row["measured"] == "" and not int(row["stale"])
-        if old is None or old["measured"] == "":
+        if old is None or old["measured"] == "" or not _is_set_alike(row, old):
             kept.append(row)
             continue
         if untouched or _is_weaker(row, old):
@@ -166,24 +166,40 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
     return kept
 
 
-def _fixed(row: Row) -> str:
+def _is_set_alike(row: Row, old: Row) -> bool:
+    """Tell whether a row has the settings of an earlier one.
+
+    What only the earlier one names must be today's default. What only today's names may
+    have had another default then, which is why tables name it.
+    """
+    new, before = _fixed(row), _fixed(old)
+    if isinstance(new, str) or isinstance(before, str):
+        return new == before
+    usual = _defaults(str(row["estimator"]))
+    return before == {name: usual[name] for name in before if name in usual} | new
+
+
+def _fixed(row: Row) -> dict[str, Any] | str:
     """Return the parameters of a row that its grid does not set anew.
 
-    Defaults count as left out, named or not; a class that cut at zero when the figure
-    was made is taken to have named it.
+    A class that cut at zero when the figure was made is taken to have named it.
     """
-    texts = [str(row.get(key) or "{}") for key in ("params", "grid")]
-    try:
-        params, grid = (ast.literal_eval(text) for text in texts)
-    except ValueError:  # values that are no literals, such as infinity
-        return texts[0]
+    params, grid = (_literal(str(row.get(key) or "{}")) for key in ("params", "grid"))
+    if isinstance(params, str):
+        return params
     until = CUT_AT_ZERO.get(str(row["estimator"]).rpartition(".")[2], "")
     if "" < str(row.get("finished") or "") < until:
         params = {"threshold": "zero"} | params
-    usual = _defaults(str(row["estimator"]))
-    names = [name for name in sorted(params) if name not in grid]
-    kept = {n: params[n] for n in names if n not in usual or usual[n] != params[n]}
-    return str(kept)
+    tuned = {} if isinstance(grid, str) else grid
+    return {name: value for name, value in params.items() if name not in tuned}
+
+
+def _literal(text: str) -> Any:
+    """Read a value; the text where it is no literal, as with infinity in it."""
+    try:
+        return ast.literal_eval(text)
+    except ValueError:
+        return text
 
 
 def _defaults(path: str) -> dict[str, Any]:
