@@ -35,7 +35,7 @@ from bagwise.linear_model import MILogisticRegression
 
 METHODS = {
     "mean of the patches": SimpleMI(LogisticRegression()),
-    "MILogisticRegression": MILogisticRegression(),
+    "MILogisticRegression": MILogisticRegression(random_state=0),
 }
 
 
