@@ -1,5 +1,6 @@
 """What boosting methods share: weak learners, rounds, stages and early stopping."""
 
+import copy
 import warnings
 from itertools import islice, zip_longest
 from numbers import Integral, Real
@@ -8,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -219,6 +221,40 @@ class BoostedBags(WeightedBagClassifier):
                 if F is not None:
                     columns[k] = parts[k]._pool(F, X.offsets)
             yield columns[0].copy() if len(parts) == 1 else np.column_stack(columns)
+
+    def _score_candidates(self, candidates, X, y, splits, scoring):
+        """Score numbers of rounds along one run of boosting; the hook of tuning.
+
+        None where something else is tuned, too, or where rounds are not the first ones
+        of a longer run: early stopping ends them elsewhere, and a generator that is
+        passed on gives every fit other numbers.
+        """
+        passed_on = isinstance(self.random_state, np.random.RandomState)
+        if passed_on or self.n_iter_no_change is not None:
+            return None
+        if any(set(one) != {"n_estimators"} for one in candidates):
+            return None
+        score = check_scoring(self, scoring)
+        rounds = [one["n_estimators"] for one in candidates]
+        total = np.zeros(len(rounds))
+        for train, test in splits:
+            model = clone(self).set_params(n_estimators=max(rounds))
+            model.fit(X[train], y[train])
+            total += [score(model._after(n), X[test], y[test]) for n in rounds]
+        return total / len(splits)
+
+    def _after(self, n_rounds):
+        """Return the model that `n_rounds` rounds of this one give."""
+        model = copy.copy(self)
+        if len(self.classes_) > 2:
+            model.estimators_ = [one._after(n_rounds) for one in self.estimators_]
+        else:
+            model.learners_ = self.learners_[:n_rounds]
+            model.learner_weights_ = self.learner_weights_[:n_rounds]
+            model.objective_path_ = self.objective_path_[: n_rounds + 1]
+            model.objective_ = float(model.objective_path_[-1])
+        model.n_iter_ = min(self.n_iter_, n_rounds)
+        return model
 
 
 class _Watch:

@@ -20,7 +20,7 @@ BOOSTING: list[Method] = [
     Method(
         "MIBoosting",
         "bagwise.ensemble.MIBoosting",
-        grid={"n_estimators": [3, 10, 20, 50, 100]},
+        grid={"n_estimators": [3, 10, 30, 100, 300]},
         kind="boosting",
         max_instances=50_000,
         paper="Xu and Frank, Logistic regression and boosting for labeled bags of"
