@@ -88,10 +88,10 @@ def by_misvm(method, gamma):
         return None
     options = {"kernel": "rbf", "gamma": gamma, "C": C, "verbose": False}
     options["scale_C"] = False  # the same problem as ours
-    if method in ("sbMIL", "NSK"):
-        options["kernel"] = "rbf_av"  # means over bags, as here
+    if method == "NSK":
+        options["kernel"] = "rbf_fs"  # every bag at length one, as here
     if method == "sbMIL":
-        options["eta"] = 0.3
+        options |= {"kernel": "rbf_av", "eta": 0.3}  # means over bags, as here
     if method in ("MI-SVM", "mi-SVM"):
         options["max_iters"] = 50  # what is documented; one version has another default
 
@@ -135,15 +135,23 @@ def by_milpy(method, gamma):
 
     def run(bags, y, test):
         model = Peer()
-        model.fit(bags, np.asarray(y, dtype=float), **options)
+        # Labels are a column, as its own files have them.
+        model.fit(bags, np.asarray(y, dtype=float)[:, None], **options)
         model.predict(test)
 
     return run
 
 
+# {} stands for the width; the two machines must not scale what is scaled already.
 WEKA = {
-    "MI-SVM": ["MISVM", "-C", f"{C}"],
-    "NSK": ["MISMO", "-C", f"{C}"],
+    "MI-SVM": [
+        *("MISVM", "-C", f"{C}", "-N", "2"),
+        *("-K", "weka.classifiers.functions.supportVector.RBFKernel -G {}"),
+    ],
+    "NSK": [
+        *("MISMO", "-C", f"{C}", "-N", "2"),
+        *("-K", "weka.classifiers.mi.supportVector.MIRBFKernel -G {}"),
+    ],
     "Citation-kNN": ["CitationKNN", "-R", "2", "-C", "4"],
     "MILR": ["MILR"],
     "SimpleMI": ["SimpleMI", "-W", "weka.classifiers.functions.SMO"],
@@ -181,7 +189,7 @@ def by_weka(method, gamma):
             n_names = max(len(bags), len(test))
             write_arff(files[0], bags, y, n_names)
             write_arff(files[1], test, np.zeros(len(test), dtype=int), n_names)
-            name, *options = WEKA[method]
+            name, *options = (part.replace("{}", f"{gamma}") for part in WEKA[method])
             whole = of_command([f"weka.classifiers.mi.{name}", *options], files)
             return whole - of_command(["weka.classifiers.rules.ZeroR"], files)
 

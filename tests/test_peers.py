@@ -79,8 +79,8 @@ def test_misvm_gets_signed_labels_and_our_kernel(
     assert (n_bags, n_test) == (8, 4)
     assert set(labels) == {-1.0, 1.0}
     np.testing.assert_array_equal(labels > 0, y == 1)
-    sets = method in ("sbMIL", "NSK")
-    assert options["kernel"] == ("rbf_av" if sets else "rbf")
+    kernels = {"sbMIL": "rbf_av", "NSK": "rbf_fs"}
+    assert options["kernel"] == kernels.get(method, "rbf")
     assert options["scale_C"] is False
     assert options["gamma"] == 0.5
     assert options["C"] == peers.C
@@ -101,6 +101,7 @@ def test_other_packages_are_fitted_and_asked(peers, fold, calls, monkeypatch):
     assert calls[0][1] == {"sigma2": 2.0, "C": peers.C}
     assert calls[4][1] == {"references": 2, "citers": 4}
     assert calls[6][1] == {"spoints": 10}
+    assert calls[6][3].shape == (8, 1)
 
 
 def test_methods_that_a_peer_lacks_are_left_out(peers):
@@ -137,6 +138,22 @@ def test_weka_gets_files_it_can_read(peers, fold, monkeypatch, tmp_path):
     values = [[float(v) for v in row.split(",")] for row in inside]
     np.testing.assert_allclose(values, bags[0], rtol=1e-8)
     assert [line[-1] for line in lines] == [str(label) for label in y]
+
+
+def test_weka_gets_our_kernel_and_leaves_the_scale(peers, fold, monkeypatch):
+    commands = []
+    monkeypatch.setenv("WEKA_JAR", "weka.jar")
+    monkeypatch.setattr(peers.shutil, "which", lambda name: "/usr/bin/java")
+    monkeypatch.setattr(peers.subprocess, "run", lambda c, **_: commands.append(c))
+    for method in ("MI-SVM", "NSK"):
+        peers.by_weka(method, 0.5)(*fold)
+    for command, kernel in zip(
+        commands[::2], ("RBFKernel", "MIRBFKernel"), strict=True
+    ):
+        options = dict(zip(command[4::2], command[5::2], strict=False))
+        assert options["-C"] == f"{peers.C}"
+        assert options["-N"] == "2"
+        assert options["-K"].endswith(f".supportVector.{kernel} -G 0.5")
 
 
 def test_without_java_weka_is_not_here(peers, monkeypatch):
