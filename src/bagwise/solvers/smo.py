@@ -20,6 +20,8 @@ none of these improves is optimal. Pairs are chosen with second-order informatio
 The rows are looked up in the kernel matrix of all points, which is never copied: an
 `index` says which point is behind a row, and points that are not among those of the
 matrix (means of bags, in the first step of many methods) come with two more blocks.
+Few rows move, and they do so again and again: those are put together once and kept, as
+far as there is room for them.
 
 References
 ----------
@@ -40,6 +42,7 @@ from bagwise.solvers.smo_choice import (
 )
 
 _BLOCK = 256  # rows of a matrix copied at a time
+_KEPT_BYTES = 64 * 2**20  # of rows that were put together
 
 
 @njit(error_model="numpy")
@@ -69,6 +72,25 @@ def _fill(K, cross, corner, index, one, out):
         for row in range(len(index)):
             j = index[row]
             out[row] = near[j] if j < n else far[j - n]
+
+
+@njit(error_model="numpy")
+def _stand(K, cross, corner, index, kept, place, row):
+    """Where in `kept` the kernel of a row with all rows stands, put there if need be.
+
+    `place` knows, with -1 for nowhere, and at its end how many were put together. Where
+    there is no room, the last two of `kept` serve in turn.
+    """
+    at = place[row]
+    if at < 0:
+        at = place[-1]
+        place[-1] += 1
+        if at < len(kept) - 2:
+            place[row] = at
+        else:
+            at = len(kept) - 1 - at % 2
+        _fill(K, cross, corner, index, index[row], kept[at])
+    return at
 
 
 def combine_rows(K, coef):
@@ -165,7 +187,8 @@ def _iterate(
     cross,
     corner,
     index,
-    plain,
+    kept,
+    place,
     s,
     c,
     group,
@@ -177,7 +200,8 @@ def _iterate(
     diagonal,
     upward,
     downward,
-    work,
+    room,
+    scratch,
     bits,
     single,
     shared,
@@ -186,11 +210,14 @@ def _iterate(
     max_iter,
 ):
     """Move until nothing gains: steps, violation, and the bounds of the bias."""
-    first, second, room, scratch = work
+    plain = len(kept) == 0
     for row in range(len(s)):
         if beta[row] != 0.0:
-            _fill(K, cross, corner, index, index[row], first)
-            _update(gradient, s, first, first, s[row] * beta[row], 0.0)
+            if plain:
+                own = K[row]
+            else:
+                own = kept[_stand(K, cross, corner, index, kept, place, row)]
+            _update(gradient, s, own, own, s[row] * beta[row], 0.0)
     n_iter = 0
     while True:
         i, top, low = -1, -np.inf, np.inf
@@ -198,20 +225,19 @@ def _iterate(
             i, top, low = extremes(gradient, c, upward, downward, scratch, bits)
         violation = max(top - low, 0.0) if i >= 0 else 0.0
         j, gain, change_i, change_j = -1, 0.0, 0.0, 0.0
-        own, filled = first, -1
         if i >= 0 and low < top:
-            filled = i
             if plain:
                 own = K[i]
             else:
-                _fill(K, cross, corner, index, index[i], first)
+                own = kept[_stand(K, cross, corner, index, kept, place, i)]
             j = second_of_pair(
                 gradient, c, diagonal, own, downward, i, top, scratch, bits
             )
+            inner = own[j]
         if j >= 0:
             # c_i beta_i goes up and c_j beta_j down, as far as there is room.
             slope = c[i] * gradient[i] - c[j] * gradient[j]
-            bend = max(diagonal[i] + diagonal[j] - 2.0 * own[j], TINY)
+            bend = max(diagonal[i] + diagonal[j] - 2.0 * inner, TINY)
             step, same = slope / bend, group[i] == group[j]
             if c[i] < 0.0 or not same:
                 step = min(step, beta[i] if c[i] < 0.0 else room[i])
@@ -251,13 +277,13 @@ def _iterate(
             _move(
                 row, change, beta, total, cap, group, start, c, upward, downward, room
             )
-            if not plain and (second_row or row != filled):
-                out = second if second_row else first
-                _fill(K, cross, corner, index, index[row], out)
-        own, other, move_j = first, second, s[j] * change_j  # which is 0 without j
+        row = i if j < 0 else j  # without a second row its change is 0
         if plain:
-            own, other = K[i], K[j]
-        _update(gradient, s, own, other, s[i] * change_i, move_j)
+            own, other = K[i], K[row]
+        else:
+            own = kept[_stand(K, cross, corner, index, kept, place, i)]
+            other = kept[_stand(K, cross, corner, index, kept, place, row)]
+        _update(gradient, s, own, other, s[i] * change_i, s[row] * change_j)
     return n_iter, violation, top, low
 
 
@@ -333,12 +359,11 @@ def smo(
     upward = np.where(c > 0.0, room, held & (c < 0.0))
     downward = np.where(c > 0.0, held, room & (c < 0.0))
     scratch = np.empty(n_rows)
-    work = (
-        np.empty(n_rows),
-        np.zeros(n_rows),
-        (cap - total)[group],
-        scratch,
-    )
+    n_kept = 0
+    if not plain:
+        n_kept = 2 + min(n_rows, _KEPT_BYTES // (8 * max(1, n_rows)))
+    kept, place = np.empty((n_kept, n_rows)), np.full(n_rows + 1, -1)
+    place[-1] = 0
     single, unbiased = None, c == 0.0  # without such rows their code is not compiled
     if unbiased.any():
         # As it is, however small: counts of boxes span seventy orders of magnitude.
@@ -348,7 +373,8 @@ def smo(
         cross,
         corner,
         index,
-        plain,
+        kept,
+        place,
         sign,
         c,
         group,
@@ -360,7 +386,8 @@ def smo(
         diagonal,
         upward,
         downward,
-        work,
+        (cap - total)[group],
+        scratch,
         scratch.view(np.int64),
         single,
         n_groups < n_rows,
