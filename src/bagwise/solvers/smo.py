@@ -40,57 +40,10 @@ from bagwise.solvers.smo_choice import (
     second_of_pair,
     worst_single,
 )
+from bagwise.solvers.smo_rows import diagonal_of, entry, stand
 
 _BLOCK = 256  # rows of a matrix copied at a time
 _KEPT_BYTES = 64 * 2**20  # of rows that were put together
-
-
-@njit(error_model="numpy")
-def _entry(K, cross, corner, one, two):
-    """Kernel of two points; those beyond the matrix are in the other two blocks."""
-    n = len(K)
-    if one < n:
-        return K[one, two] if two < n else cross[two - n, one]
-    return cross[one - n, two] if two < n else corner[one - n, two - n]
-
-
-@njit(error_model="numpy")
-def _fill(K, cross, corner, index, one, out):
-    """Kernel of one point with those behind all rows."""
-    n = len(K)
-    if len(cross) == 0:
-        near = K[one]
-        for row in range(len(index)):
-            out[row] = near[index[row]]
-    elif one < n:
-        near = K[one]
-        for row in range(len(index)):
-            j = index[row]
-            out[row] = near[j] if j < n else cross[j - n, one]
-    else:
-        near, far = cross[one - n], corner[one - n]
-        for row in range(len(index)):
-            j = index[row]
-            out[row] = near[j] if j < n else far[j - n]
-
-
-@njit(error_model="numpy")
-def _stand(K, cross, corner, index, kept, place, row):
-    """Where in `kept` the kernel of a row with all rows stands, put there if need be.
-
-    `place` knows, with -1 for nowhere, and at its end how many were put together. Where
-    there is no room, the last two of `kept` serve in turn.
-    """
-    at = place[row]
-    if at < 0:
-        at = place[-1]
-        place[-1] += 1
-        if at < len(kept) - 2:
-            place[row] = at
-        else:
-            at = len(kept) - 1 - at % 2
-        _fill(K, cross, corner, index, index[row], kept[at])
-    return at
 
 
 def combine_rows(K, coef):
@@ -124,7 +77,7 @@ def _within_groups(
         violation = gradient[up] - gradient[down]
         if violation <= 0.0:
             continue
-        inner = _entry(K, cross, corner, index[up], index[down])
+        inner = entry(K, cross, corner, index[up], index[down])
         curvature = max(diagonal[up] + diagonal[down] - 2.0 * inner, TINY)
         step = min(violation / curvature, beta[down])
         gain = step * violation - 0.5 * step * step * curvature
@@ -216,7 +169,7 @@ def _iterate(
             if plain:
                 own = K[row]
             else:
-                own = kept[_stand(K, cross, corner, index, kept, place, row)]
+                own = kept[stand(K, cross, corner, index, kept, place, row)]
             _update(gradient, s, own, own, s[row] * beta[row], 0.0)
     n_iter = 0
     while True:
@@ -229,7 +182,7 @@ def _iterate(
             if plain:
                 own = K[i]
             else:
-                own = kept[_stand(K, cross, corner, index, kept, place, i)]
+                own = kept[stand(K, cross, corner, index, kept, place, i)]
             j = second_of_pair(
                 gradient, c, diagonal, own, downward, i, top, scratch, bits
             )
@@ -281,8 +234,8 @@ def _iterate(
         if plain:
             own, other = K[i], K[row]
         else:
-            own = kept[_stand(K, cross, corner, index, kept, place, i)]
-            other = kept[_stand(K, cross, corner, index, kept, place, row)]
+            own = kept[stand(K, cross, corner, index, kept, place, i)]
+            other = kept[stand(K, cross, corner, index, kept, place, row)]
         _update(gradient, s, own, other, s[i] * change_i, s[row] * change_j)
     return n_iter, violation, top, low
 
@@ -354,7 +307,7 @@ def smo(
     total = np.bincount(group, beta, n_groups)
     full = total >= cap * (1.0 - 1e-14)
     total[full] = cap[full]
-    gradient, diagonal = margin.copy(), _diagonal(K, corner, index)
+    gradient, diagonal = margin.copy(), diagonal_of(K, corner, index)
     held, room = beta > 0.0, ~full[group]
     upward = np.where(c > 0.0, room, held & (c < 0.0))
     downward = np.where(c > 0.0, held, room & (c < 0.0))
@@ -397,12 +350,3 @@ def smo(
     )
     b = _bias(gradient, beta, total, cap, group, c, top, low)
     return beta, b, n_iter, violation
-
-
-def _diagonal(K, corner, index):
-    """Kernel of the point behind each row with itself."""
-    out, near = np.empty(len(index)), index < len(K)
-    out[near] = K[index[near], index[near]]
-    far = index[~near] - len(K)
-    out[~near] = corner[far, far]
-    return out
