@@ -119,6 +119,27 @@ def test_compiled_loops_over_many_columns_equal_numpy(op, dtype):
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+def test_products_and_layers_equal_a_loop(op, dtype, monkeypatch):
+    monkeypatch.setattr(sg, "_PRODUCT_FROM", 0)
+    monkeypatch.setattr(sg, "_LAYER_FROM", 0)
+    rng = np.random.default_rng(0)
+    sizes = rng.permutation([1, 1, 2, 3, 3, 5, 9, 30])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    values = (10 * rng.standard_normal((offsets[-1], 7))).astype(dtype)
+    if dtype != np.int64:
+        values[3, 2], values[10, 1] = np.nan, np.inf
+    found = getattr(sg, f"segment_{op}")(values, offsets)
+    expected = [getattr(v, op)(axis=0) for v in np.split(values, offsets[1:-1])]
+    turned = getattr(sg, f"segment_{op}")(np.asfortranarray(values), offsets)
+    # Sums of up to thirty numbers of a few tens, in another order.
+    eps = 0 if op != "sum" or dtype == np.int64 else np.finfo(dtype).eps
+    for one in (found, turned):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(one, expected, rtol=0, atol=1e3 * eps)
+
+
 def test_moments_are_summed_in_double_precision():
     rng = np.random.default_rng(0)
     offsets = np.array([0, 5, 6, 4000])

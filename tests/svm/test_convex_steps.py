@@ -230,6 +230,24 @@ def test_smo_on_points_beyond_the_matrix(rng):
     assert whole[1] == pytest.approx(parts[1], abs=1e-7)
 
 
+@pytest.mark.parametrize("n_bytes", [0, 8 * 40 * 5])
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_smo_keeps_rows_or_not(rng, monkeypatch, n_bytes, unbiased):
+    Z, sign, c, margin, cap, group = _problem(rng, grouped=True, unbiased=unbiased)
+    problem = dict(cap=cap, margin=margin, group=group, bias=c, tol=1e-9)
+    K = Z @ Z.T
+    K.flags.writeable = False
+    straight = smo(K, sign, **problem)
+    turned = np.argsort(np.arange(40) % 7, kind="stable")  # points in another order
+    index = np.argsort(turned)
+    known = smo(K[np.ix_(turned, turned)], sign, index=index, **problem)
+    monkeypatch.setattr("bagwise.solvers.smo._KEPT_BYTES", n_bytes)
+    anew = smo(K[np.ix_(turned, turned)], sign, index=index, **problem)
+    for found in (known, anew):
+        assert np.array_equal(found[0], straight[0])
+        assert found[1:] == straight[1:]
+
+
 def test_a_gram_space_starts_where_the_step_before_ended(rng):
     """Other labels and points in the same rows: the answer of a fresh start."""
     Z, sign, c, margin, cap, group = _problem(rng, grouped=False, n=80)

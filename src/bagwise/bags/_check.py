@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -64,25 +64,45 @@ def check_bags(
     stored = bags.dtype == np.float16 or isinstance(bags._stacked, StoredRows)
     if stored and not (in_pieces and bags.on_disk):
         bags = bags.in_memory()
+    if bags.dtype == np.float64 and _is_ordinary(bags):
+        return bags
     _refuse_not_finite(bags, (lambda a: ~np.isfinite(a)) if ensure_finite else np.isinf)
     if bags.dtype == np.float64:
         _refuse_magnitudes(bags)
     return bags
 
 
+def _is_ordinary(bags: Bags) -> bool:
+    """Whether squares add up to a number, and not to nothing, in every chunk.
+
+    Then all is finite and of a sound magnitude: one quick pass settles nearly all data.
+    """
+    for chunk in _chunks(bags):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            square = float(chunk @ chunk)
+        if not _SMALLEST**2 * chunk.size < square < _LARGEST**2:
+            return False
+    return True
+
+
+def _chunks(bags: Bags) -> Iterator[npt.NDArray[Any]]:
+    """Give the numbers of bags, flat."""
+    if bags.is_sparse:
+        yield bags.data.data
+        return
+    step = max(1, _CHUNK_BYTES // (bags.n_features * bags.dtype.itemsize))
+    for start in range(0, bags.n_instances, step):
+        chunk = bags._stacked[start : start + step]
+        if isinstance(chunk, StoredRows):
+            chunk = chunk.view_or_read()
+        yield np.asarray(chunk).ravel()
+        forget_pages(bags._stacked)
+
+
 def _refuse_magnitudes(bags: Bags) -> None:
     """Refuse numbers whose squares are no numbers any more."""
     largest = 0.0
-    whole = bags.data.data if bags.is_sparse else bags._stacked
-    rows = 1 if bags.is_sparse else bags.n_features
-    step = max(1, _CHUNK_BYTES // (rows * 8))
-    for start in range(0, len(whole), step):
-        chunk = np.asarray(whole[start : start + step]).ravel()
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            square = float(chunk @ chunk)  # one quick pass settles nearly all data
-        if _SMALLEST**2 * chunk.size < square < _LARGEST**2:
-            largest = max(largest, 1.0)
-            continue
+    for chunk in _chunks(bags):
         found = float(np.nanmax(np.abs(chunk), initial=0.0))
         if _LARGEST < found < np.inf:
             raise ValueError(

@@ -34,6 +34,10 @@ _COMPILED_TYPES = (np.float64, np.float32)
 _WIDE = {"sum": compiled.sum_2d, "max": compiled.max_2d, "min": compiled.min_2d}
 _WIDE_FROM = 200_000  # numbers
 _LONG = 8  # rows of a segment
+# From so many numbers on, a sparse product sums faster than numpy walks; and layers of
+# so many numbers each are faster for the other reductions.
+_PRODUCT_FROM = 20_000
+_LAYER_FROM = 1_000
 
 
 def _reduce(op: str, values: npt.ArrayLike, offsets: Offsets, axis: int = 0) -> Array:
@@ -50,7 +54,30 @@ def _reduce(op: str, values: npt.ArrayLike, offsets: Offsets, axis: int = 0) -> 
         out = np.zeros_like(start) if op == "sum" else start.copy()
         _WIDE[op](array, offsets, out)
         return out
+    if axis == 0 and array.ndim == 2 and array.size >= _PRODUCT_FROM:
+        if op == "sum" and array.dtype == np.float64:
+            return np.asarray(bag_matrix(offsets) @ array)
+        if op != "sum" and array.size >= _LAYER_FROM * np.diff(offsets).max():
+            return _reduce_layers(_REDUCERS[op], array, offsets)
     return _REDUCERS[op].reduceat(array, offsets[:-1], axis=axis)
+
+
+def _reduce_layers(reducer: np.ufunc, array: Array, offsets: Offsets) -> Array:
+    """Reduce the first rows of all bags with their second ones, and so on.
+
+    With the largest bags first, those that have one more row stand at the beginning.
+    """
+    sizes = np.diff(offsets)
+    order = np.argsort(-sizes, kind="stable")
+    first = offsets[:-1][order]
+    out = array[first]
+    with_more = sizes.shape[0] - np.cumsum(np.bincount(sizes))
+    for k in range(1, int(sizes.max())):
+        part = out[: with_more[k]]
+        reducer(part, array[first[: with_more[k]] + k], out=part)
+    result = np.empty_like(out)
+    result[order] = out
+    return result
 
 
 def _is_wide(array: Array, offsets: Offsets) -> bool:

@@ -1,6 +1,7 @@
 """The base class of every estimator whose samples are bags, and its tags."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -48,6 +49,9 @@ class BagInputTags(InputTags):
     in_pieces: bool = False
 
 
+_KNOWN_TAGS = tuple(field.name for field in fields(InputTags))
+
+
 class BaseBagEstimator(BaseEstimator):
     """Base of all estimators whose samples are bags.
 
@@ -55,9 +59,14 @@ class BaseBagEstimator(BaseEstimator):
     the features.
     """
 
+    @classmethod
+    @cache  # a fit asks twice, and reading a signature takes as long as a small solve
+    def _get_param_names(cls):
+        return super()._get_param_names()
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        known = {f.name: getattr(tags.input_tags, f.name) for f in fields(InputTags)}
+        known = {name: getattr(tags.input_tags, name) for name in _KNOWN_TAGS}
         tags.input_tags = BagInputTags(**known)
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
@@ -104,6 +113,8 @@ class BaseBagEstimator(BaseEstimator):
         return tags.input_tags.in_pieces
 
     def _check_target(self, y):
+        if type(y) is np.ndarray and y.ndim == 1 and y.flags.c_contiguous:
+            return y  # as it would come back
         return column_or_1d(y, warn=True)
 
     def _check_features(self, X, *, reset):
@@ -170,6 +181,8 @@ def check_bag_weight(sample_weight, n_bags):
     ndarray of shape (n_bags,)
         Finite weights, none of them negative or above 1e9.
     """
+    if sample_weight is None:
+        return np.ones(n_bags)
     refuse_masked(sample_weight, "sample_weight")
     weight = _check_sample_weight(sample_weight, np.empty((n_bags, 1)))
     for wrong, what in (

@@ -63,8 +63,11 @@ def warn_of_units(X, units):
 
 def _ranges(X):
     """Return the range of each column and its largest number, of some rows."""
-    # Of bags on disk these rows alone are read.
-    rows = X.take_rows(np.arange(0, X.n_instances, max(1, X.n_instances // _ROWS)))
+    step = max(1, X.n_instances // _ROWS)
+    if X.on_disk:  # these rows alone are read
+        rows = X.take_rows(np.arange(0, X.n_instances, step))
+    else:
+        rows = X.data[::step]
     if sp.issparse(rows):
         top, bottom = rows.max(axis=0), rows.min(axis=0)
         top, bottom = (np.ravel(side.toarray()) for side in (top, bottom))

@@ -20,6 +20,8 @@ none of these improves is optimal. Pairs are chosen with second-order informatio
 The rows are looked up in the kernel matrix of all points, which is never copied: an
 `index` says which point is behind a row, and points that are not among those of the
 matrix (means of bags, in the first step of many methods) come with two more blocks.
+Few rows move, and they do so again and again: those are put together once and kept, as
+far as there is room for them.
 
 References
 ----------
@@ -38,37 +40,10 @@ from bagwise.solvers.smo_choice import (
     second_of_pair,
     worst_single,
 )
+from bagwise.solvers.smo_rows import diagonal_of, entry, stand
 
 _BLOCK = 256  # rows of a matrix copied at a time
-
-
-@njit(error_model="numpy")
-def _entry(K, cross, corner, one, two):
-    """Kernel of two points; those beyond the matrix are in the other two blocks."""
-    n = len(K)
-    if one < n:
-        return K[one, two] if two < n else cross[two - n, one]
-    return cross[one - n, two] if two < n else corner[one - n, two - n]
-
-
-@njit(error_model="numpy")
-def _fill(K, cross, corner, index, one, out):
-    """Kernel of one point with those behind all rows."""
-    n = len(K)
-    if len(cross) == 0:
-        near = K[one]
-        for row in range(len(index)):
-            out[row] = near[index[row]]
-    elif one < n:
-        near = K[one]
-        for row in range(len(index)):
-            j = index[row]
-            out[row] = near[j] if j < n else cross[j - n, one]
-    else:
-        near, far = cross[one - n], corner[one - n]
-        for row in range(len(index)):
-            j = index[row]
-            out[row] = near[j] if j < n else far[j - n]
+_KEPT_BYTES = 64 * 2**20  # of rows that were put together
 
 
 def combine_rows(K, coef):
@@ -102,7 +77,7 @@ def _within_groups(
         violation = gradient[up] - gradient[down]
         if violation <= 0.0:
             continue
-        inner = _entry(K, cross, corner, index[up], index[down])
+        inner = entry(K, cross, corner, index[up], index[down])
         curvature = max(diagonal[up] + diagonal[down] - 2.0 * inner, TINY)
         step = min(violation / curvature, beta[down])
         gain = step * violation - 0.5 * step * step * curvature
@@ -165,7 +140,8 @@ def _iterate(
     cross,
     corner,
     index,
-    plain,
+    kept,
+    place,
     s,
     c,
     group,
@@ -177,7 +153,8 @@ def _iterate(
     diagonal,
     upward,
     downward,
-    work,
+    room,
+    scratch,
     bits,
     single,
     shared,
@@ -186,11 +163,14 @@ def _iterate(
     max_iter,
 ):
     """Move until nothing gains: steps, violation, and the bounds of the bias."""
-    first, second, room, scratch = work
+    plain = len(kept) == 0
     for row in range(len(s)):
         if beta[row] != 0.0:
-            _fill(K, cross, corner, index, index[row], first)
-            _update(gradient, s, first, first, s[row] * beta[row], 0.0)
+            if plain:
+                own = K[row]
+            else:
+                own = kept[stand(K, cross, corner, index, kept, place, row)]
+            _update(gradient, s, own, own, s[row] * beta[row], 0.0)
     n_iter = 0
     while True:
         i, top, low = -1, -np.inf, np.inf
@@ -198,20 +178,19 @@ def _iterate(
             i, top, low = extremes(gradient, c, upward, downward, scratch, bits)
         violation = max(top - low, 0.0) if i >= 0 else 0.0
         j, gain, change_i, change_j = -1, 0.0, 0.0, 0.0
-        own, filled = first, -1
         if i >= 0 and low < top:
-            filled = i
             if plain:
                 own = K[i]
             else:
-                _fill(K, cross, corner, index, index[i], first)
+                own = kept[stand(K, cross, corner, index, kept, place, i)]
             j = second_of_pair(
                 gradient, c, diagonal, own, downward, i, top, scratch, bits
             )
+            inner = own[j]
         if j >= 0:
             # c_i beta_i goes up and c_j beta_j down, as far as there is room.
             slope = c[i] * gradient[i] - c[j] * gradient[j]
-            bend = max(diagonal[i] + diagonal[j] - 2.0 * own[j], TINY)
+            bend = max(diagonal[i] + diagonal[j] - 2.0 * inner, TINY)
             step, same = slope / bend, group[i] == group[j]
             if c[i] < 0.0 or not same:
                 step = min(step, beta[i] if c[i] < 0.0 else room[i])
@@ -251,13 +230,13 @@ def _iterate(
             _move(
                 row, change, beta, total, cap, group, start, c, upward, downward, room
             )
-            if not plain and (second_row or row != filled):
-                out = second if second_row else first
-                _fill(K, cross, corner, index, index[row], out)
-        own, other, move_j = first, second, s[j] * change_j  # which is 0 without j
+        row = i if j < 0 else j  # without a second row its change is 0
         if plain:
-            own, other = K[i], K[j]
-        _update(gradient, s, own, other, s[i] * change_i, move_j)
+            own, other = K[i], K[row]
+        else:
+            own = kept[stand(K, cross, corner, index, kept, place, i)]
+            other = kept[stand(K, cross, corner, index, kept, place, row)]
+        _update(gradient, s, own, other, s[i] * change_i, s[row] * change_j)
     return n_iter, violation, top, low
 
 
@@ -328,17 +307,16 @@ def smo(
     total = np.bincount(group, beta, n_groups)
     full = total >= cap * (1.0 - 1e-14)
     total[full] = cap[full]
-    gradient, diagonal = margin.copy(), _diagonal(K, corner, index)
+    gradient, diagonal = margin.copy(), diagonal_of(K, corner, index)
     held, room = beta > 0.0, ~full[group]
     upward = np.where(c > 0.0, room, held & (c < 0.0))
     downward = np.where(c > 0.0, held, room & (c < 0.0))
     scratch = np.empty(n_rows)
-    work = (
-        np.empty(n_rows),
-        np.zeros(n_rows),
-        (cap - total)[group],
-        scratch,
-    )
+    n_kept = 0
+    if not plain:
+        n_kept = 2 + min(n_rows, _KEPT_BYTES // (8 * max(1, n_rows)))
+    kept, place = np.empty((n_kept, n_rows)), np.full(n_rows + 1, -1)
+    place[-1] = 0
     single, unbiased = None, c == 0.0  # without such rows their code is not compiled
     if unbiased.any():
         # As it is, however small: counts of boxes span seventy orders of magnitude.
@@ -348,7 +326,8 @@ def smo(
         cross,
         corner,
         index,
-        plain,
+        kept,
+        place,
         sign,
         c,
         group,
@@ -360,7 +339,8 @@ def smo(
         diagonal,
         upward,
         downward,
-        work,
+        (cap - total)[group],
+        scratch,
         scratch.view(np.int64),
         single,
         n_groups < n_rows,
@@ -370,12 +350,3 @@ def smo(
     )
     b = _bias(gradient, beta, total, cap, group, c, top, low)
     return beta, b, n_iter, violation
-
-
-def _diagonal(K, corner, index):
-    """Kernel of the point behind each row with itself."""
-    out, near = np.empty(len(index)), index < len(K)
-    out[near] = K[index[near], index[near]]
-    far = index[~near] - len(K)
-    out[~near] = corner[far, far]
-    return out
