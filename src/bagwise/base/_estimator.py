@@ -113,7 +113,8 @@ class BaseBagEstimator(BaseEstimator):
         return tags.input_tags.in_pieces
 
     def _check_target(self, y):
-        if type(y) is np.ndarray and y.ndim == 1 and y.flags.c_contiguous:
+        plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf"
+        if plain and y.flags.c_contiguous:
             return y  # as it would come back
         return column_or_1d(y, warn=True)
 

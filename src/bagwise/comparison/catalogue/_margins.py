@@ -104,7 +104,7 @@ MARGINS: list[Method] = [
     quadratic(
         "MissSVM",
         "bagwise.svm.MissSVM",
-        grid={"C": tens(-1, 4), "gamma": fours(-2, 2)},
+        grid={"C": tens(-1, 5), "gamma": fours(-3, 2)},
         paper="Zhou and Xu, On the relation between multi-instance learning and"
         " semi-supervised learning, ICML 2007",
         note="Instances of positive bags as unlabelled data.",
@@ -113,7 +113,7 @@ MARGINS: list[Method] = [
     quadratic(
         "MICA",
         "bagwise.svm.MICA",
-        grid={"C": tens(-2, 4), "gamma": fours(-2, 2)},
+        grid={"C": tens(-2, 5), "gamma": fours(-4, 2)},
         paper="Mangasarian and Wild, Multiple instance classification via successive"
         " linear programming, JOTA 2008",
         note="Convex combinations of instances stand for positive bags.",
@@ -123,7 +123,7 @@ MARGINS: list[Method] = [
         "reg-SVM",
         "bagwise.svm.RegSVM",
         grid={
-            "C": tens(-1, 3),
+            "C": tens(-1, 4),
             "gamma": fours(-3, 2),
             "consistency": [0.01, 0.1, 1.0],
         },
@@ -136,7 +136,7 @@ MARGINS: list[Method] = [
     quadratic(
         "MILEAGE",
         "bagwise.svm.MILEAGE",
-        grid={"C": tens(-1, 3), "gamma": fours(-3, 2)},
+        grid={"C": tens(-1, 5), "gamma": fours(-3, 2)},
         large_grid={**SVM_LARGE, "local_share": [0.25, 0.5, 0.75]},
         paper="Zhang, He, Si and Lawrence, MILEAGE: multiple instance learning with"
         " global embedding, ICML 2013",
