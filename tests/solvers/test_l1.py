@@ -7,7 +7,7 @@ from sklearn.svm import LinearSVC
 
 from bagwise.embedding._l1_svc import L1SVC
 from bagwise.solvers import l1
-from bagwise.solvers.l1 import by_columns, interior_point, l1_squared_hinge
+from bagwise.solvers.l1 import by_parts, interior_point, l1_squared_hinge
 
 clarabel = pytest.importorskip("clarabel")
 
@@ -59,10 +59,10 @@ def test_equals_a_conic_solver(shape, C, alike):
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
 @pytest.mark.parametrize("alike", [False, True])
-def test_working_sets_of_columns_reach_the_minimum_of_all(C, alike):
+def test_working_sets_reach_the_minimum_of_all(C, alike):
     M, t, weight = problem(60, 900, seed=4, alike=alike)
     whole = interior_point(M, t, C * weight, 1e-8)
-    parts = by_columns(M, t, C * weight, 1e-8)
+    parts = by_parts(M, t, C * weight, 1e-8)
     assert parts.gap <= 1e-7
     assert parts.objective == pytest.approx(whole.objective, rel=1e-6)
     np.testing.assert_allclose(M @ parts.w + parts.b, M @ whole.w + whole.b, atol=2e-3)
@@ -77,12 +77,69 @@ def test_tiny_working_sets_grow(monkeypatch, first, C):
     M, t, weight = problem(50, 700, seed=6)
     whole = interior_point(M, t, C * weight, 1e-9)
     monkeypatch.setattr("bagwise.solvers.l1._FIRST_COLUMNS", first)
-    parts = by_columns(M, t, C * weight, 1e-9)
+    parts = by_parts(M, t, C * weight, 1e-9)
     assert parts.selected.sum() > first
     assert parts.objective == pytest.approx(whole.objective, rel=1e-7)
     np.testing.assert_allclose(M @ parts.w + parts.b, M @ whole.w + whole.b, atol=1e-3)
     slope = M.T @ (t * parts.alpha)
     assert np.abs(slope).max() <= 1.0 + 1e-6
+
+
+def test_rows_that_are_far_are_left_out(monkeypatch):
+    # Far apart: most rows are beyond their margin, and their number has no say.
+    rng = np.random.default_rng(2)
+    t = np.where(np.arange(300) % 2, 1.0, -1.0)
+    points = rng.standard_normal((300, 3)) + t[:, None]
+    M = np.exp(-((points[:, None] - rng.standard_normal((400, 3))) ** 2).sum(axis=2))
+    cost = rng.uniform(50.0, 200.0, 300)
+    whole, n_rows = interior_point(M, t, cost, 1e-9), []
+
+    def counts(M, *others):
+        n_rows.append(len(M))
+        return interior_point(M, *others)
+
+    monkeypatch.setattr(l1, "interior_point", counts)
+    parts = by_parts(M, t, cost, 1e-9)
+    assert n_rows[0] == 300
+    assert n_rows[-1] < 200
+    assert parts.objective == pytest.approx(whole.objective, rel=1e-7)
+    # The conditions of every row and column, from all of M and the weights alone.
+    loss = np.maximum(1.0 - t * (M @ parts.w + parts.b), 0.0)
+    value = np.abs(parts.w).sum() + cost @ loss**2
+    assert parts.objective == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(parts.alpha, 2.0 * cost * loss, atol=1e-3)
+    slope = M.T @ (2.0 * cost * t * loss)
+    used = parts.w != 0.0
+    np.testing.assert_allclose(slope[used], np.sign(parts.w[used]), atol=2e-3)
+    assert np.abs(slope).max() <= 1.0 + 2e-3
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.3, 100.0])
+@pytest.mark.parametrize("n_features", [1, 5])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e5])
+def test_working_sets_of_similarities_equal_the_whole(C, n_features, gamma):
+    # From columns that are all alike to columns that are rows of the identity.
+    rng = np.random.default_rng(n_features)
+    points = rng.standard_normal((120, n_features))
+    t = np.where(points[:, 0] + 0.5 * rng.standard_normal(120) > 0.0, 1.0, -1.0)
+    others = np.repeat(points, 4, axis=0) + 0.1 * rng.standard_normal((480, n_features))
+    M = np.exp(-gamma * ((points[:, None] - others) ** 2).sum(axis=2))
+    cost = C * rng.uniform(0.5, 2.0, 120)
+    whole, parts = interior_point(M, t, cost, 1e-8), by_parts(M, t, cost, 1e-8)
+    assert parts.gap <= 1e-7
+    # The whole at once runs out of digits first where columns are alike and C is large.
+    below = 1.0 - parts.objective / whole.objective
+    assert -1e-6 <= below <= 1e-6 + whole.gap
+
+
+def test_rounds_that_do_not_suffice_end_at_the_full_cost(monkeypatch):
+    M, t, weight = problem(50, 700, seed=6)
+    monkeypatch.setattr(l1, "_MAX_ROUNDS", 4)
+    parts = by_parts(M, t, 1e3 * weight, 1e-9)
+    loss = np.maximum(1.0 - t * (M @ parts.w + parts.b), 0.0)
+    value = np.abs(parts.w).sum() + 1e3 * weight @ loss**2
+    assert parts.objective == pytest.approx(value, rel=1e-12)
+    assert parts.gap > 1e-5  # which warns
 
 
 @pytest.mark.parametrize("error", [0.0, 0.1, 10.0])
@@ -105,7 +162,7 @@ def test_the_start_does_not_change_the_end(alike, error):
 
 def test_a_bad_start_is_made_up_for(monkeypatch):
     M, t, weight = problem(40, 600, seed=8)
-    expected = by_columns(M, t, weight, 1e-8)
+    expected = by_parts(M, t, weight, 1e-8)
     solve, tried = l1.interior_point, []
 
     def fails_near(M, t, cost, tol, known=None):
@@ -114,7 +171,7 @@ def test_a_bad_start_is_made_up_for(monkeypatch):
         return solved if known is None else solved._replace(gap=1.0, w=0.0 * solved.w)
 
     monkeypatch.setattr(l1, "interior_point", fails_near)
-    found = by_columns(M, t, weight, 1e-8)
+    found = by_parts(M, t, weight, 1e-8)
     assert any(tried)
     assert found.objective == pytest.approx(expected.objective, rel=1e-7)
 

@@ -123,9 +123,10 @@ class MILES(_PrototypeMachine):
     memory; `max_prototypes` makes both linear. A step of the interior-point method, of
     which there are 15 to 40, costs O(n_bags**2 * n_prototypes), or O(n_bags *
     n_prototypes**2) where there are fewer prototypes than bags. Beyond a
-    million similarities the machine is solved on working sets of a few times
-    `n_selected` prototypes, about twelve in turn, each starting from the last, at
-    O(n_bags * n_selected**2) a step.
+    million similarities the machine is solved on working sets, about twenty in turn as
+    the weight of the loss grows to `C`, each starting from the last: a few times
+    `n_selected` prototypes, and the bags near or inside their margin. A step then costs
+    O(n_near * n_selected**2), and each set two products with the similarities.
 
     References
     ----------
