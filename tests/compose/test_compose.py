@@ -193,3 +193,11 @@ def test_a_pipeline_lets_in_what_its_first_step_fills():
         assert np.isfinite(OnInstances(inner).fit_transform(X).data).all()
     with pytest.raises(ValueError, match="NaN"):
         OnInstances(make_pipeline(PCA(1), SimpleImputer())).fit(X)
+
+
+@pytest.mark.parametrize("labels", [(0, 1), ("a", "b")])
+def test_labels_are_those_of_the_default_learner(labels):
+    X, y = make_bags(n_bags=60, random_state=0)
+    model = SimpleMI().fit(X, np.array(labels)[y])
+    expected = model.estimator_.predict(model._placed(model._rows(X)))
+    np.testing.assert_array_equal(model.predict(X), expected)

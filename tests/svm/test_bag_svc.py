@@ -16,6 +16,7 @@ from bagwise.kernels._additive import (
     instance_contributions,
 )
 from bagwise.svm import BagSVC
+from bagwise.svm._pairwise import CodedSVC
 
 NAMES = ["set", "statistics", "graph", "mi_graph", "emd", "ppmm"]
 
@@ -425,3 +426,15 @@ def test_without_a_constant_more_classes_are_pairs(three):
         assert model.objective_[p] == pytest.approx(value, rel=1e-5)
     assert model.decision_function(X).shape == (len(y), 3)
     assert model.score(X, y) > 0.6
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_codes_are_learned_as_labels_are(rng, n_classes):
+    Z, codes = rng.standard_normal((30, 4)), np.arange(30) % n_classes
+    options = {"kernel": "precomputed", "C": 3.0, "tol": 1e-6}
+    weight = rng.uniform(0.5, 2.0, 30)
+    one = CodedSVC(**options).fit(Z @ Z.T, codes, sample_weight=weight)
+    other = SVC(**options).fit(Z @ Z.T, codes, sample_weight=weight)
+    np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
+    np.testing.assert_array_equal(one.intercept_, other.intercept_)
+    np.testing.assert_array_equal(one.predict(Z @ Z.T), other.predict(Z @ Z.T))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.utils.metaestimators import available_if
@@ -75,7 +76,10 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         """Fit a copy of the learner on the rows of the bags."""
         self._learns_dense = not sp.issparse(rows)
         self._origin = self._find_origin(rows)
-        self.estimator_ = clone(base).fit(self._placed(rows), y, **options)
+        rows = self._placed(rows)
+        known = get_config()["skip_parameter_validation"] or self.estimator is None
+        with config_context(skip_parameter_validation=known):  # those of the default
+            self.estimator_ = clone(base).fit(rows, y, **options)
         return self
 
     def _learns_sparse(self, X):
@@ -111,6 +115,9 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
             One label per bag.
         """
         rows = self._checked_rows(X)
+        if _is_plain_rbf(self.estimator_, rows):
+            second = _rbf_values(self.estimator_, rows) >= 0.0  # libsvm's side of a tie
+            return self.estimator_.classes_[second.astype(np.intp)]
         return self.estimator_.predict(rows)
 
     def decision_function(self, X):

@@ -11,6 +11,19 @@ from bagwise.solvers.dual_coordinate import dual_coordinate
 from bagwise.solvers.smo import smo
 
 
+class CodedSVC(SVC):
+    """`SVC` on labels that are the codes 0, 1, ... of classes, all of them there.
+
+    What scikit-learn finds out about labels takes as long as a small machine; were its
+    method called otherwise, it would do so again.
+    """
+
+    def _validate_targets(self, y):
+        self.classes_ = np.arange(int(y.max()) + 1)
+        self.class_weight_ = np.ones(len(self.classes_))
+        return np.asarray(y, dtype=np.float64, order="C")
+
+
 def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **options):
     """Solve one machine for each pair of classes.
 
@@ -40,7 +53,8 @@ def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **opti
     """
     if fit_intercept:
         kernel = "linear" if linear else "precomputed"
-        svc = SVC(C=C, kernel=kernel, **options).fit(M, codes, sample_weight=weight)
+        svc = CodedSVC(C=C, kernel=kernel, **options)
+        svc.fit(M, codes, sample_weight=weight)
         return *pair_solution(svc, len(codes)), int(np.max(svc.n_iter_))
     n_classes = codes.max() + 1
     pairs = [(1, 0)] if n_classes == 2 else class_pairs(n_classes)
