@@ -341,7 +341,9 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
             bounds.append((scaled_bound(loss, dual, largest), dual))
         bound, highest = max(bounds, key=lambda pair: pair[0])
         primal = 0.5 * (mixture.delta @ mixture.margins) + loss.value(mixture.margins)
-        gap = max(primal - bound, 0.0)
+        # A bound above the objective is the work of lost digits or of a poor search:
+        # by so much the two are unknown.
+        gap = abs(primal - bound)
         relative = gap / max(1.0, abs(mixture.objective))
         if relative <= tol:
             converged = True
