@@ -301,3 +301,41 @@ def test_stochastic_mirror_prox_descends_and_repeats():
     assert runs[0] == runs[1] != runs[2]
     newton = newton_mixture(units, loss, *start, tol=1e-12)
     assert min(runs) >= newton.objective - 1e-9
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.5])
+def test_the_answer_does_not_depend_on_the_start(nu):
+    units, loss = make(2)
+    loss = OdmLoss(loss.weight, loss.theta, nu)
+    choices = all_choices(units.offsets)[[0, 7, 13]]
+    rng = np.random.default_rng(0)
+    exact = solve_odm(units.mixture(choices, np.full(3, 1.0 / 3.0)), loss)
+    for _ in range(10):
+        units.release()
+        mixture = units.mixture(choices, np.full(3, 1.0 / 3.0))
+        start = rng.standard_normal(units.n_rows) * (rng.random(units.n_rows) < 0.7)
+        for margins in (None, mixture.matvec(start)):
+            result = solve_odm(mixture, loss, start, margins)
+            np.testing.assert_allclose(result.delta, exact.delta, atol=1e-9)
+
+
+def test_factors_of_changing_rows_against_the_kernel():
+    rng = np.random.default_rng(3)
+    n_positive, n_negative = 12, 40
+    features = rng.standard_normal((3 * n_positive + n_negative, 60))
+    kernel, p = features @ features.T, 3 * n_positive
+    offsets = np.arange(0, p + 1, 3)
+    units = KernelUnits(kernel[:p, :p], kernel[:p, p:], kernel[p:, p:], offsets)
+    choices = offsets[:-1] + rng.integers(3, size=(4, n_positive))
+    mixture = units.mixture(choices, np.array([0.4, 0.3, 0.2, 0.1]))
+    dense = np.column_stack([mixture.matvec(row) for row in np.eye(units.n_rows)])
+    chosen, ridge = rng.random(units.n_rows) < 0.7, rng.uniform(0.1, 1, units.n_rows)
+    for n_changes in (0, 1, 3, 0, 20, 2, 1):
+        changed = rng.permutation(units.n_rows)[:n_changes]
+        chosen[changed] = ~chosen[changed]
+        ridge[changed[:1]] *= 1.5
+        rows = np.flatnonzero(chosen)
+        rhs = rng.standard_normal((len(rows), 2))
+        block = dense[np.ix_(rows, rows)] + np.diag(ridge[rows])
+        solved = mixture.factor(rows, ridge[rows]).solve(rhs)
+        np.testing.assert_allclose(block @ solved, rhs, atol=1e-8)

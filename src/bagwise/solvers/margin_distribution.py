@@ -72,6 +72,11 @@ class OdmLoss:
             side -= margins > self.high
         return side
 
+    def signs(self, delta):
+        """Side of each row by the sign that a dual vector has at its optimum."""
+        side = np.sign(delta).astype(np.int8)
+        return side if self.nu > 0 else np.maximum(side, 0)
+
     def ridge(self, side):
         """Inverse curvature of the rows on their `side` (1 or -1)."""
         return np.where(side > 0, 1.0, 1.0 / self.nu if self.nu else 1.0) / self.slope
@@ -280,7 +285,9 @@ def exact_step(loss, margins, change, slope, curvature):
     return step
 
 
-def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100, limit=np.inf):
+def solve_odm(
+    rows, loss, delta=None, margins=None, *, tol=1e-12, max_iter=100, limit=np.inf
+):
     r"""Minimise :math:`\frac12\|w\|^2 + \sum_s C_s \ell(\langle w,\Psi_s\rangle)`.
 
     Semismooth Newton on the dual vector :math:`\delta`, with
@@ -297,6 +304,9 @@ def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100, limit=np.inf):
         Weighted loss.
     delta : ndarray of shape (n_rows,), optional
         Start, zero by default.
+    margins : ndarray of shape (n_rows,), optional
+        Margins of the start. Without them, `delta` is the answer to a similar problem:
+        only its signs are used, as a guess of the rows with loss.
     tol : float
         Relative duality gap accepted when the selection keeps changing.
     max_iter : int
@@ -311,10 +321,16 @@ def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100, limit=np.inf):
     """
     n = len(loss.weight)
     delta = np.zeros(n) if delta is None else delta
-    margins = rows.matvec(delta) if delta.any() else np.zeros(n)
+    # Under other rows the margins of an old vector may select nearly all of them, while
+    # its signs still say which have a loss.
+    guessed = margins is None and bool(delta.any())
+    if guessed:
+        side, delta = loss.signs(delta), np.zeros(n)
+    margins = np.zeros(n) if margins is None else margins
     factor, active, n_iter = None, np.zeros(0, dtype=np.intp), 0
     while True:
-        side = loss.partition(margins)
+        if not guessed:
+            side = loss.partition(margins)
         objective, gap = _objective_and_gap(loss, delta, margins)
         if objective - gap > limit:
             return None
@@ -337,10 +353,15 @@ def solve_odm(rows, loss, delta=None, *, tol=1e-12, max_iter=100, limit=np.inf):
             objective, gap = _objective_and_gap(loss, delta, margins)
             break
         direction, change = proposal - delta, reached - margins
-        step = exact_step(
-            loss, margins, change, direction @ margins, direction @ change
-        )
+        step = 1.0
+        if not guessed:  # a Newton direction: the objective falls along it
+            step = exact_step(
+                loss, margins, change, direction @ margins, direction @ change
+            )
+        guessed = False
         delta, margins = delta + step * direction, margins + step * change
+    if objective - gap > limit:
+        return None
     return OdmResult(
         delta, margins, objective, max(gap, 0.0), n_iter, converged, active, factor
     )

@@ -33,8 +33,6 @@ class FeatureUnits(Units):
         Where each positive bag starts among the candidates.
     """
 
-    stabilised = True
-
     def __init__(self, positive, negative, offsets):
         super().__init__(offsets, negative.shape[0])
         self.positive, self.negative = positive, negative

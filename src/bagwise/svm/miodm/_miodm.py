@@ -97,7 +97,7 @@ class MIODM(KeyInstanceMachine):
         Value of the relaxation, at the end and after every round.
     duality_gap_ : float
         Bound on the distance of `objective_` to :math:`J^*`, never above
-        `objective_` for large data in feature form.
+        `objective_`.
     gap_certified_ : bool
         Whether the search behind the gap was exhaustive. Otherwise it was local and
         the true gap may be larger.

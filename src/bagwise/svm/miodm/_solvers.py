@@ -31,6 +31,10 @@ _STALE_ROUNDS = 5
 _SQUARE = 0.1
 # The smallest damping of a Newton step, in units of the mean curvature.
 _DAMPING = 1e-5
+# A trial that differs by a smaller share of the step from one that failed is skipped.
+_SAME = 0.2
+# Conjugate gradient steps from the dual vector of one mixture to that of the next.
+_FOLLOWING = 3
 
 
 class Mixture(NamedTuple):
@@ -85,8 +89,42 @@ def scaled_bound(loss, delta, largest_norm):
     return 0.5 * linear * linear / curvature
 
 
-def _evaluate(units, loss, choices, weight, delta, limit=np.inf):
+def _follow(rows, loss, delta, last):
+    r"""Bring a dual vector close to the optimum of a mixture, without a new factor.
+
+    As long as the selected rows :math:`S` stay, the optimum solves
+    :math:`(K_{SS} + R_S)\delta_S = t_S`: conjugate gradients, preconditioned by the
+    factor that the last mixture had on these rows.
+
+    Returns
+    -------
+    delta, margins : ndarray of shape (n_rows,)
+    """
+    delta, margins = delta.copy(), rows.matvec(delta)
+    selected, side = last.rows, loss.partition(last.margins)
+    ridge = loss.ridge(side)[selected]
+    residual = loss.target(side)[selected] - ridge * delta[selected] - margins[selected]
+    search, before = np.zeros_like(delta), np.inf
+    for _ in range(_FOLLOWING):
+        scaled = last.factor.solve(residual)
+        now = residual @ scaled
+        if not now > 0:
+            break
+        search[selected] = scaled + (now / before) * search[selected]
+        change = rows.matvec(search)
+        product = change[selected] + ridge * search[selected]
+        step = now / (search[selected] @ product)
+        delta += step * search
+        margins += step * change
+        residual = residual - step * product
+        before = now
+    return delta, margins
+
+
+def _evaluate(units, loss, choices, weight, delta, last=None, limit=np.inf):
     """Solve for a fixed mixture; also margins of the choices on the selected rows.
+
+    `last` is the result of a similar mixture.
 
     Returns
     -------
@@ -94,7 +132,10 @@ def _evaluate(units, loss, choices, weight, delta, limit=np.inf):
         The last are the squared norms of the choices. None where the objective is
         above `limit`.
     """
-    result = solve_odm(units.mixture(choices, weight), loss, delta, limit=limit)
+    rows, margins = units.mixture(choices, weight), None
+    if last is not None:
+        delta, margins = _follow(rows, loss, delta, last)
+    result = solve_odm(rows, loss, delta, margins, limit=limit)
     if result is None:
         return None
     rows, delta = result.rows, result.delta
@@ -134,6 +175,7 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
         # The curvature holds as long as the selected rows do: a step into flat
         # directions may go too far, and is damped until the objective falls.
         typical = np.trace(hessian) / len(hessian)
+        failed = None
         while True:
             damped = hessian + damping * np.eye(len(hessian))
             trial = simplex_quadratic(damped, gradient - damped @ weight, weight)
@@ -147,9 +189,13 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
             squares = 0.5 * square * (trial @ trial - weight @ weight)
             most = result.objective - squares + 0.1 * expected
             # Most steps that go too far show it long before they are solved.
-            outcome = _evaluate(
-                units, loss, choices, trial, ahead, limit=most + 100.0 * noise
+            same = failed is not None and (
+                np.abs(trial - failed).sum() <= _SAME * np.abs(failed - weight).sum()
             )
+            outcome = None
+            if not same:
+                limit = most + 100.0 * noise
+                outcome = _evaluate(units, loss, choices, trial, ahead, result, limit)
             better = outcome is not None
             if better:
                 fallen = outcome[0].objective - result.objective + squares
@@ -158,7 +204,8 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
                 better = better and (fallen < -noise or left < gap)
             if better or damping > 1e6 * typical:
                 break
-            damping = max(100.0 * damping, _DAMPING * typical)
+            failed = failed if same else trial
+            damping = max(10.0 * damping, _DAMPING * typical)
         if not better:
             break  # no further progress is possible
         damping = 0.1 * damping if damping > _DAMPING * typical else 0.0
@@ -200,13 +247,18 @@ def violated_choices(units, mixture, rng):
     for _ in range(_RANDOM_STARTS):
         starts.append(first + rng.integers(size))
     choices, values = units.ascend(delta, np.array(starts))
+    return *_falling(choices, values), False
+
+
+def _falling(choices, norms):
+    """Distinct choices, sorted by falling norm."""
     _, kept = np.unique(choices, axis=0, return_index=True)
     kept.sort()
     # Bags without dual weight may choose anything, so that distinct choices are worth
-    # the same up to rounding: ties go to the earlier start.
-    rank = np.round(values[kept] / max(values.max(), 1e-300), 9)
+    # the same up to rounding: ties go to the earlier one.
+    rank = np.round(norms[kept] / max(norms.max(), 1e-300), 9)
     kept = kept[np.argsort(-rank, kind="stable")]
-    return choices[kept], values[kept], False
+    return choices[kept], norms[kept]
 
 
 def search_between(units, mixture, centre, found, norms, rng):
@@ -219,15 +271,10 @@ def search_between(units, mixture, centre, found, norms, rng):
     -------
     choices, norms : ndarray
         All candidates with their squared norms at the present vector, falling.
-    largest : float
-        Largest squared norm found at `centre`.
     """
-    more, there, _ = violated_choices(units, mixture._replace(delta=centre), rng)
+    more, _, _ = violated_choices(units, mixture._replace(delta=centre), rng)
     here = units.mixed(more, np.zeros(len(more)), mixture.delta)[1]
-    choices, first = np.unique(np.concatenate([found, more]), axis=0, return_index=True)
-    norms = np.concatenate([norms, here])[first]
-    order = np.argsort(-norms, kind="stable")
-    return choices[order], norms[order], there[0]
+    return _falling(np.concatenate([found, more]), np.concatenate([norms, here]))
 
 
 def initial_mixture(units, loss, rng):
@@ -272,25 +319,31 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
     choices, weight, delta = start or initial_mixture(units, loss, rng)
     idle = np.zeros(len(choices), dtype=int)
     path, converged, relative = [], False, np.inf
-    bound, centre = 0.0, delta
+    centre = highest = None  # dual vectors: the mean, and the one of the best bound
     for _ in range(max_iter):
         # No use in a mixture much better than the choices it is made of.
-        inner = min(max(0.1 * relative, 0.1 * tol), 0.1)
+        inner = min(max(0.5 * relative, 0.1 * tol), 0.5)
         mixture = restricted(units, loss, choices, weight, delta, tol=inner)
         path.append(mixture.objective)
         found, norms, exact = violated_choices(units, mixture, rng)
-        largest = max(norms[0], mixture.norms.max())
-        gap = saddle_gap(loss, mixture.delta, mixture.margins, largest)
-        if units.stabilised:
-            primal = gap + loss.conjugate(mixture.delta) - 0.5 * largest
-            bound = max(bound, scaled_bound(loss, mixture.delta, largest))
-            centre = 0.5 * (centre + mixture.delta) if path[1:] else mixture.delta
-            found, norms, there = search_between(
-                units, mixture, centre, found, norms, rng
-            )
-            bound = max(bound, scaled_bound(loss, centre, there))
-            gap = primal - bound
-        gap = max(gap, 0.0)
+        if centre is None:
+            centre = highest = mixture.delta
+        else:
+            centre = 0.5 * (centre + mixture.delta)
+            found, norms = search_between(units, mixture, centre, found, norms, rng)
+        # The search is local. What it finds anywhere counts for every dual vector, the
+        # ones of earlier rounds too: otherwise the best bound would be the one whose
+        # search went worst.
+        known = np.concatenate([mixture.choices, found])
+        bounds = []
+        for dual in (mixture.delta, centre, highest):
+            largest = units.mixed(known, np.zeros(len(known)), dual)[1].max()
+            bounds.append((scaled_bound(loss, dual, largest), dual))
+        bound, highest = max(bounds, key=lambda pair: pair[0])
+        primal = 0.5 * (mixture.delta @ mixture.margins) + loss.value(mixture.margins)
+        # A bound above the objective is the work of lost digits or of a poor search:
+        # by so much the two are unknown.
+        gap = abs(primal - bound)
         relative = gap / max(1.0, abs(mixture.objective))
         if relative <= tol:
             converged = True
