@@ -55,6 +55,12 @@ GOALS = [
     Goal("musk2", "MI-SVM", "kernels", 1.7),
     Goal("musk2", "mi-SVM", "kernels", 1.7),
     Goal("musk2", "Box kernel Gram", "kernels", 5.0),
+    Goal("elephant", "MI-SVM", "misvm", 1 / 10),
+    Goal("elephant", "mi-SVM", "misvm", 1 / 10),
+    Goal("elephant", "sbMIL", "misvm", 1 / 8),
+    Goal("elephant", "MILES", "mil", 1 / 8),
+    Goal("elephant", "MIBoosting", "WEKA", 1 / 10),
+    Goal("elephant", "DD", "MILpy", 1 / 10),
     Goal("elephant", "PC-SVM", "s", 3.0),
     Goal("elephant", "MI-ODM", "s", 3.0),
     Goal("elephant", "Box kernel SVC", "s", 8.0),
@@ -95,7 +101,7 @@ def _lines(source, *args):
 def commands(n_folds):
     """Give the calls that measure all rows."""
     for data in ("musk1", "musk2", "elephant"):
-        methods = [goal.method for goal in GOALS if goal.data == data]
+        methods = list(dict.fromkeys(g.method for g in GOALS if g.data == data))
         yield data, ",".join(m for m in methods if m != GRAM), str(n_folds)
         if GRAM in methods:
             yield "gram", data
