@@ -38,8 +38,8 @@ from bagwise.svm import KISVM, MIODM
 MACHINES = {
     "Bag-KI-SVM": (KISVM(level="bag"), ("musk1", "tiger", "elephant"), 2),
     "MI-ODM, bag level": (MIODM(level="bag"), ("musk1", "tiger", "elephant"), 2),
-    "MI-ODM": (MIODM(level="instance"), ("musk1",), 1),
-    "Ins-KI-SVM": (KISVM(level="instance"), ("musk1",), 1),
+    "MI-ODM": (MIODM(level="instance"), ("musk1", "tiger", "elephant"), 1),
+    "Ins-KI-SVM": (KISVM(level="instance"), ("musk1", "tiger", "elephant"), 1),
 }
 PUBLISHED = {
     "MI-ODM": {"musk1": 88.2, "elephant": 84.5, "tiger": 85.2},
