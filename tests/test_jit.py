@@ -1,5 +1,6 @@
 """Compiled loops where nothing can be written, as in many containers."""
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -87,3 +88,19 @@ def test_threads_may_make_the_first_call_together():
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(shifted, range(8))) == [x + 1.0 for x in range(8)]
+
+
+def test_garbage_is_collected_again_after_a_first_call():
+    @njit()
+    def half(x):
+        return x / 2
+
+    @njit()
+    def wrong(x):
+        return x.no_such_thing
+
+    assert half(3.0) == 1.5
+    assert gc.isenabled()
+    with pytest.raises(Exception, match="no_such_thing"):
+        wrong(3.0)
+    assert gc.isenabled()

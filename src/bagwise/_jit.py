@@ -8,9 +8,11 @@ them is called: half of the time that `import bagwise` took went into it.
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
@@ -47,7 +49,11 @@ class Compiled:
 
     def __call__(self, *args: Any) -> Any:
         """Call the compiled function."""
-        return (self._dispatchers.get(True) or self.dispatcher())(*args)
+        dispatcher = self._dispatchers.get(True)
+        if dispatcher is not None:
+            return dispatcher(*args)
+        with _no_collection():
+            return self.dispatcher()(*args)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -73,6 +79,18 @@ class Compiled:
                     elif isinstance(other, Compiled):
                         names[name] = other.dispatcher(from_python=False)
         return self._dispatchers[from_python]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the search for cyclic garbage, a tenth of the time to compile."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _copy(function: FunctionType, names: dict[str, Any]) -> FunctionType:

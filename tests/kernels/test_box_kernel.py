@@ -7,8 +7,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
 from bagwise.kernels import BAG_KERNELS, BoxGrid, bag_kernel, box_kernel
+from bagwise.kernels.box import _batches
 from bagwise.kernels.box._kernel import log_self_counts
+from bagwise.kernels.box._sampling import coarse_scale, code_bags
 from bagwise.kernels.box.loops.hits import draw_boxes
+from bagwise.kernels.box.loops.points import _hash_rows, corner_codes, log_boxes
+from bagwise.kernels.box.loops.screen import screen
 
 TOP = (4, 3, 5)
 SAMPLING = ["coverage", "indicator", "self_adjusting", "random_boxes"]
@@ -271,3 +275,73 @@ def test_gram_of_exact_counts_is_a_feature_map(tiny):
     bags, grid, truth = tiny
     hits = np.array([box_hits(bag, TOP) for bag in bags]).astype(int)
     np.testing.assert_array_equal(hits @ hits.T, truth)
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", *SAMPLING[:3]])
+def test_small_batches_change_nothing(rng, monkeypatch, method):
+    bags = [rng.standard_normal((n, 5)) for n in (1, 2, 9, 4, 1, 7, 3, 4)]
+    bags[6] = bags[1]
+    settings = {"method": method, "grid": "rank", "epsilon": 0.2, "return_report": True}
+    logs, report = box_kernel(bags, **settings)
+    monkeypatch.setattr(_batches, "_ROOM", 3)
+    monkeypatch.setattr(_batches, "_POINTS", 5)
+    again, small = box_kernel(bags, **settings)
+    np.testing.assert_array_equal(logs, again)
+    for name in ("how", "n_samples", "relative_error"):
+        np.testing.assert_array_equal(getattr(report, name), getattr(small, name))
+
+
+@pytest.mark.parametrize("shape", [(5, 40), (40, 5), (33, 33)])
+def test_screening_keeps_every_pair_that_is_large_enough(rng, shape):
+    bags = [rng.standard_normal((n, 12)) for n in shape]
+    grid = BoxGrid("rank").fit(bags)
+    coded = code_bags(grid, Bags.from_list(bags))
+    unit, error = coarse_scale(coded.top)
+    P, Q = (coded.rows[a:b].astype(float) for a, b in zip(*_spans(coded), strict=True))
+    low, high = np.minimum(P[:, None], Q), np.maximum(P[:, None], Q)
+    logs = np.log((low + 1.0) * (coded.top - high + 1.0)).sum(axis=2)
+    spread = 1.5
+    sets, ends = np.empty((3, logs.size), np.int64), np.zeros(2, np.int64)
+    one, other = np.array([0]), np.array([1])
+    margins = np.ceil(np.array([(spread + error) / unit])).astype(np.int64)
+    sums = np.empty(64, np.uint16)
+    blocks = (coded.blocks, coded.starts, coded.sizes)
+    assert screen(*blocks, one, other, margins, sums, sets, ends) == (1, 0)
+    kept = np.zeros(logs.shape, bool)
+    kept[sets[0, : ends[1]], sets[1, : ends[1]]] = True
+    assert kept[logs >= logs.max() - spread].all()
+    assert logs[kept].min() >= logs.max() - spread - 3.0 * (error + unit)
+
+
+def _spans(coded):
+    return coded.offsets[:-1], coded.offsets[1:]
+
+
+def test_the_smallest_codes_are_those_of_the_bounding_box(rng):
+    top = np.array([65_534, 7, 300] * 15, np.uint16)
+    rows = rng.integers(0, top + 1, (4, 45)).astype(np.uint16)
+    codes = corner_codes(rows, top)
+    box = codes[:2].min(axis=0)
+    low, high = rows[:2].min(axis=0), rows[:2].max(axis=0)
+    truth = np.log((low + 1.0) * (top - high.astype(float) + 1.0)).sum()
+    assert log_boxes(box, np.empty(len(box) // 2)) == pytest.approx(truth, rel=1e-13)
+    inside = ((rows >= low) & (rows <= high)).all(axis=1)
+    np.testing.assert_array_equal((codes >= box).all(axis=1), inside)
+
+
+def test_rows_are_hashed_one_after_the_other():
+    """Streams of earlier versions stay: splitmix64 in whole numbers of any size."""
+
+    def mix(z):
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> shift)) * factor % 2**64
+        return z ^ (z >> 31)
+
+    rows = np.arange(3000 * 3, dtype=np.uint16).reshape(3000, 3)
+    truth = []
+    for row in rows.tolist():
+        h = 3
+        for v in row:
+            h = (mix(h ^ v) + 0x9E3779B97F4A7C15) % 2**64
+        truth.append(mix(h))
+    assert _hash_rows(rows).tolist() == truth

@@ -1,26 +1,32 @@
 """Log counts for a list of bag pairs: bounds, exact tree or sampling for each.
 
-The stages are compiled apart, so that a first call waits only for what it uses. A stage
-takes as many pairs of bags as there is room for the pairs of points that matter.
+The stages are compiled apart and hold only what has to be a compiled loop: a first call
+waits for it. What is done once for a pair of bags, or of points that matter, is done by
+numpy for a batch of pairs of bags, as many as there is room for.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.kernels.box.loops.points import GROUP, LANES, streams
-from bagwise.kernels.box.loops.sampler import adjust_pairs, sample_pairs
+from bagwise.kernels.box._sets import Pairs, Points, Sets, ends_of, groups, in_play
+from bagwise.kernels.box.loops.points import GROUP, LANES, corner_codes, streams
+from bagwise.kernels.box.loops.sampler import adjust_pairs, first_look, sample_pairs
 from bagwise.kernels.box.loops.screen import (
     AUTO,
     EXACT,
+    HOW_BOUNDS,
     HOW_EXACT,
+    HOW_FAILED,
     HOW_SAMPLED,
+    INDICATOR,
     SELF_ADJUSTING,
-    STORE,
+    log_sizes,
     screen,
 )
-from bagwise.kernels.box.loops.tree import count_on_line, count_on_trees
+from bagwise.kernels.box.loops.tree import NEGLIGIBLE, count_on_line, count_on_trees
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +34,8 @@ SMALL_POINTS = 6  # "auto" counts exactly up to this many points ..
 SMALL_NODES = 200  # .. as long as the tree stays this small
 SHORT_POINTS = 14  # .. and within epsilon up to this many points that matter
 LARGE_NODES = 20_000_000  # "exact" gives up beyond
-_ROOM = 1 << 16  # pairs of points that are kept between the stages
+_ROOM = 1 << 16  # pairs of points in a batch ..
+_POINTS = 1 << 20  # .. and points of its bags, unless one pair of bags has more
 _SAME = np.uint64(0xD6E8FEB86659FD93)
 
 
@@ -45,7 +52,8 @@ def count_pairs(
 ) -> tuple[Array, ...]:
     """Return log counts, how, draws, errors and capped of the pairs of bags.
 
-    `coded` is a `CodedBags`; `coarse` (unit, error) of its logarithms; `target` is
+    `coded` is a `CodedBags`; `coarse` (unit, error) of its logarithms: `error` bounds
+    how far a coarse sum times `unit` lies below its true logarithm. `target` is
     (epsilon, delta, slack, z). The stream of a pair is seeded by the content of its two
     bags in the order of their hashes, so that it depends neither on the order of the
     bags nor on what else is computed.
@@ -63,88 +71,44 @@ def count_pairs(
     if method in (AUTO, EXACT) and len(coded.top) == 1:
         count_on_line(coded.rows, coded.offsets, coded.top, left, right, logs)
         return out
-    pairs = (left, right, same)
+    sizes = coded.sizes
+    n_left, n_right = sizes[left], np.where(same, 0, sizes[right])
+    every = Pairs(coded.offsets[left], coded.offsets[right], n_left, n_right)
+    n_sets = np.where(same, n_left, n_left * n_right)
     epsilon, delta, slack, z = target
-    work = _Scratch(coded, method)
-    ends, places = np.zeros(n + 1, np.int64), np.zeros((n + 1, 2), np.int64)
-    begin = 0
-    while begin < n:
-        ends[begin] = places[begin, 0] = 0
-        stop, needed = screen(
-            coded.rows,
-            coded.offsets,
-            coded.blocks,
-            coded.starts,
-            coded.top,
-            *pairs,
-            begin,
-            coarse,
-            (epsilon, slack),
-            method,
-            work.sums,
-            work.factors,
-            work.where,
-            *work.sets,
-            ends,
-            places,
-            logs,
-            how,
-            errors,
-        )
-        if stop == begin:
-            work.enlarge(needed)
+    spread = np.log(n_sets / slack)  # all sets this much smaller hold `slack` together
+    margins = np.ceil((spread + coarse[1]) / coarse[0]).astype(np.int64)
+    codes = corner_codes(coded.rows, coded.top)
+    inner = (epsilon - slack, delta, z)  # what was left out takes its part of epsilon
+    for k, sets in _screened(coded, codes, left, right, margins, every):
+        largest = np.maximum.reduceat(sets.logs, ends_of(sets.owner, len(k))[:-1])
+        sets = sets.of(sets.logs >= (largest - spread[k])[sets.owner])
+        sets = sets._replace(logs=sets.logs - largest[sets.owner])
+        logs[k], how[k] = largest, HOW_SAMPLED
+        if method == AUTO:
+            total = slack + np.bincount(sets.owner, np.exp(sets.logs))
+            one = n_sets[k] == 1  # one set: its size
+            agree = ~one & (total <= (1.0 + epsilon) / (1.0 - epsilon))
+            # The harmonic middle of the bounds is off by (U - max) / (U + max) at most.
+            logs[k] += np.where(agree, np.log(2.0 * total / (1.0 + total)), 0.0)
+            errors[k] = np.where(agree, (total - 1.0) / (total + 1.0), 0.0)
+            how[k] = np.select([one, agree], [HOW_EXACT, HOW_BOUNDS], HOW_SAMPLED)
+        sets, k = _remaining(sets, k, how)
+        sets, points = in_play(sets, every.of(k))
+        if method in (AUTO, EXACT) and len(k):
+            found = _count_on_trees(codes, every.of(k), points, logs[k], method, slack)
+            logs[k], how[k], errors[k] = found
+            points = points.of(how[k] == HOW_SAMPLED)
+            sets, k = _remaining(sets, k, how)
+        if len(k) == 0:
             continue
-        todo = begin + np.flatnonzero(how[begin:stop] == HOW_SAMPLED)
-        if method in (AUTO, EXACT) and len(todo):
-            count_on_trees(
-                coded.rows,
-                coded.offsets,
-                coded.top,
-                *pairs,
-                todo,
-                work.sets[-1],
-                places,
-                slack,
-                method,
-                (LARGE_NODES, SMALL_POINTS, SMALL_NODES, SHORT_POINTS),
-                *work.trees,
-                logs,
-                how,
-                errors,
-            )
-            todo = todo[how[todo] == HOW_SAMPLED]
-        # What was left out takes its part of epsilon.
-        inner = (epsilon - slack, delta, z)
-        known = (same, todo, *work.sets, ends, places, seeds)
-        if method == SELF_ADJUSTING and len(todo):
-            adjust_pairs(
-                coded.rows,
-                work.top,
-                *known,
-                inner,
-                max_samples,
-                work.sampler,
-                logs,
-                draws,
-                capped,
-            )
-            errors[todo] = np.nan
-        elif len(todo):
-            sample_pairs(
-                coded.rows,
-                work.top,
-                *known,
-                method,
-                rule,
-                inner,
-                max_samples,
-                work.sampler,
-                logs,
-                draws,
-                errors,
-                capped,
-            )
-        begin = stop
+        if method == SELF_ADJUSTING:
+            drawn = _adjust(coded, points, sets, seeds[k], inner, max_samples)
+        else:
+            options = method == INDICATOR, rule, inner, max_samples
+            drawn = _sample(coded, points, sets, seeds[k], *options)
+        above, draws[k], errors[k], capped[k] = drawn
+        logs[k] += above
     return out
 
 
@@ -166,48 +130,188 @@ def _points(coded: Any, bag: int) -> Array:
     return rows
 
 
-class _Scratch:
-    """Memory of the stages, as large as the largest bags need it."""
+def _screened(
+    coded: Any, codes: Array, left: Array, right: Array, margins: Array, every: Pairs
+) -> Iterator[tuple[Array, Sets]]:
+    """Give batches of pairs of bags with their sets that may matter."""
+    box = np.empty(codes.shape[1], np.uint16)
+    sides = np.empty(codes.shape[1] // 2)
+    sums = np.empty(int(np.diff(coded.starts).max()), np.uint16)
+    # The longer side is the one that is taken in vectors.
+    flip = every.n_right < every.n_left
+    rows, columns = np.where(flip, right, left), np.where(flip, left, right)
+    room = np.empty((3, _ROOM), np.int64)
+    for alone in (False, True):  # a bag with itself has the sets of its points
+        todo = np.flatnonzero((every.n_right == 0) == alone)
+        n_points = np.cumsum((every.n_left + every.n_right)[todo])
+        begin = 0
+        while begin < len(todo):
+            before = n_points[begin - 1] if begin else 0
+            stop = int(np.searchsorted(n_points, before + _POINTS, "right"))
+            k = todo[begin : max(stop, begin + 1)]
+            if alone:
+                owner, first, _ = groups(every.n_left[k])
+                second = first
+            else:
+                ends = np.zeros(len(k) + 1, np.int64)
+                stop, needed = screen(
+                    coded.blocks,
+                    coded.starts,
+                    coded.sizes,
+                    rows[k],
+                    columns[k],
+                    margins[k],
+                    sums,
+                    room,
+                    ends,
+                )
+                if stop == 0:
+                    room = np.empty((3, needed), np.int64)
+                    continue
+                k = k[:stop]
+                owner, _, _ = groups(np.diff(ends[: stop + 1]))
+                found = room[:2, : len(owner)]
+                first, second = np.where(flip[k][owner], found[::-1], found)
+            p, q = every.left[k][owner] + first, every.right[k][owner] + second
+            logs = np.empty(len(owner))
+            log_sizes(codes, p, q, box, sides, logs)
+            yield k, Sets(owner, first, second, logs)
+            begin += len(k)
 
-    def __init__(self, coded: Any, method: int) -> None:
-        d, size = len(coded.top), int(coded.sizes.max())
-        width = -(-size // LANES) * LANES
-        self.sums = np.empty(max(width, min(STORE, size * width)), np.uint16)
-        self.factors = np.empty(d)
-        self.top = np.zeros(-(-d // GROUP) * GROUP, np.uint16)
-        self.top[:d] = coded.top
-        self.enlarge(_ROOM)
-        both = 2 * size
-        self.where = np.empty(both, np.int32)
-        deep = both if method == EXACT else SHORT_POINTS + 2
-        self.trees = (
-            np.empty(both, np.int64),
-            np.empty(both, np.int64),
-            (
-                np.empty((deep + 1, d), np.uint16),
-                np.empty((deep + 1, d), np.uint16),
-                np.empty(deep + 1, np.int64),
-                np.empty(deep + 1, np.int64),
-                np.empty(d),
-            ),
-        )
-        self.drawn = (
-            np.empty(both + LANES + 1, np.int32),
-            np.empty(both + LANES, np.uint16),
-            np.empty((2, GROUP), np.uint16),
-        )
 
-    def enlarge(self, room: int) -> None:
-        """Make room for more pairs of points."""
-        self.sets = (
-            np.empty(room, np.int32),
-            np.empty(room, np.int32),
-            np.empty(room),
-            np.empty(2 * room, np.int64),
-        )
-        self.cumulative = np.empty(room)
+def _remaining(sets: Sets, k: Array, how: Array) -> tuple[Sets, Array]:
+    """Return the pairs of bags whose count is still unknown, and their sets."""
+    still = how[k] == HOW_SAMPLED
+    sets = sets.of(still[sets.owner])
+    return sets._replace(owner=(np.cumsum(still) - 1)[sets.owner]), k[still]
 
-    @property
-    def sampler(self) -> tuple[Array, ...]:
-        """Running sums, the points of a box twice, and four sides of it."""
-        return (self.cumulative, *self.drawn)
+
+def _count_on_trees(
+    codes: Array, pairs: Pairs, points: Points, logs: Array, method: int, slack: float
+) -> tuple[Array, Array, Array]:
+    """Count on trees where these are small enough: log counts, how and errors.
+
+    `logs` comes with the logarithm of the largest set. In many dimensions boxes around
+    three points are rare, and few branches matter. At most `SMALL_NODES` branches of at
+    most slack / SMALL_NODES are cut, which is `slack` in all; the points that were left
+    out before are another `slack`.
+    """
+    how = np.full(len(logs), HOW_SAMPLED, np.int8)
+    errors = np.zeros(len(logs))
+    n_points = pairs.n_left + pairs.n_right
+    deep = int(n_points.max()) if method == EXACT else SHORT_POINTS
+    scratch = (
+        np.empty(deep + 1, np.int64),
+        np.empty((deep + 2, codes.shape[1]), np.uint16),
+        np.empty((deep + 2, 2), np.int64),
+        np.empty(codes.shape[1] // 2),
+    )
+
+    def count(chosen: Array, points: Points, budget: int, cut: float) -> Array:
+        found: Array = logs[chosen]
+        count_on_trees(codes, *points, found, budget, cut, *scratch)
+        known = ~np.isnan(found)
+        logs[chosen[known]] = found[known]
+        return chosen[known]
+
+    small = method == EXACT or n_points <= SMALL_POINTS
+    whole = np.flatnonzero(np.broadcast_to(small, len(logs)))
+    owner, number, starts = groups(n_points[whole])
+    rows = pairs.of(whole).rows(owner, number)
+    budget = LARGE_NODES if method == EXACT else SMALL_NODES
+    full = Points(rows, starts, pairs.n_left[whole])
+    how[count(whole, full, budget, NEGLIGIBLE)] = HOW_EXACT
+    if method == EXACT:
+        logs[how == HOW_SAMPLED] = np.nan
+        how[how == HOW_SAMPLED] = HOW_FAILED
+        return logs, how, errors
+    few = np.diff(points.starts) <= SHORT_POINTS
+    short = np.flatnonzero((how == HOW_SAMPLED) & few)
+    cut = float(np.log(slack / SMALL_NODES))
+    done = count(short, points.of(short), SMALL_NODES, cut)
+    how[done], errors[done] = HOW_BOUNDS, 2.0 * slack
+    return logs, how, errors
+
+
+def _sample(
+    coded: Any,
+    points: Points,
+    sets: Sets,
+    seeds: Array,
+    indicator: bool,
+    rule: int,
+    target: tuple[float, float, float],
+    max_samples: int,
+) -> tuple[Array, Array, Array, Array]:
+    """Draw boxes: logs above the largest set, draws, errors, and whether capped."""
+    n, d = coded.rows.shape
+    padded = np.zeros((n + 1, -(-d // GROUP) * GROUP), np.uint16)
+    padded[:n, :d], padded[n, :d] = coded.rows, coded.top
+    width = -(-int(np.diff(points.starts).max()) // LANES) * LANES
+    weights, ends = np.exp(sets.logs), ends_of(sets.owner, len(seeds))
+    sums = np.empty((len(seeds), 4))
+    epsilon, _, z = target
+    sample_pairs(
+        padded[:n],
+        padded[n],
+        *points,
+        np.stack([sets.first, sets.second]),
+        weights,
+        ends,
+        seeds,
+        indicator,
+        rule,
+        target,
+        min(first_look(epsilon, z), max_samples),
+        max_samples,
+        np.empty(padded.shape[1] * width, np.uint16),
+        np.empty(width, np.uint16),
+        np.empty(width + 1, np.int32),
+        sums,
+    )
+    total, squares, n_draws, done = sums.T
+    mean = total / n_draws
+    variance = np.maximum(squares / n_draws - mean * mean, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.where(mean > 0.0, np.sqrt(variance / n_draws) / mean, np.inf)
+    return _within(mean, weights[ends[1:] - 1]), n_draws, errors, done == 0.0
+
+
+def _adjust(
+    coded: Any,
+    points: Points,
+    sets: Sets,
+    seeds: Array,
+    target: tuple[float, float, float],
+    max_samples: int,
+) -> tuple[Array, Array, Array, Array]:
+    """As `_sample`, by self-adjusting coverage; capped: the boxes ended first."""
+    weights, ends = np.exp(sets.logs), ends_of(sets.owner, len(seeds))
+    e, delta, _ = target
+    most = 2.0 * (1.0 + e) * (2.0 + e) * np.diff(ends) * np.log(2.0 / delta)
+    budgets = np.ceil(most / (e * e)).astype(np.int64)
+    sums = np.empty((len(seeds), 2), np.int64)
+    adjust_pairs(
+        coded.rows,
+        coded.top,
+        points.rows,
+        points.starts,
+        np.stack([sets.first, sets.second]),
+        weights,
+        ends,
+        seeds,
+        budgets,
+        max_samples,
+        sums,
+    )
+    tries, boxes = sums.T
+    mean = tries / (np.diff(ends) * boxes)
+    errors = np.full(len(seeds), np.nan)
+    return _within(mean, weights[ends[1:] - 1]), boxes, errors, tries < budgets
+
+
+def _within(mean: Array, total: Array) -> Array:
+    """W lies between the largest set and the sum: an estimate outside is moved."""
+    with np.errstate(divide="ignore"):
+        logs: Array = np.clip(np.log(mean) + np.log(total), 0.0, np.log(total))
+    return logs

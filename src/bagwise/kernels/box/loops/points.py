@@ -17,8 +17,9 @@ _S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 LANES = 32  # points per vector of 16-bit numbers in the widest registers
 GROUP = 4  # sides of a box drawn and tested together
-UNROLL = 8  # dimensions added in one pass over the points
-_SPAN = 32  # factors of at most 2**30 (16-bit levels) whose product is still a float
+UNROLL = 4  # dimensions added in one pass over the points
+_STRIP = 2048  # rows hashed at a time
+SPAN = 32  # sides of at most 2**30 (16-bit levels) whose product is still a float
 
 
 @njit(nogil=True, inline="always")
@@ -36,14 +37,14 @@ def next64(state):
     return state, mix64(state)
 
 
-@njit(nogil=True)
-def _hash_rows(rows, out):
+def _hash_rows(rows):
     """Hash every row by content."""
-    for r in range(rows.shape[0]):
-        h = np.uint64(rows.shape[1])
-        for i in range(rows.shape[1]):
-            h = mix64(h ^ np.uint64(rows[r, i])) + _GOLDEN
-        out[r] = mix64(h)
+    hashes = np.full(len(rows), rows.shape[1], np.uint64)
+    for begin in range(0, len(rows), _STRIP):  # as many as stay in the cache
+        h = hashes[begin : begin + _STRIP]
+        for column in rows[begin : begin + _STRIP].T.astype(np.uint64):
+            h[:] = mix64.py_func(h ^ column) + _GOLDEN
+    return mix64.py_func(hashes)
 
 
 @njit(nogil=True)
@@ -62,8 +63,7 @@ def canonical_sets(rows, offsets):
     Returns the chosen row numbers, the offsets of the sets and one hash per set. Equal
     rows have equal hashes, so duplicates stand side by side after the sort.
     """
-    hashes = np.empty(len(rows), np.uint64)
-    _hash_rows(rows, hashes)
+    hashes = _hash_rows(rows)
     bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((hashes, bag))
     ordered = hashes[order]
@@ -106,23 +106,33 @@ def screening_blocks(rows, offsets, low, high, height):
     return blocks, starts
 
 
+def corner_codes(rows, top):
+    """Code grid points as (v, top - v), each half padded with zeros for `log_boxes`.
+
+    The smallest codes of some points are those of their bounding box A: a point lies in
+    A iff none of its codes is smaller, and |B(A)| is the product of all codes plus one.
+    """
+    n, d = rows.shape
+    half = -(-d // SPAN) * SPAN
+    codes = np.zeros((n, 2 * half), np.uint16)
+    codes[:, :d] = rows
+    codes[:, half : half + d] = top - rows
+    return codes
+
+
 @njit(nogil=True)
-def log_product(factors):
-    """Logarithm of a product of sides, taken only before it could overflow."""
-    d = factors.shape[0]
+def log_boxes(codes, sides):
+    """Logarithm of |B(A)| from the codes of A, taken before it could overflow."""
+    low, high = codes[: sides.shape[0]], codes[sides.shape[0] :]
+    for i in range(sides.shape[0]):
+        sides[i] = (low[i] + 1.0) * (high[i] + 1.0)
     total = 0.0
-    for begin in range(0, d, _SPAN):
-        end = min(begin + _SPAN, d)
+    for begin in range(0, sides.shape[0], SPAN):
         p0, p1, p2, p3 = 1.0, 1.0, 1.0, 1.0
-        i = begin
-        while i + 3 < end:
-            p0 *= factors[i]
-            p1 *= factors[i + 1]
-            p2 *= factors[i + 2]
-            p3 *= factors[i + 3]
-            i += 4
-        while i < end:
-            p0 *= factors[i]
-            i += 1
+        for i in range(begin, begin + SPAN, 4):
+            p0 *= sides[i]
+            p1 *= sides[i + 1]
+            p2 *= sides[i + 2]
+            p3 *= sides[i + 3]
         total += np.log((p0 * p1) * (p2 * p3))
     return total
