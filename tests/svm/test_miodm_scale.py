@@ -13,10 +13,9 @@ from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
 from bagwise.svm import MIODM, ODM
 from bagwise.svm.miodm import _pool
 from bagwise.svm.miodm._features import FeatureUnits
+from bagwise.svm.miodm._rounding import every_instance_choice, integer_bound
 from bagwise.svm.miodm._solvers import (
-    every_instance_choice,
     initial_mixture,
-    integer_bound,
     newton_mixture,
     scaled_bound,
     solve_relaxation,

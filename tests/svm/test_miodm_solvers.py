@@ -10,9 +10,9 @@ from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
 from bagwise.svm.miodm import _units
 from bagwise.svm.miodm._features import FeatureUnits
 from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
+from bagwise.svm.miodm._rounding import integer_bound
 from bagwise.svm.miodm._solvers import (
     Mixture,
-    integer_bound,
     newton_mixture,
     saddle_gap,
     solve_relaxation,
