@@ -3,7 +3,6 @@
 import numpy as np
 from scipy import sparse
 
-from bagwise.bags.segments import segment_argmax
 from bagwise.solvers.margin_distribution import (
     MAX_FACTOR,
     CholeskyFactor,
@@ -13,10 +12,9 @@ from bagwise.solvers.margin_distribution import (
     scaled_rows,
 )
 from bagwise.svm.miodm._loops import ascend_csr, ascend_dense, enumerate_choices
-from bagwise.svm.miodm._units import Units
+from bagwise.svm.miodm._units import MAX_PAIRS, Units
 
-# Pairs of opposite choices in the first mixture, and steps to find their directions.
-_MAX_PAIRS = 10
+# Steps to find the directions of the first choices.
 _POWER_STEPS = 5
 
 
@@ -117,20 +115,14 @@ class FeatureUnits(Units):
         vectors cancel on the negatives: long bags make such pairs nearly optimal for
         the relaxation, and finding them one by one takes most of the rounds.
         """
-        n_pairs = min(_MAX_PAIRS, self.width, MAX_FACTOR // (4 * self.width))
+        n_pairs = min(MAX_PAIRS, self.width, MAX_FACTOR // (4 * self.width))
         directions = rng.standard_normal((self.width, max(n_pairs, 1)))
         mean = np.asarray(self.positive.mean(axis=0)).ravel()
         for _ in range(_POWER_STEPS):  # subspace iteration on the covariance
             directions = np.linalg.qr(directions)[0]
             scores = self.positive @ directions
             directions = self.positive.T @ scores - np.outer(mean, scores.sum(axis=0))
-        scores = self.positive @ directions
-        ends = [
-            segment_argmax(sign * column, self.offsets)
-            for column in scores.T
-            for sign in (1.0, -1.0)
-        ]
-        return np.array(ends, dtype=np.int64)
+        return self.ends(self.positive @ directions)
 
     def every_instance(self):
         """Operator over all candidates and negatives."""

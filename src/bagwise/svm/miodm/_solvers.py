@@ -28,6 +28,8 @@ _SQUARE = 0.1
 _DAMPING = 1e-5
 # A trial that differs by a smaller share of the step from one that failed is skipped.
 _SAME = 0.2
+# Squared norms that differ by a smaller share are equal up to rounding.
+_EQUAL = 1e-9
 # Conjugate gradient steps from the dual vector of one mixture to that of the next.
 _FOLLOWING = 3
 
@@ -280,11 +282,19 @@ def initial_mixture(units, loss, rng):
         units.offsets[:-1][None].copy(), np.ones(1), delta, None, None, np.inf, 0
     )
     choices, _, _ = violated_choices(units, guess, rng)
-    choices = np.unique(
-        np.concatenate([choices[:1], units.spanning_choices(rng)]), axis=0
-    )
-    weight = np.full(len(choices), 1.0 / len(choices))
-    return choices, weight, np.zeros(units.n_rows)
+    choices = np.concatenate([choices[:1], units.spanning_choices(rng)])
+    _, kept = np.unique(choices, axis=0, return_index=True)
+    choices = choices[np.sort(kept)]
+    weight, delta = np.ones(1), np.zeros(units.n_rows)
+    if len(choices) > 1:
+        # Where the first is the answer alone, no other may come in: a mixture is only
+        # solved to the tolerance, and its end depends on the way.
+        delta = solve_odm(units.mixture(choices[:1], weight), loss).delta
+        norms = units.mixed(choices, np.zeros(len(choices)), delta)[1]
+        if norms.max() <= (1.0 + _EQUAL) * norms[0]:
+            return choices[:1], weight, delta
+        weight = np.full(len(choices), 1.0 / len(choices))
+    return choices, weight, delta
 
 
 def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None):

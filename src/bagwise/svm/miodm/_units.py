@@ -18,8 +18,11 @@ the index of one positive instance for each positive bag.
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import eigh
 from scipy.linalg.lapack import dtrtrs
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from bagwise.bags.segments import segment_argmax
 from bagwise.solvers.bordered import BorderedFactor
 from bagwise.solvers.margin_distribution import CholeskyFactor, KernelRows, block_of
 from bagwise.svm.miodm._loops import ascend_kernel, enumerate_choices
@@ -36,6 +39,12 @@ _PREVAIL = 5
 # Up to one change in so many rows, the last factor with a border is cheaper than a new
 # one: 2 n^2 operations for each change instead of n^3 / 3 for all.
 _FEW = 8
+# Pairs of opposite choices in the first mixture.
+MAX_PAIRS = 10
+# Up to this many candidates all axes are as cheap as the main ones.
+_DENSE_AXES = 100
+# Axes with a smaller share of the largest variance are rounding errors.
+_NO_VARIANCE = 1e-9
 
 
 class Units:
@@ -61,9 +70,11 @@ class Units:
             and np.log(sizes).sum() <= np.log(MAX_CHOICES) + 1e-9
         )
 
-    def spanning_choices(self, rng):
-        """Choices worth having from the start; none when rounds are cheap."""
-        return np.empty((0, self.n_positive), dtype=np.int64)
+    def ends(self, scores):
+        """Choices of the highest and of the lowest scores, a pair for each column."""
+        signed = np.concatenate([scores.T, -scores.T])
+        choices = [segment_argmax(row, self.offsets) for row in signed]
+        return np.array(choices, dtype=np.int64).reshape(-1, self.n_positive)
 
     def split(self, delta):
         """Positive and negative part of a vector over the rows."""
@@ -139,6 +150,12 @@ class KernelUnits(Units):
             block.flat[:: len(rows) + 1] += ridge
             self._negative = (key, CholeskyFactor(block).lower)
         return self._negative[1]
+
+    def spanning_choices(self, rng):
+        """Both ends of every bag along the main axes (see `FeatureUnits`)."""
+        if self.enumerable:  # few rounds, and cheap ones
+            return self.ends(np.empty((self.n_candidates, 0)))
+        return self.ends(principal_axes(self.kpp, MAX_PAIRS))
 
     def _tops(self, choices, plus, cross):
         """Margins of the positive bags under every choice, one row each."""
@@ -310,3 +327,39 @@ class _BlockFactor:
         plus = self.schur.solve(rhs[: self.cut] - self.coupling.T @ inner)
         minus = self._forward(inner - self.coupling @ plus, 1)
         return np.concatenate([plus, minus])
+
+
+def principal_axes(kernel, n_axes):
+    r"""Scores of the rows along the axes in which they vary most, up to scale.
+
+    They are the leading eigenvectors of :math:`HKH`, where :math:`H` subtracts the
+    mean, to full accuracy and from a start that permutes with the rows: what is found
+    must not depend on their order. Axes without variance are left out.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, at most n_axes)
+    """
+    n = len(kernel)
+    means = kernel.mean(axis=0)
+    if n <= _DENSE_AXES:
+        centred = kernel - means - means[:, None] + means.mean()
+        values, axes = eigh(centred, subset_by_index=[max(n - n_axes, 0), n - 1])
+    else:
+
+        def product(x):
+            out = kernel @ (x - x.mean())
+            return out - out.mean()
+
+        # Means vanish where the rows are centred already, squares do not.
+        start = np.einsum("ij,ij->i", kernel, kernel)
+        start -= start.mean()
+        if not start.any():
+            return np.empty((n, 0))
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        try:
+            values, axes = eigsh(operator, n_axes, which="LA", v0=start, maxiter=20)
+        except ArpackNoConvergence as error:  # no axis stands out from the others
+            values, axes = error.eigenvalues, error.eigenvectors
+    scale = np.abs(kernel.diagonal()).sum()
+    return axes[:, values > _NO_VARIANCE * scale]
