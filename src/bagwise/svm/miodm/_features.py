@@ -66,6 +66,11 @@ class FeatureUnits(Units):
         margins[self.n_positive :] = -(self.negative @ (weight @ directions))
         return margins, np.einsum("ij,ij->i", directions, directions)
 
+    def squared_norms(self, choices, duals):
+        """Squared norm of every choice at every dual vector."""
+        directions = [self._directions(choices, delta) for delta in duals]
+        return np.stack([np.einsum("ij,ij->i", w, w) for w in directions], axis=1)
+
     def ascend(self, delta, starts):
         """Improve each start by coordinate ascent: choices and squared norms."""
         plus, minus = self.split(delta)
@@ -95,7 +100,7 @@ class FeatureUnits(Units):
     def direction(self, choices, weight, delta):
         """Weight vector of the mixture in the space of the features."""
         plus, minus = self.split(delta)
-        held = self.spread(choices, weight).T @ plus
+        held = self.held(choices, weight, plus)
         return self.positive.T @ held - self.negative.T @ minus
 
     def candidate_scores(self, choices, weight, delta):

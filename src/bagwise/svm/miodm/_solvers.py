@@ -9,6 +9,7 @@ carry weight: a search adds the most violated ones, a restricted solver finds th
 mixture of those at hand.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -247,31 +248,22 @@ def violated_choices(units, mixture, rng):
     return *_falling(choices, values), False
 
 
+def _distinct(choices):
+    """Where each of the choices occurs first."""
+    first = {}
+    for k, choice in enumerate(choices):
+        first.setdefault(choice.tobytes(), k)
+    return np.array(list(first.values()))
+
+
 def _falling(choices, norms):
     """Distinct choices, sorted by falling norm."""
-    _, kept = np.unique(choices, axis=0, return_index=True)
-    kept.sort()
+    kept = _distinct(choices)
     # Bags without dual weight may choose anything, so that distinct choices are worth
     # the same up to rounding: ties go to the earlier one.
     rank = np.round(norms[kept] / max(norms.max(), 1e-300), 9)
     kept = kept[np.argsort(-rank, kind="stable")]
     return choices[kept], norms[kept]
-
-
-def search_between(units, mixture, centre, found, norms, rng):
-    """Search also at a dual vector between the present one and the ones before.
-
-    The dual vectors of successive rounds swing widely, and cuts at their average are
-    deeper (stabilised cutting planes).
-
-    Returns
-    -------
-    choices, norms : ndarray
-        All candidates with their squared norms at the present vector, falling.
-    """
-    more, _, _ = violated_choices(units, mixture._replace(delta=centre), rng)
-    here = units.mixed(more, np.zeros(len(more)), mixture.delta)[1]
-    return _falling(np.concatenate([found, more]), np.concatenate([norms, here]))
 
 
 def initial_mixture(units, loss, rng):
@@ -283,15 +275,14 @@ def initial_mixture(units, loss, rng):
     )
     choices, _, _ = violated_choices(units, guess, rng)
     choices = np.concatenate([choices[:1], units.spanning_choices(rng)])
-    _, kept = np.unique(choices, axis=0, return_index=True)
-    choices = choices[np.sort(kept)]
+    choices = choices[_distinct(choices)]
     weight, delta = np.ones(1), np.zeros(units.n_rows)
     if len(choices) > 1:
         # Where the first is the answer alone, no other may come in: a mixture is only
         # solved to the tolerance, and its end depends on the way.
         delta = solve_odm(units.mixture(choices[:1], weight), loss).delta
-        norms = units.mixed(choices, np.zeros(len(choices)), delta)[1]
-        if norms.max() <= (1.0 + _EQUAL) * norms[0]:
+        norms = units.squared_norms(choices, [delta])
+        if norms.max() <= (1.0 + _EQUAL) * norms[0, 0]:
             return choices[:1], weight, delta
         weight = np.full(len(choices), 1.0 / len(choices))
     return choices, weight, delta
@@ -330,21 +321,26 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
         inner = min(max(0.5 * relative, 0.1 * tol), 0.5)
         mixture = restricted(units, loss, choices, weight, delta, tol=inner)
         path.append(mixture.objective)
-        found, norms, exact = violated_choices(units, mixture, rng)
+        found, _, exact = violated_choices(units, mixture, rng)
         if centre is None:
-            centre = highest = mixture.delta
+            centre = mixture.delta
+            duals = [centre]
         else:
+            # The dual vectors of successive rounds swing widely, and cuts at their
+            # average are deeper (stabilised cutting planes).
             centre = 0.5 * (centre + mixture.delta)
-            found, norms = search_between(units, mixture, centre, found, norms, rng)
+            between = mixture._replace(delta=centre)
+            more, _, _ = violated_choices(units, between, rng)
+            found = np.concatenate([found, more])
+            duals = [mixture.delta, centre, highest]
         # The search is local. What it finds anywhere counts for every dual vector, the
         # ones of earlier rounds too: otherwise the best bound would be the one whose
         # search went worst.
-        known = np.concatenate([mixture.choices, found])
-        bounds = []
-        for dual in (mixture.delta, centre, highest):
-            largest = units.mixed(known, np.zeros(len(known)), dual)[1].max()
-            bounds.append((scaled_bound(loss, dual, largest), dual))
-        bound, highest = max(bounds, key=lambda pair: pair[0])
+        values = units.squared_norms(np.concatenate([mixture.choices, found]), duals)
+        bounds = list(map(partial(scaled_bound, loss), duals, values.max(axis=0)))
+        best = np.argmax(bounds)
+        bound, highest = bounds[best], duals[best]
+        found, norms = _falling(found, values[len(mixture.choices) :, 0])
         primal = 0.5 * (mixture.delta @ mixture.margins) + loss.value(mixture.margins)
         # A bound above the objective is the work of lost digits or of a poor search:
         # by so much the two are unknown.

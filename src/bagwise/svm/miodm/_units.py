@@ -9,6 +9,8 @@ the same questions, so that the solvers do not know which one they are given:
     the margins of every choice alone, one column each, of all rows or of some,
 ``mixed(choices, weight, delta)``
     the margins of the mixture and the squared norm of every choice,
+``squared_norms(choices, duals)``
+    the squared norm of every choice at several dual vectors, one column each,
 ``ascend(delta, starts)`` and ``enumerate_all(delta)``
     the search for the most violated choice.
 
@@ -39,6 +41,8 @@ _PREVAIL = 5
 # Up to one change in so many rows, the last factor with a border is cheaper than a new
 # one: 2 n^2 operations for each change instead of n^3 / 3 for all.
 _FEW = 8
+# Dual vectors whose products with the kernel of the negatives are kept.
+_MAX_PULLS = 4
 # Pairs of opposite choices in the first mixture.
 MAX_PAIRS = 10
 # Up to this many candidates all axes are as cheap as the main ones.
@@ -80,6 +84,11 @@ class Units:
         """Positive and negative part of a vector over the rows."""
         return delta[: self.n_positive], delta[self.n_positive :]
 
+    def held(self, choices, weight, plus):
+        """Dual weight on each candidate under a mixture of choices."""
+        shares = np.outer(weight, plus)
+        return np.bincount(choices.ravel(), shares.ravel(), self.n_candidates)
+
     def spread(self, choices, weight):
         """Matrix (positive bags x candidates) of the weight on each instance."""
         # Choices agree on many bags: an entry for each instance, not for each choice.
@@ -115,10 +124,18 @@ class KernelUnits(Units):
         n, p = choices.shape
         if 8 * n * p * p > MAX_STACK_BYTES:
             return (block_of(self.kpp, choice, choice) for choice in choices)
-        key = choices.tobytes()
-        if self._stack[0] != key:
-            stack = self.kpp[choices[:, :, None], choices[:, None, :]]
-            self._stack = (key, stack)
+        keys = [choice.tobytes() for choice in choices]
+        old_keys, old = self._stack
+        if keys != old_keys:
+            # Most choices stay from one call to the next: blocks are copied in lines.
+            known = {key: k for k, key in enumerate(old_keys)}
+            stack = np.empty((n, p, p))
+            for block, key, choice in zip(stack, keys, choices, strict=True):
+                if key in known:
+                    block[:] = old[known[key]]
+                else:
+                    block[:] = self.kpp[choice[:, None], choice]
+            self._stack = (keys, stack)
         return self._stack[1]
 
     def mixture(self, choices, weight):
@@ -138,8 +155,22 @@ class KernelUnits(Units):
         return self._mixture[1]
 
     def release(self):
-        """Forget the cached factors and blocks."""
-        self._negative = self._stack = self._mixture = (None, None)
+        """Forget the cached factors, blocks and products."""
+        self._negative = self._mixture = (None, None)
+        self._stack = ([], None)
+        self._pulls = {}
+
+    def _pull(self, minus):
+        """Products of a negative part with the candidates and with the negatives.
+
+        A round asks for them at the same few dual vectors again and again.
+        """
+        key = minus.tobytes()
+        if key not in self._pulls:
+            if len(self._pulls) == _MAX_PULLS:
+                del self._pulls[next(iter(self._pulls))]
+            self._pulls[key] = (self.kpn @ minus, self.knn @ minus)
+        return self._pulls[key]
 
     def negative_factor(self, rows, ridge):
         """Cholesky factor of the negative block, which no mixture changes."""
@@ -178,48 +209,58 @@ class KernelUnits(Units):
         used = np.flatnonzero(used)
         chosen = np.zeros((len(choices), len(used)))
         np.put_along_axis(chosen, place[choices], plus[None], axis=1)
-        bottom = (self.knn @ minus)[units] - chosen @ block_of(self.kpn, used, units)
-        tops = self._tops(choices, plus, self.kpn @ minus)
+        cross, repulsion = self._pull(minus)
+        bottom = repulsion[units] - chosen @ block_of(self.kpn, used, units)
+        tops = self._tops(choices, plus, cross)
         return np.vstack([tops.T[bags], bottom.T])
 
     def mixed(self, choices, weight, delta):
         """Margins of the mixture and squared norm of every choice."""
         plus, minus = self.split(delta)
-        cross = self.kpn @ minus
-        repulsion = self.knn @ minus
+        cross, repulsion = self._pull(minus)
         tops = self._tops(choices, plus, cross)
         norms = tops @ plus - cross[choices] @ plus + minus @ repulsion
-        held = self.spread(choices, weight).T @ plus
+        held = self.held(choices, weight, plus)
         margins = np.concatenate([weight @ tops, repulsion - held @ self.kpn])
         return margins, norms
+
+    def squared_norms(self, choices, duals):
+        """Squared norm of every choice at every dual vector."""
+        out = np.empty((len(choices), len(duals)))
+        for k, delta in enumerate(duals):
+            plus, minus = self.split(delta)
+            cross, repulsion = self._pull(minus)
+            # What cancels is subtracted first, row by row.
+            tops = self._tops(choices, plus, cross)
+            out[:, k] = tops @ plus - cross[choices] @ plus + minus @ repulsion
+        return out
 
     def ascend(self, delta, starts):
         """Improve each start by coordinate ascent: choices and squared norms."""
         plus, minus = self.split(delta)
-        cross = self.kpn @ minus
-        constant = minus @ (self.knn @ minus)
+        cross, repulsion = self._pull(minus)
         choices = np.array(starts, dtype=np.int64)
         values = np.array(
             [ascend_kernel(self.kpp, cross, plus, self.offsets, c) for c in choices]
         )
-        return choices, values + constant
+        return choices, values + minus @ repulsion
 
     def enumerate_all(self, delta):
         """Return the best of all choices and its squared norm."""
         plus, minus = self.split(delta)
-        cross = self.kpn @ minus
+        cross, repulsion = self._pull(minus)
         choice, value = enumerate_choices(self.kpp, cross, plus, self.offsets)
-        return choice, value + minus @ (self.knn @ minus)
+        return choice, value + minus @ repulsion
 
     def candidate_scores(self, choices, weight, delta):
         """Score of every positive instance under the mixture."""
         plus, minus = self.split(delta)
-        held = self.spread(choices, weight).T @ plus
-        return self.kpp @ held - self.kpn @ minus
+        held = self.held(choices, weight, plus)
+        return self.kpp @ held - self._pull(minus)[0]
 
     def uncoupled(self, delta):
         """Linear gain and squared norm of every candidate, without coupling."""
-        return -(self.kpn @ delta[self.n_positive :]), self.kpp.diagonal()
+        return -self._pull(delta[self.n_positive :])[0], self.kpp.diagonal()
 
     def every_instance(self):
         """Operator over all candidates and negatives, or None if too large."""
@@ -273,11 +314,11 @@ class _KernelMixture:
         p = self.units.n_positive
         i, j = np.searchsorted(rows, p), np.searchsorted(columns, p)
         out = np.empty((len(rows), len(columns)))
-        out[:i, :j] = self.kpp[np.ix_(rows[:i], columns[:j])]
-        out[:i, j:] = -self.kpn[np.ix_(rows[:i], columns[j:] - p)]
-        out[i:, :j] = -self.kpn[np.ix_(columns[:j], rows[i:] - p)].T
+        out[:i, :j] = self.kpp[rows[:i, None], columns[:j]]
+        out[:i, j:] = -self.kpn[rows[:i, None], columns[j:] - p]
+        out[i:, :j] = -self.kpn[columns[:j, None], rows[i:] - p].T
         # Along the rows of the symmetric block: few columns are wanted.
-        out[i:, j:] = self.units.knn[np.ix_(columns[j:] - p, rows[i:] - p)].T
+        out[i:, j:] = self.units.knn[columns[j:, None] - p, rows[i:] - p].T
         return out
 
     def _new_factor(self, rows, ridge):
