@@ -13,15 +13,14 @@ from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
 from bagwise.svm import MIODM, ODM
 from bagwise.svm.miodm import _pool
 from bagwise.svm.miodm._features import FeatureUnits
+from bagwise.svm.miodm._rounding import every_instance_choice, integer_bound
 from bagwise.svm.miodm._solvers import (
-    every_instance_choice,
     initial_mixture,
-    integer_bound,
     newton_mixture,
     scaled_bound,
     solve_relaxation,
 )
-from bagwise.svm.miodm._units import KernelUnits
+from bagwise.svm.miodm._units import KernelUnits, principal_axes
 
 # What is tested is the machine: no cut, and none of the fits that look for one.
 machine = partial(MIODM, threshold="zero")
@@ -98,7 +97,7 @@ def test_stabilised_rounds_end_at_the_mixture_of_all_choices(seed):
     assert (np.diff(found.path) <= 1e-9).all()
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "kernel"])
 def test_first_choices_are_the_ends_along_the_main_directions(kind):
     rng = np.random.default_rng(0)
     offsets = np.arange(0, 301, 5)
@@ -106,6 +105,9 @@ def test_first_choices_are_the_ends_along_the_main_directions(kind):
     main = np.linalg.eigh(np.cov(positive.T))[1][:, -1]
     given = sparse.csr_array(positive) if kind == "sparse" else positive
     units = FeatureUnits(given, given[:7], offsets)
+    if kind == "kernel":
+        gram = positive @ positive.T
+        units = KernelUnits(gram, gram[:, :7], gram[:7, :7], offsets)
     mine = {tuple(choice) for choice in units.spanning_choices(rng)}
     for sign in (1, -1):
         assert tuple(segment_argmax(sign * (positive @ main), offsets)) in mine
@@ -114,6 +116,54 @@ def test_first_choices_are_the_ends_along_the_main_directions(kind):
     choices, weight, _ = initial_mixture(units, loss, rng)
     assert weight.sum() == pytest.approx(1.0)
     assert len(np.unique(choices, axis=0)) == len(choices)
+
+
+@pytest.mark.parametrize("n", [5, 60, 150])
+@pytest.mark.parametrize("rank", [3, 40])
+def test_axes_of_a_kernel_are_those_of_the_features(n, rank):
+    """And they follow the rows when these change places."""
+    features = np.random.default_rng(n).normal(size=(n, rank)) + 2.0
+    left, sizes, _ = np.linalg.svd(features - features.mean(axis=0))
+    kept = min(10, n - 1, rank)
+    gram = features @ features.T
+    axes = principal_axes(gram, 10)
+    assert axes.shape == (n, kept)
+    np.testing.assert_allclose(
+        axes @ axes.T, left[:, :kept] @ left[:, :kept].T, atol=1e-9
+    )
+    order = np.random.default_rng(1).permutation(n)
+    again = principal_axes(gram[np.ix_(order, order)], 10)
+    np.testing.assert_allclose(
+        again @ again.T, (axes @ axes.T)[np.ix_(order, order)], atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("n", [20, 150])
+def test_equal_rows_have_no_axes(n):
+    assert principal_axes(np.ones((n, n)), 10).shape == (n, 0)
+    assert principal_axes(np.eye(n), 10).shape[1] <= 10
+
+
+def test_a_choice_that_is_the_answer_alone_stays_alone():
+    """Keys far out: no mixture is better, whatever other choices are at hand."""
+    rng = np.random.default_rng(0)
+    offsets = np.arange(0, 121, 5)
+    positive = 0.1 * rng.normal(size=(120, 3))
+    positive[::5] = [1.0, 0.0, 0.0]
+    negative = 0.1 * rng.normal(size=(30, 3)) - [1.0, 0.0, 0.0]
+    for units in (
+        KernelUnits(
+            positive @ positive.T, positive @ negative.T, negative @ negative.T, offsets
+        ),
+        FeatureUnits(positive, negative, offsets),
+    ):
+        loss = OdmLoss(np.ones(units.n_rows), 0.0, 0.0)
+        choices, weight, delta = initial_mixture(units, loss, rng)
+        alone = solve_odm(units.mixture(choices[:1], np.ones(1)), loss)
+        norms = units.mixed(units.spanning_choices(rng), np.zeros(6), alone.delta)[1]
+        assert norms.max() <= alone.delta @ alone.margins
+        assert weight.tolist() == [1.0]
+        np.testing.assert_allclose(delta, alone.delta)
 
 
 def test_every_instance_choice_is_the_plain_machine_on_instances():

@@ -10,9 +10,9 @@ from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
 from bagwise.svm.miodm import _units
 from bagwise.svm.miodm._features import FeatureUnits
 from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
+from bagwise.svm.miodm._rounding import integer_bound
 from bagwise.svm.miodm._solvers import (
     Mixture,
-    integer_bound,
     newton_mixture,
     saddle_gap,
     solve_relaxation,
@@ -202,6 +202,13 @@ def test_features_and_kernel_values_give_one_answer(monkeypatch, kind):
         strict=True,
     ):
         np.testing.assert_allclose(one, two, atol=1e-10)
+    duals = [delta, 2.0 * delta, np.abs(delta)]
+    norms = np.stack([by_kernel.mixed(choices, weight, d)[1] for d in duals], axis=1)
+    for units in (by_kernel, by_feature):
+        np.testing.assert_allclose(units.squared_norms(choices, duals), norms)
+        for order in ([1, 1, 0], [1, 0], [0]):  # blocks of choices are kept
+            again = units.squared_norms(choices[order], duals)
+            np.testing.assert_allclose(again, norms[order])
     np.testing.assert_allclose(
         by_kernel.candidate_scores(choices, weight, delta),
         by_feature.candidate_scores(choices, weight, delta),

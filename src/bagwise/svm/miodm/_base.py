@@ -30,11 +30,8 @@ from bagwise.svm.miodm._pool import (
     mean_units,
     solve_with_pool,
 )
-from bagwise.svm.miodm._solvers import (
-    integer_bound,
-    newton_mixture,
-    solve_relaxation,
-)
+from bagwise.svm.miodm._rounding import integer_bound
+from bagwise.svm.miodm._solvers import newton_mixture, solve_relaxation
 
 # Of a gap larger than this share of the objective, little is known.
 _UNKNOWN = 0.5

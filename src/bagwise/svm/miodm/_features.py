@@ -3,7 +3,6 @@
 import numpy as np
 from scipy import sparse
 
-from bagwise.bags.segments import segment_argmax
 from bagwise.solvers.margin_distribution import (
     MAX_FACTOR,
     CholeskyFactor,
@@ -13,10 +12,9 @@ from bagwise.solvers.margin_distribution import (
     scaled_rows,
 )
 from bagwise.svm.miodm._loops import ascend_csr, ascend_dense, enumerate_choices
-from bagwise.svm.miodm._units import Units
+from bagwise.svm.miodm._units import MAX_PAIRS, Units
 
-# Pairs of opposite choices in the first mixture, and steps to find their directions.
-_MAX_PAIRS = 10
+# Steps to find the directions of the first choices.
 _POWER_STEPS = 5
 
 
@@ -68,6 +66,11 @@ class FeatureUnits(Units):
         margins[self.n_positive :] = -(self.negative @ (weight @ directions))
         return margins, np.einsum("ij,ij->i", directions, directions)
 
+    def squared_norms(self, choices, duals):
+        """Squared norm of every choice at every dual vector."""
+        directions = [self._directions(choices, delta) for delta in duals]
+        return np.stack([np.einsum("ij,ij->i", w, w) for w in directions], axis=1)
+
     def ascend(self, delta, starts):
         """Improve each start by coordinate ascent: choices and squared norms."""
         plus, minus = self.split(delta)
@@ -97,7 +100,7 @@ class FeatureUnits(Units):
     def direction(self, choices, weight, delta):
         """Weight vector of the mixture in the space of the features."""
         plus, minus = self.split(delta)
-        held = self.spread(choices, weight).T @ plus
+        held = self.held(choices, weight, plus)
         return self.positive.T @ held - self.negative.T @ minus
 
     def candidate_scores(self, choices, weight, delta):
@@ -117,20 +120,14 @@ class FeatureUnits(Units):
         vectors cancel on the negatives: long bags make such pairs nearly optimal for
         the relaxation, and finding them one by one takes most of the rounds.
         """
-        n_pairs = min(_MAX_PAIRS, self.width, MAX_FACTOR // (4 * self.width))
+        n_pairs = min(MAX_PAIRS, self.width, MAX_FACTOR // (4 * self.width))
         directions = rng.standard_normal((self.width, max(n_pairs, 1)))
         mean = np.asarray(self.positive.mean(axis=0)).ravel()
         for _ in range(_POWER_STEPS):  # subspace iteration on the covariance
             directions = np.linalg.qr(directions)[0]
             scores = self.positive @ directions
             directions = self.positive.T @ scores - np.outer(mean, scores.sum(axis=0))
-        scores = self.positive @ directions
-        ends = [
-            segment_argmax(sign * column, self.offsets)
-            for column in scores.T
-            for sign in (1.0, -1.0)
-        ]
-        return np.array(ends, dtype=np.int64)
+        return self.ends(self.positive @ directions)
 
     def every_instance(self):
         """Operator over all candidates and negatives."""

@@ -120,7 +120,7 @@ class NegativePool:
         """Margins of waiting negatives under a mixture, block by block."""
         units = self.units
         plus, minus = units.split(mixture.delta)
-        held = units.spread(mixture.choices, mixture.weight).T @ plus
+        held = units.held(mixture.choices, mixture.weight, plus)
         chosen, joined = np.flatnonzero(held), np.flatnonzero(minus)
         positive = self.positive[chosen]
         negative = self.negative[self.active[joined]]

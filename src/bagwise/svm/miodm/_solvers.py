@@ -9,21 +9,17 @@ carry weight: a search adds the most violated ones, a restricted solver finds th
 mixture of those at hand.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from bagwise.bags.segments import segment_argmax
-from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
+from bagwise.solvers.margin_distribution import solve_odm
 from bagwise.solvers.simplex import simplex_quadratic
 
 _HEAVY_STARTS = 5
-_ROUNDED_STARTS = 2
 _RANDOM_STARTS = 4
-# Random starts of the descent on the integer problem when labels depend on its end,
-# and steps after which only the two best starts go on.
-_RANDOM_ROUNDINGS = 3
-_TRIAL_STEPS = 5
 _MAX_ADDED = 6
 _ADD_SHARE = 0.3
 _STALE_ROUNDS = 5
@@ -33,6 +29,8 @@ _SQUARE = 0.1
 _DAMPING = 1e-5
 # A trial that differs by a smaller share of the step from one that failed is skipped.
 _SAME = 0.2
+# Squared norms that differ by a smaller share are equal up to rounding.
+_EQUAL = 1e-9
 # Conjugate gradient steps from the dual vector of one mixture to that of the next.
 _FOLLOWING = 3
 
@@ -216,7 +214,7 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
     )
 
 
-def _heaviest(weight, count):
+def heaviest(weight, count):
     """Positions of the largest weights; equal ones, up to rounding, in order."""
     return np.argsort(-np.round(weight, 9), kind="stable")[:count]
 
@@ -235,7 +233,7 @@ def violated_choices(units, mixture, rng):
     if units.enumerable:
         choice, norm = units.enumerate_all(delta)
         return choice[None], np.array([norm]), True
-    heavy = _heaviest(mixture.weight, _HEAVY_STARTS)
+    heavy = heaviest(mixture.weight, _HEAVY_STARTS)
     linear, norms = units.uncoupled(delta)
     plus = delta[: units.n_positive]
     spread = np.repeat(plus, np.diff(units.offsets))
@@ -250,31 +248,22 @@ def violated_choices(units, mixture, rng):
     return *_falling(choices, values), False
 
 
+def _distinct(choices):
+    """Where each of the choices occurs first."""
+    first = {}
+    for k, choice in enumerate(choices):
+        first.setdefault(choice.tobytes(), k)
+    return np.array(list(first.values()))
+
+
 def _falling(choices, norms):
     """Distinct choices, sorted by falling norm."""
-    _, kept = np.unique(choices, axis=0, return_index=True)
-    kept.sort()
+    kept = _distinct(choices)
     # Bags without dual weight may choose anything, so that distinct choices are worth
     # the same up to rounding: ties go to the earlier one.
     rank = np.round(norms[kept] / max(norms.max(), 1e-300), 9)
     kept = kept[np.argsort(-rank, kind="stable")]
     return choices[kept], norms[kept]
-
-
-def search_between(units, mixture, centre, found, norms, rng):
-    """Search also at a dual vector between the present one and the ones before.
-
-    The dual vectors of successive rounds swing widely, and cuts at their average are
-    deeper (stabilised cutting planes).
-
-    Returns
-    -------
-    choices, norms : ndarray
-        All candidates with their squared norms at the present vector, falling.
-    """
-    more, _, _ = violated_choices(units, mixture._replace(delta=centre), rng)
-    here = units.mixed(more, np.zeros(len(more)), mixture.delta)[1]
-    return _falling(np.concatenate([found, more]), np.concatenate([norms, here]))
 
 
 def initial_mixture(units, loss, rng):
@@ -285,11 +274,18 @@ def initial_mixture(units, loss, rng):
         units.offsets[:-1][None].copy(), np.ones(1), delta, None, None, np.inf, 0
     )
     choices, _, _ = violated_choices(units, guess, rng)
-    choices = np.unique(
-        np.concatenate([choices[:1], units.spanning_choices(rng)]), axis=0
-    )
-    weight = np.full(len(choices), 1.0 / len(choices))
-    return choices, weight, np.zeros(units.n_rows)
+    choices = np.concatenate([choices[:1], units.spanning_choices(rng)])
+    choices = choices[_distinct(choices)]
+    weight, delta = np.ones(1), np.zeros(units.n_rows)
+    if len(choices) > 1:
+        # Where the first is the answer alone, no other may come in: a mixture is only
+        # solved to the tolerance, and its end depends on the way.
+        delta = solve_odm(units.mixture(choices[:1], weight), loss).delta
+        norms = units.squared_norms(choices, [delta])
+        if norms.max() <= (1.0 + _EQUAL) * norms[0, 0]:
+            return choices[:1], weight, delta
+        weight = np.full(len(choices), 1.0 / len(choices))
+    return choices, weight, delta
 
 
 def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None):
@@ -325,21 +321,26 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
         inner = min(max(0.5 * relative, 0.1 * tol), 0.5)
         mixture = restricted(units, loss, choices, weight, delta, tol=inner)
         path.append(mixture.objective)
-        found, norms, exact = violated_choices(units, mixture, rng)
+        found, _, exact = violated_choices(units, mixture, rng)
         if centre is None:
-            centre = highest = mixture.delta
+            centre = mixture.delta
+            duals = [centre]
         else:
+            # The dual vectors of successive rounds swing widely, and cuts at their
+            # average are deeper (stabilised cutting planes).
             centre = 0.5 * (centre + mixture.delta)
-            found, norms = search_between(units, mixture, centre, found, norms, rng)
+            between = mixture._replace(delta=centre)
+            more, _, _ = violated_choices(units, between, rng)
+            found = np.concatenate([found, more])
+            duals = [mixture.delta, centre, highest]
         # The search is local. What it finds anywhere counts for every dual vector, the
         # ones of earlier rounds too: otherwise the best bound would be the one whose
         # search went worst.
-        known = np.concatenate([mixture.choices, found])
-        bounds = []
-        for dual in (mixture.delta, centre, highest):
-            largest = units.mixed(known, np.zeros(len(known)), dual)[1].max()
-            bounds.append((scaled_bound(loss, dual, largest), dual))
-        bound, highest = max(bounds, key=lambda pair: pair[0])
+        values = units.squared_norms(np.concatenate([mixture.choices, found]), duals)
+        bounds = list(map(partial(scaled_bound, loss), duals, values.max(axis=0)))
+        best = np.argmax(bounds)
+        bound, highest = bounds[best], duals[best]
+        found, norms = _falling(found, values[len(mixture.choices) :, 0])
         primal = 0.5 * (mixture.delta @ mixture.margins) + loss.value(mixture.margins)
         # A bound above the objective is the work of lost digits or of a poor search:
         # by so much the two are unknown.
@@ -363,76 +364,3 @@ def solve_relaxation(units, loss, *, restricted, tol, max_iter, rng, start=None)
         idle = np.concatenate([idle[kept], np.zeros(len(new), dtype=int)])
         delta = mixture.delta
     return Relaxation(mixture, gap, exact, converged, path)
-
-
-def polish_choice(units, loss, choice, delta=None, *, max_iter=50):
-    """Descend on the integer problem from one choice.
-
-    Alternates between solving for the weight vector and giving every positive bag
-    the instance with the least loss. The objective falls strictly, hence no choice
-    recurs and the method stops.
-
-    Returns
-    -------
-    Mixture
-        A mixture of one choice; its objective bounds the relaxation from above.
-    """
-    rows = loss.subset(np.arange(units.n_positive))
-    one = np.ones(1)
-    n_iter = 0
-    while n_iter < max_iter:
-        n_iter += 1
-        choices = choice[None]
-        result = solve_odm(units.mixture(choices, one), loss, delta)
-        delta = result.delta
-        score = units.candidate_scores(choices, one, delta)
-        penalty = rows.rowwise(score)
-        better = segment_argmax(-penalty, units.offsets)
-        change = penalty[better] < penalty[choice] - 1e-12
-        if not change.any():
-            break
-        choice = np.where(change, better, choice)
-    norm = result.delta @ result.margins
-    return Mixture(
-        choices, one, delta, result.margins, np.array([norm]), result.objective, n_iter
-    )
-
-
-def integer_bound(units, loss, mixture, rng=None):
-    """Descend from roundings of a mixture; the best end.
-
-    The roundings are the highest-scoring instance of each bag and the heaviest
-    choices of the mixture. Where the relaxation is slack they know little: with
-    `rng`, the highest scores of a machine that takes every instance of a positive bag
-    for positive, and random choices, are tried as well.
-    """
-    score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
-    heavy = _heaviest(mixture.weight, _ROUNDED_STARTS)
-    starts = [segment_argmax(score, units.offsets)]
-    starts += list(mixture.choices[heavy[mixture.weight[heavy] > 0]])
-    if rng is None:
-        ends = [polish_choice(units, loss, s, mixture.delta) for s in starts]
-        return min(ends, key=lambda end: end.objective)
-    starts += every_instance_choice(units, loss)
-    first, size = units.offsets[:-1], np.diff(units.offsets)
-    starts += [first + rng.integers(size) for _ in range(_RANDOM_ROUNDINGS)]
-    ends = [polish_choice(units, loss, s, max_iter=_TRIAL_STEPS) for s in starts]
-    ends.sort(key=lambda end: end.objective)
-    ends = [polish_choice(units, loss, e.choices[0], e.delta) for e in ends[:2]]
-    return min(ends, key=lambda end: end.objective)
-
-
-def every_instance_choice(units, loss):
-    """Best instances of a machine trained on all instances; a list of one choice.
-
-    Every instance of a positive bag is a positive row with its share of the weight of
-    the bag. Empty where the units cannot afford so many rows.
-    """
-    rows = units.every_instance()
-    if rows is None:
-        return []
-    size = np.diff(units.offsets)
-    plus, minus = units.split(loss.weight)
-    weight = np.concatenate([np.repeat(plus / size, size), minus])
-    result = solve_odm(rows, OdmLoss(weight, loss.theta, loss.nu))
-    return [segment_argmax(result.margins[: units.n_candidates], units.offsets)]

@@ -9,6 +9,8 @@ the same questions, so that the solvers do not know which one they are given:
     the margins of every choice alone, one column each, of all rows or of some,
 ``mixed(choices, weight, delta)``
     the margins of the mixture and the squared norm of every choice,
+``squared_norms(choices, duals)``
+    the squared norm of every choice at several dual vectors, one column each,
 ``ascend(delta, starts)`` and ``enumerate_all(delta)``
     the search for the most violated choice.
 
@@ -18,10 +20,12 @@ the index of one positive instance for each positive bag.
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg import eigh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from bagwise.solvers.bordered import BorderedFactor
+from bagwise.bags.segments import segment_argmax
 from bagwise.solvers.margin_distribution import CholeskyFactor, KernelRows, block_of
+from bagwise.svm.miodm._kernel_mixture import KernelMixture
 from bagwise.svm.miodm._loops import ascend_kernel, enumerate_choices
 
 # Enumerating every choice is exact; beyond these sizes the ascent takes over.
@@ -31,11 +35,14 @@ MAX_ENUMERATED_INSTANCES = 512
 MAX_STACK_BYTES = 256e6
 # Systems over all instances at once are solved up to this size.
 MAX_EVERY_INSTANCE = 5000
-# Keeping the factor of the negative block pays above this ratio to positive rows.
-_PREVAIL = 5
-# Up to one change in so many rows, the last factor with a border is cheaper than a new
-# one: 2 n^2 operations for each change instead of n^3 / 3 for all.
-_FEW = 8
+# Dual vectors whose products with the kernel of the negatives are kept.
+_MAX_PULLS = 4
+# Pairs of opposite choices in the first mixture.
+MAX_PAIRS = 10
+# Up to this many candidates all axes are as cheap as the main ones.
+_DENSE_AXES = 100
+# Axes with a smaller share of the largest variance are rounding errors.
+_NO_VARIANCE = 1e-9
 
 
 class Units:
@@ -61,13 +68,20 @@ class Units:
             and np.log(sizes).sum() <= np.log(MAX_CHOICES) + 1e-9
         )
 
-    def spanning_choices(self, rng):
-        """Choices worth having from the start; none when rounds are cheap."""
-        return np.empty((0, self.n_positive), dtype=np.int64)
+    def ends(self, scores):
+        """Choices of the highest and of the lowest scores, a pair for each column."""
+        signed = np.concatenate([scores.T, -scores.T])
+        choices = [segment_argmax(row, self.offsets) for row in signed]
+        return np.array(choices, dtype=np.int64).reshape(-1, self.n_positive)
 
     def split(self, delta):
         """Positive and negative part of a vector over the rows."""
         return delta[: self.n_positive], delta[self.n_positive :]
+
+    def held(self, choices, weight, plus):
+        """Dual weight on each candidate under a mixture of choices."""
+        shares = np.outer(weight, plus)
+        return np.bincount(choices.ravel(), shares.ravel(), self.n_candidates)
 
     def spread(self, choices, weight):
         """Matrix (positive bags x candidates) of the weight on each instance."""
@@ -104,10 +118,18 @@ class KernelUnits(Units):
         n, p = choices.shape
         if 8 * n * p * p > MAX_STACK_BYTES:
             return (block_of(self.kpp, choice, choice) for choice in choices)
-        key = choices.tobytes()
-        if self._stack[0] != key:
-            stack = self.kpp[choices[:, :, None], choices[:, None, :]]
-            self._stack = (key, stack)
+        keys = [choice.tobytes() for choice in choices]
+        old_keys, old = self._stack
+        if keys != old_keys:
+            # Most choices stay from one call to the next: blocks are copied in lines.
+            known = {key: k for k, key in enumerate(old_keys)}
+            stack = np.empty((n, p, p))
+            for block, key, choice in zip(stack, keys, choices, strict=True):
+                if key in known:
+                    block[:] = old[known[key]]
+                else:
+                    block[:] = self.kpp[choice[:, None], choice]
+            self._stack = (keys, stack)
         return self._stack[1]
 
     def mixture(self, choices, weight):
@@ -123,12 +145,26 @@ class KernelUnits(Units):
         else:
             kpp = sum(w * block for w, block in zip(weight, blocks, strict=True))
         kpn = np.asarray(self.spread(choices[kept], weight[kept]) @ self.kpn)
-        self._mixture = (key, _KernelMixture(self, kpp, kpn))
+        self._mixture = (key, KernelMixture(self, kpp, kpn))
         return self._mixture[1]
 
     def release(self):
-        """Forget the cached factors and blocks."""
-        self._negative = self._stack = self._mixture = (None, None)
+        """Forget the cached factors, blocks and products."""
+        self._negative = self._mixture = (None, None)
+        self._stack = ([], None)
+        self._pulls = {}
+
+    def _pull(self, minus):
+        """Products of a negative part with the candidates and with the negatives.
+
+        A round asks for them at the same few dual vectors again and again.
+        """
+        key = minus.tobytes()
+        if key not in self._pulls:
+            if len(self._pulls) == _MAX_PULLS:
+                del self._pulls[next(iter(self._pulls))]
+            self._pulls[key] = (self.kpn @ minus, self.knn @ minus)
+        return self._pulls[key]
 
     def negative_factor(self, rows, ridge):
         """Cholesky factor of the negative block, which no mixture changes."""
@@ -139,6 +175,12 @@ class KernelUnits(Units):
             block.flat[:: len(rows) + 1] += ridge
             self._negative = (key, CholeskyFactor(block).lower)
         return self._negative[1]
+
+    def spanning_choices(self, rng):
+        """Both ends of every bag along the main axes (see `FeatureUnits`)."""
+        if self.enumerable:  # few rounds, and cheap ones
+            return self.ends(np.empty((self.n_candidates, 0)))
+        return self.ends(principal_axes(self.kpp, MAX_PAIRS))
 
     def _tops(self, choices, plus, cross):
         """Margins of the positive bags under every choice, one row each."""
@@ -161,48 +203,58 @@ class KernelUnits(Units):
         used = np.flatnonzero(used)
         chosen = np.zeros((len(choices), len(used)))
         np.put_along_axis(chosen, place[choices], plus[None], axis=1)
-        bottom = (self.knn @ minus)[units] - chosen @ block_of(self.kpn, used, units)
-        tops = self._tops(choices, plus, self.kpn @ minus)
+        cross, repulsion = self._pull(minus)
+        bottom = repulsion[units] - chosen @ block_of(self.kpn, used, units)
+        tops = self._tops(choices, plus, cross)
         return np.vstack([tops.T[bags], bottom.T])
 
     def mixed(self, choices, weight, delta):
         """Margins of the mixture and squared norm of every choice."""
         plus, minus = self.split(delta)
-        cross = self.kpn @ minus
-        repulsion = self.knn @ minus
+        cross, repulsion = self._pull(minus)
         tops = self._tops(choices, plus, cross)
         norms = tops @ plus - cross[choices] @ plus + minus @ repulsion
-        held = self.spread(choices, weight).T @ plus
+        held = self.held(choices, weight, plus)
         margins = np.concatenate([weight @ tops, repulsion - held @ self.kpn])
         return margins, norms
+
+    def squared_norms(self, choices, duals):
+        """Squared norm of every choice at every dual vector."""
+        out = np.empty((len(choices), len(duals)))
+        for k, delta in enumerate(duals):
+            plus, minus = self.split(delta)
+            cross, repulsion = self._pull(minus)
+            # What cancels is subtracted first, row by row.
+            tops = self._tops(choices, plus, cross)
+            out[:, k] = tops @ plus - cross[choices] @ plus + minus @ repulsion
+        return out
 
     def ascend(self, delta, starts):
         """Improve each start by coordinate ascent: choices and squared norms."""
         plus, minus = self.split(delta)
-        cross = self.kpn @ minus
-        constant = minus @ (self.knn @ minus)
+        cross, repulsion = self._pull(minus)
         choices = np.array(starts, dtype=np.int64)
         values = np.array(
             [ascend_kernel(self.kpp, cross, plus, self.offsets, c) for c in choices]
         )
-        return choices, values + constant
+        return choices, values + minus @ repulsion
 
     def enumerate_all(self, delta):
         """Return the best of all choices and its squared norm."""
         plus, minus = self.split(delta)
-        cross = self.kpn @ minus
+        cross, repulsion = self._pull(minus)
         choice, value = enumerate_choices(self.kpp, cross, plus, self.offsets)
-        return choice, value + minus @ (self.knn @ minus)
+        return choice, value + minus @ repulsion
 
     def candidate_scores(self, choices, weight, delta):
         """Score of every positive instance under the mixture."""
         plus, minus = self.split(delta)
-        held = self.spread(choices, weight).T @ plus
-        return self.kpp @ held - self.kpn @ minus
+        held = self.held(choices, weight, plus)
+        return self.kpp @ held - self._pull(minus)[0]
 
     def uncoupled(self, delta):
         """Linear gain and squared norm of every candidate, without coupling."""
-        return -(self.kpn @ delta[self.n_positive :]), self.kpp.diagonal()
+        return -self._pull(delta[self.n_positive :])[0], self.kpp.diagonal()
 
     def every_instance(self):
         """Operator over all candidates and negatives, or None if too large."""
@@ -213,100 +265,37 @@ class KernelUnits(Units):
         return KernelRows(kernel, np.where(np.arange(len(kernel)) < n, 1.0, -1.0))
 
 
-class _KernelMixture:
-    """Rows of a mixture of choices, by kernel blocks."""
+def principal_axes(kernel, n_axes):
+    r"""Scores of the rows along the axes in which they vary most, up to scale.
 
-    def __init__(self, units, kpp, kpn):
-        self.units, self.kpp, self.kpn = units, kpp, kpn
-        self._known = (None, None, None)  # rows, ridge and factor
+    They are the leading eigenvectors of :math:`HKH`, where :math:`H` subtracts the
+    mean, to full accuracy and from a start that permutes with the rows: what is found
+    must not depend on their order. Axes without variance are left out.
 
-    def matvec(self, delta):
-        """Margins of the dual vector."""
-        plus, minus = self.units.split(delta)
-        return np.concatenate(
-            [
-                self.kpp @ plus - self.kpn @ minus,
-                self.units.knn @ minus - plus @ self.kpn,
-            ]
-        )
-
-    def factor(self, rows, ridge):
-        """Solver for the block of `rows`, from the last one where few rows differ."""
-        old, old_ridge, factor = self._known
-        if factor is not None:
-            # Rows whose ridge is another one leave and join again.
-            before, after = np.zeros((2, self.units.n_rows))
-            before[old], after[rows] = old_ridge, ridge
-            stays, joins = after[old] == old_ridge, before[rows] != ridge
-            n_changes = np.count_nonzero(~stays) + np.count_nonzero(joins)
-            if n_changes == 0:
-                return factor
-            if _FEW * n_changes <= len(rows):
-                new = rows[joins]
-                corner = self._block(new, new)
-                corner.flat[:: len(new) + 1] += ridge[joins]
-                border = self._block(old, new)
-                return BorderedFactor(factor, stays, joins, border, corner)
-        factor = self._new_factor(rows, ridge)
-        self._known = (rows, ridge, factor)
-        return factor
-
-    def _block(self, rows, columns):
-        """Block of the mixed kernel, without the ridge."""
-        p = self.units.n_positive
-        i, j = np.searchsorted(rows, p), np.searchsorted(columns, p)
-        out = np.empty((len(rows), len(columns)))
-        out[:i, :j] = self.kpp[np.ix_(rows[:i], columns[:j])]
-        out[:i, j:] = -self.kpn[np.ix_(rows[:i], columns[j:] - p)]
-        out[i:, :j] = -self.kpn[np.ix_(columns[:j], rows[i:] - p)].T
-        # Along the rows of the symmetric block: few columns are wanted.
-        out[i:, j:] = self.units.knn[np.ix_(columns[j:] - p, rows[i:] - p)].T
-        return out
-
-    def _new_factor(self, rows, ridge):
-        """Factorisation, by elimination when negatives prevail."""
-        p = self.units.n_positive
-        cut = np.searchsorted(rows, p)
-        plus, minus = rows[:cut], rows[cut:] - p
-        if len(minus) > _PREVAIL * cut:
-            return _BlockFactor(self, plus, minus, ridge, cut)
-        block = np.empty((len(rows), len(rows)))
-        block[:cut, :cut] = block_of(self.kpp, plus, plus)
-        # Nothing below the diagonal is read.
-        np.negative(block_of(self.kpn, plus, minus), out=block[:cut, cut:])
-        block[cut:, cut:] = block_of(self.units.knn, minus, minus)
-        block.flat[:: len(rows) + 1] += ridge
-        return CholeskyFactor(block)
-
-
-class _BlockFactor:
-    """Cholesky factorisation with the negative units first.
-
-    The negative block depends on the selected rows only, not on the mixture: its
-    factor is kept between mixtures and the remaining Schur complement is as small as
-    the number of positive bags.
+    Returns
+    -------
+    ndarray of shape (n_rows, at most n_axes)
     """
+    n = len(kernel)
+    means = kernel.mean(axis=0)
+    if n <= _DENSE_AXES:
+        centred = kernel - means - means[:, None] + means.mean()
+        values, axes = eigh(centred, subset_by_index=[max(n - n_axes, 0), n - 1])
+    else:
 
-    def __init__(self, mixture, plus, minus, ridge, cut):
-        self.cut = cut
-        self.lower = mixture.units.negative_factor(minus, ridge[cut:])
-        cross = -block_of(mixture.kpn, plus, minus).T
-        self.coupling = self._forward(cross)
-        schur = block_of(mixture.kpp, plus, plus)
-        schur -= self.coupling.T @ self.coupling
-        schur.flat[:: cut + 1] += ridge[:cut]
-        self.schur = CholeskyFactor(schur) if cut else None
+        def product(x):
+            out = kernel @ (x - x.mean())
+            return out - out.mean()
 
-    def _forward(self, rhs, trans=0):
-        if self.lower.size == 0:
-            return rhs
-        return dtrtrs(self.lower, rhs, lower=1, trans=trans)[0]
-
-    def solve(self, rhs):
-        """Solve for one or several right-hand sides."""
-        inner = self._forward(rhs[self.cut :])
-        if self.schur is None:
-            return self._forward(inner, 1)
-        plus = self.schur.solve(rhs[: self.cut] - self.coupling.T @ inner)
-        minus = self._forward(inner - self.coupling @ plus, 1)
-        return np.concatenate([plus, minus])
+        # Means vanish where the rows are centred already, squares do not.
+        start = np.einsum("ij,ij->i", kernel, kernel)
+        start -= start.mean()
+        if not start.any():
+            return np.empty((n, 0))
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        try:
+            values, axes = eigsh(operator, n_axes, which="LA", v0=start, maxiter=20)
+        except ArpackNoConvergence as error:  # no axis stands out from the others
+            values, axes = error.eigenvalues, error.eigenvectors
+    scale = np.abs(kernel.diagonal()).sum()
+    return axes[:, values > _NO_VARIANCE * scale]
