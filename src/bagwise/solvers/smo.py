@@ -288,8 +288,8 @@ def smo(
     n_groups = int(group[-1]) + 1 if n_rows else 0
     start = np.searchsorted(group, np.arange(n_groups + 1))
     # Fresh contiguous arrays: one compiled version serves all callers.
-    cap = np.array(np.broadcast_to(cap, (n_groups,)), dtype=np.float64)
-    margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
+    cap = np.full(n_groups, cap, dtype=np.float64)
+    gradient = np.full(n_rows, margin, dtype=np.float64)
     c = sign if bias is None else np.array(bias, dtype=np.float64)
     beta = np.zeros(n_rows) if beta is None else np.array(beta, dtype=np.float64)
     plain = index is None or (
@@ -302,7 +302,7 @@ def smo(
     total = np.bincount(group, beta, n_groups)
     full = total >= cap * (1.0 - 1e-14)
     total[full] = cap[full]
-    gradient, diagonal = margin.copy(), diagonal_of(K, corner, index)
+    diagonal = diagonal_of(K, corner, index)
     held, room = beta > 0.0, ~full[group]
     upward = np.where(c > 0.0, room, held & (c < 0.0))
     downward = np.where(c > 0.0, held, room & (c < 0.0))
