@@ -35,8 +35,8 @@ def _first(bits, wanted, start):
 
 
 @njit(error_model="numpy")
-def _largest(values, bits):
-    """Largest of numbers that are not negative, and where it comes first.
+def _largest(bits):
+    """Where the largest of numbers that are not negative comes first; -1 if all are 0.
 
     The order of such numbers is that of their `bits` as integers, whose maximum is
     taken many at a time.
@@ -44,10 +44,8 @@ def _largest(values, bits):
     most = np.int64(0)
     for row in range(len(bits)):
         most = bits[row] if bits[row] > most else most
-    if most == 0:
-        return 0.0, -1
-    row = _first(bits, most, 0)
-    return values[row], row
+    row = _first(bits, most, 0) if most > 0 else -1
+    return row
 
 
 @njit(error_model="numpy")
@@ -59,10 +57,10 @@ def best_single(gradient, beta, room, curvature, free, gains, bits):
         slope = abs(slope) * free[row]
         step = min(slope / curvature[row], limit)
         gains[row] = step * slope - 0.5 * step * step * curvature[row]
-    gain, row = _largest(gains, bits)
-    step = 0.0
+    row = _largest(bits)
+    gain, step = 0.0, 0.0
     if row >= 0:
-        slope = gradient[row]
+        gain, slope = gains[row], gradient[row]
         limit = room[row] if slope > 0.0 else beta[row]
         step = min(abs(slope) / curvature[row], limit)
         step = step if slope > 0.0 else -step
@@ -134,4 +132,4 @@ def second_of_pair(gradient, c, diagonal, rows, own, downward, i, top, scores, b
         curvature = max(diagonal[i] + diagonal[row] - 2.0 * rows[own, row], TINY)
         score = difference * difference / curvature
         scores[row] = score if (difference > 0.0) & held else 0.0
-    return _largest(scores, bits)[1]
+    return _largest(bits)
