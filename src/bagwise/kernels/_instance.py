@@ -57,11 +57,13 @@ def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
         B = A
     D = row_products(A, B)
     D *= -2.0
-    D += row_norms(A, squared=True)[:, None]
-    D += row_norms(B, squared=True)[None, :]
-    np.maximum(D, 0.0, out=D)
+    norms = row_norms(A, squared=True)
+    D += norms[:, None]
+    D += norms if same else row_norms(B, squared=True)
     if same:
         np.fill_diagonal(D, 0.0)
+    if D.min(initial=0.0) < 0.0:  # to look is cheaper than to clip
+        np.maximum(D, 0.0, out=D)
     return D
 
 

@@ -39,8 +39,9 @@ from bagwise.solvers.smo_choice import (
     extremes,
     second_of_pair,
     worst_single,
+    worst_within,
 )
-from bagwise.solvers.smo_rows import diagonal_of, entry, stand
+from bagwise.solvers.smo_rows import diagonal_of, entry, put
 
 _BLOCK = 256  # rows of a matrix copied at a time
 _KEPT_BYTES = 64 * 2**20  # of rows that were put together
@@ -57,41 +58,24 @@ def combine_rows(K, coef):
 
 
 @njit(error_model="numpy")
-def _within_groups(
-    gradient, beta, total, cap, start, diagonal, index, K, cross, corner
-):
-    """Best transfer inside a full group: (violation, gain, up, down, step)."""
-    worst, best_gain, best_up, best_down, best_step = 0.0, 0.0, -1, -1, 0.0
-    for g in range(len(cap)):
-        first, last = start[g], start[g + 1]
-        if last - first < 2 or total[g] < cap[g]:
-            continue  # with room left, single moves and cross pairs do the work
-        up, down = first, -1
-        for row in range(first, last):
-            if gradient[row] > gradient[up]:
-                up = row
-            if beta[row] > 0.0 and (down < 0 or gradient[row] < gradient[down]):
-                down = row
-        if down < 0 or up == down:
-            continue
-        violation = gradient[up] - gradient[down]
-        if violation <= 0.0:
-            continue
-        inner = entry(K, cross, corner, index[up], index[down])
-        curvature = max(diagonal[up] + diagonal[down] - 2.0 * inner, TINY)
-        step = min(violation / curvature, beta[down])
-        gain = step * violation - 0.5 * step * step * curvature
-        worst = max(worst, violation)
-        if gain > best_gain:
-            best_gain, best_up, best_down, best_step = gain, up, down, step
-    return worst, best_gain, best_up, best_down, best_step
+def _enlist(g, full, crowded):
+    """Keep the list of the full groups of several rows; its end says how many."""
+    n, at = crowded[-1], 0
+    while at < n and crowded[at] != g:
+        at += 1
+    if full and at == n:
+        crowded[n] = g
+        crowded[-1] = n + 1
+    elif not full and at < n:
+        crowded[at] = crowded[n - 1]
+        crowded[-1] = n - 1
 
 
 @njit(error_model="numpy")
-def _update(gradient, s, own, other, move_i, move_j):
-    """Take a step over to the gradient."""
+def _update(gradient, s, rows, one, two, move_i, move_j):
+    """Take a step over to the gradient; the kernels of the two stand in `rows`."""
     for row in range(len(gradient)):
-        gradient[row] -= s[row] * (move_i * own[row] + move_j * other[row])
+        gradient[row] -= s[row] * (move_i * rows[one, row] + move_j * rows[two, row])
 
 
 @njit(error_model="numpy")
@@ -117,9 +101,9 @@ def _move(row, change, beta, total, cap, group, start, c, upward, downward, room
     left = after < bound
     for k in range(start[g], start[g + 1]):
         room[k] = bound - after
-        held = beta[k] > 0.0
-        upward[k] = left if c[k] > 0.0 else (held and c[k] < 0.0)
-        downward[k] = held if c[k] > 0.0 else (left and c[k] < 0.0)
+        held, plus, minus = beta[k] > 0.0, c[k] > 0.0, c[k] < 0.0
+        upward[k] = (plus & left) | (minus & held)
+        downward[k] = (plus & held) | (minus & left)
 
 
 def _bias(gradient, beta, total, cap, group, c, top, low):
@@ -157,20 +141,22 @@ def _iterate(
     scratch,
     bits,
     single,
-    shared,
+    crowded,
     biased,
     tol,
     max_iter,
 ):
     """Move until nothing gains: steps, violation, and the bounds of the bias."""
+    # Rows are named by their numbers: to count who holds a view of one costs as much
+    # as to go through it.
     plain = len(kept) == 0
+    rows = K if plain else kept
     for row in range(len(s)):
         if beta[row] != 0.0:
-            if plain:
-                own = K[row]
-            else:
-                own = kept[stand(K, cross, corner, index, kept, place, row)]
-            _update(gradient, s, own, own, s[row] * beta[row], 0.0)
+            own = row if plain else place[row]
+            if own < 0:
+                own = put(K, cross, corner, index, kept, place, row)
+            _update(gradient, s, rows, own, own, s[row] * beta[row], 0.0)
     n_iter = 0
     while True:
         i, top, low = -1, -np.inf, np.inf
@@ -179,14 +165,13 @@ def _iterate(
         violation = max(top - low, 0.0) if i >= 0 else 0.0
         j, gain, change_i, change_j = -1, 0.0, 0.0, 0.0
         if i >= 0 and low < top:
-            if plain:
-                own = K[i]
-            else:
-                own = kept[stand(K, cross, corner, index, kept, place, i)]
+            own = i if plain else place[i]
+            if own < 0:
+                own = put(K, cross, corner, index, kept, place, i)
             j = second_of_pair(
-                gradient, c, diagonal, own, downward, i, top, scratch, bits
+                gradient, c, diagonal, rows, own, downward, i, top, scratch, bits
             )
-            inner = own[j]
+            inner = rows[own, j]
         if j >= 0:
             # c_i beta_i goes up and c_j beta_j down, as far as there is room.
             slope = c[i] * gradient[i] - c[j] * gradient[j]
@@ -198,13 +183,20 @@ def _iterate(
                 step = min(step, beta[j] if c[j] > 0.0 else room[j])
             gain = step * slope - 0.5 * step * step * bend
             change_i, change_j = c[i] * step, -c[j] * step
-        if shared:
-            worst, other_gain, up, down, step = _within_groups(
-                gradient, beta, total, cap, start, diagonal, index, K, cross, corner
-            )
-            violation = max(violation, worst)
-            if other_gain > gain:
-                gain, i, j, change_i, change_j = other_gain, up, down, step, -step
+        if crowded[-1] > 0:
+            worst, up, down = worst_within(gradient, beta, crowded, start)
+            if worst > 0.0:
+                violation = max(violation, worst)
+                own = down if plain else place[down]
+                if own >= 0:
+                    inner = rows[own, up]
+                else:
+                    inner = entry(K, cross, corner, index[up], index[down])
+                bend = max(diagonal[up] + diagonal[down] - 2.0 * inner, TINY)
+                step = min(worst / bend, beta[down])
+                other_gain = step * worst - 0.5 * step * step * bend
+                if other_gain > gain:
+                    gain, i, j, change_i, change_j = other_gain, up, down, step, -step
         if single is not None:
             curvature, free = single
             other_gain, row, change = best_single(
@@ -230,13 +222,16 @@ def _iterate(
             _move(
                 row, change, beta, total, cap, group, start, c, upward, downward, room
             )
+            g = group[row]
+            if start[g + 1] - start[g] > 1:
+                _enlist(g, total[g] >= cap[g], crowded)
         row = i if j < 0 else j  # without a second row its change is 0
-        if plain:
-            own, other = K[i], K[row]
-        else:
-            own = kept[stand(K, cross, corner, index, kept, place, i)]
-            other = kept[stand(K, cross, corner, index, kept, place, row)]
-        _update(gradient, s, own, other, s[i] * change_i, s[row] * change_j)
+        own, other = (i, row) if plain else (place[i], place[row])
+        if own < 0:
+            own = put(K, cross, corner, index, kept, place, i)
+        if other < 0:
+            other = put(K, cross, corner, index, kept, place, row)
+        _update(gradient, s, rows, own, other, s[i] * change_i, s[row] * change_j)
     return n_iter, violation, top, low
 
 
@@ -293,8 +288,8 @@ def smo(
     n_groups = int(group[-1]) + 1 if n_rows else 0
     start = np.searchsorted(group, np.arange(n_groups + 1))
     # Fresh contiguous arrays: one compiled version serves all callers.
-    cap = np.array(np.broadcast_to(cap, (n_groups,)), dtype=np.float64)
-    margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
+    cap = np.full(n_groups, cap, dtype=np.float64)
+    gradient = np.full(n_rows, margin, dtype=np.float64)
     c = sign if bias is None else np.array(bias, dtype=np.float64)
     beta = np.zeros(n_rows) if beta is None else np.array(beta, dtype=np.float64)
     plain = index is None or (
@@ -307,16 +302,20 @@ def smo(
     total = np.bincount(group, beta, n_groups)
     full = total >= cap * (1.0 - 1e-14)
     total[full] = cap[full]
-    gradient, diagonal = margin.copy(), diagonal_of(K, corner, index)
+    diagonal = diagonal_of(K, corner, index)
     held, room = beta > 0.0, ~full[group]
     upward = np.where(c > 0.0, room, held & (c < 0.0))
     downward = np.where(c > 0.0, held, room & (c < 0.0))
+    several = full & (np.diff(start) > 1)
+    crowded = np.zeros(n_groups + 1, dtype=np.int64)
+    crowded[-1] = several.sum()
+    crowded[: crowded[-1]] = np.flatnonzero(several)
     scratch = np.empty(n_rows)
     n_kept = 0
     if not plain:
         n_kept = 2 + min(n_rows, _KEPT_BYTES // (8 * max(1, n_rows)))
-    kept, place = np.empty((n_kept, n_rows)), np.full(n_rows + 1, -1)
-    place[-1] = 0
+    kept, place = np.empty((n_kept, n_rows)), np.full(0 if plain else n_rows + 1, -1)
+    place[-1:] = 0
     single, unbiased = None, c == 0.0  # without such rows their code is not compiled
     if unbiased.any():
         # As it is, however small: counts of boxes span seventy orders of magnitude.
@@ -343,7 +342,7 @@ def smo(
         scratch,
         scratch.view(np.int64),
         single,
-        n_groups < n_rows,
+        crowded,
         not unbiased.all(),
         tol,
         max(10_000_000, 100 * n_rows),

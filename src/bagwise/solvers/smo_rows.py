@@ -39,21 +39,19 @@ def _fill(K, cross, corner, index, one, out):
 
 
 @njit(error_model="numpy")
-def stand(K, cross, corner, index, kept, place, row):
-    """Where in `kept` the kernel of a row with all rows stands, put there if need be.
+def put(K, cross, corner, index, kept, place, row):
+    """Put the kernel of a row with all rows together in `kept`, and say where.
 
-    `place` knows, with -1 for nowhere, and at its end how many were put together. Where
-    there is no room, the last two of `kept` serve in turn.
+    `place` will know, which has -1 for nowhere, and at its end how many were put
+    together. Where there is no room, the last two of `kept` serve in turn.
     """
-    at = place[row]
-    if at < 0:
-        at = place[-1]
-        place[-1] += 1
-        if at < len(kept) - 2:
-            place[row] = at
-        else:
-            at = len(kept) - 1 - at % 2
-        _fill(K, cross, corner, index, index[row], kept[at])
+    at = place[-1]
+    place[-1] += 1
+    if at < len(kept) - 2:
+        place[row] = at
+    else:
+        at = len(kept) - 1 - at % 2
+    _fill(K, cross, corner, index, index[row], kept[at])
     return at
 
 

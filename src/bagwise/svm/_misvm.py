@@ -204,13 +204,14 @@ class MISVM(KernelBagSVM):
         group = None
         if self.slack == "bag":
             first = len(layout.negative_weight)
-            group = np.r_[layout.negative_group, first + np.arange(n_positive)]
-            cap = np.r_[layout.negative_weight, layout.positive_weight]
+            more = np.arange(first, first + n_positive)
+            group = np.concatenate([layout.negative_group, more])
+            cap = np.concatenate([layout.negative_weight, layout.positive_weight])
         else:
-            cap = np.r_[layout.negative_caps(), layout.positive_weight]
+            cap = np.concatenate([layout.negative_caps(), layout.positive_weight])
         return HingeRows(
-            np.r_[layout.negative, represent],
-            np.r_[-np.ones(n_negative), np.ones(n_positive)],
+            np.concatenate([layout.negative, represent]),
+            np.repeat([-1.0, 1.0], [n_negative, n_positive]),
             np.ones(n_negative + n_positive),
             self.C * cap,
             group,
