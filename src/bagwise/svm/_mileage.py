@@ -13,6 +13,9 @@ from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 _LEVEL = 1e-10
+# Convex steps are solved to this share of the tolerance: shares follow scores, and what
+# a step leaves open would grow from one to the next.
+_INNER = 1e-2
 
 
 class MILEAGE(KernelBagSVM):
@@ -63,8 +66,8 @@ class MILEAGE(KernelBagSVM):
     max_iter : int, default=100
         Cap on the convex steps.
     tol : float, default=1e-4
-        Tolerance of the convex steps, on the optimality conditions, and least relative
-        decrease of the objective that is worth another step.
+        Least relative decrease of the objective that is worth another step. The convex
+        steps are solved to a hundredth of it, on the optimality conditions.
     random_state : int, RandomState or None, default=None
         The Nystroem basis.
 
@@ -174,7 +177,7 @@ class MILEAGE(KernelBagSVM):
         def solve(state):
             witnesses, shares = state
             rows = self._rows(X, t, layout, witnesses, shares)
-            step = wide.solve(rows, self.tol)
+            step = wide.solve(rows, _INNER * self.tol)
             price = self._price(shares, bag_weight)
             return replace(step, objective=step.objective + price)
 
@@ -188,7 +191,7 @@ class MILEAGE(KernelBagSVM):
 
         # Positive bags as wholes to begin with: no instance has been chosen yet.
         whole = n + np.flatnonzero(t > 0)
-        start = wide.solve(self._rows(X, t, layout, whole, even), self.tol)
+        start = wide.solve(self._rows(X, t, layout, whole, even), _INNER * self.tol)
         # Shares creep once margins are met: that is not worth a hundred steps.
         path = cccp(
             solve,
