@@ -48,6 +48,8 @@ GOALS = [
     Goal("musk1", "MILES", "mil", 1 / 8),
     Goal("musk1", "MIBoosting", "WEKA", 1 / 10),
     Goal("musk1", "DD", "MILpy", 1 / 10),
+    Goal("musk1", "Statistics kernel", "misvm", 1 / 2),
+    Goal("musk1", "SimpleMI", "MILpy", 1 / 2),
     Goal("musk1", "Statistics kernel", "before", 1 / 2),
     Goal("musk1", "SimpleMI", "before", 1 / 2),
     Goal("validation", "Statistics kernel", "s", 1e-3),

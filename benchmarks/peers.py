@@ -57,6 +57,7 @@ def ours(gamma):
         "mi-SVM": MiSVM(C, gamma=gamma),
         "sbMIL": SBMIL(C, gamma=gamma, eta=0.3),
         "NSK": BagSVC("set", C, gamma=gamma),
+        "Statistics kernel": BagSVC("statistics", C, gamma=gamma),
         "Citation-kNN": CitationKNN(),
         "MILR": MILogisticRegression(),
         "PC-SVM": PCSVM(C, gamma=gamma),
@@ -84,6 +85,7 @@ def by_misvm(method, gamma):
     import misvm
 
     kinds = {"MI-SVM": "MISVM", "mi-SVM": "miSVM", "sbMIL": "sbMIL", "NSK": "NSK"}
+    kinds["Statistics kernel"] = "STK"
     if method not in kinds:
         return None
     options = {"kernel": "rbf", "gamma": gamma, "C": C, "verbose": False}
@@ -130,13 +132,18 @@ def by_milpy(method, gamma):
         from MILpy.Algorithms.maxDD import maxDD as Peer
 
         options = {"spoints": 10}
+    elif method == "SimpleMI":
+        from MILpy.Algorithms.simpleMIL import simpleMIL as Peer
+
+        options = {"type": "average"}
     else:
         return None
 
     def run(bags, y, test):
         model = Peer()
-        # Labels are a column, as its own files have them.
-        model.fit(bags, np.asarray(y, dtype=float)[:, None], **options)
+        # Labels are a column, as its own files have them, but for scikit-learn's SVC.
+        labels = np.asarray(y, dtype=float)
+        model.fit(bags, labels if method == "SimpleMI" else labels[:, None], **options)
         model.predict(test)
 
     return run

@@ -67,11 +67,13 @@ def fake(monkeypatch, name, **attributes):
         setattr(module, key, value)
 
 
-@pytest.mark.parametrize("method", ["MI-SVM", "mi-SVM", "sbMIL", "NSK"])
+@pytest.mark.parametrize(
+    "method", ["MI-SVM", "mi-SVM", "sbMIL", "NSK", "Statistics kernel"]
+)
 def test_misvm_gets_signed_labels_and_our_kernel(
     peers, fold, calls, monkeypatch, method
 ):
-    kinds = ("MISVM", "miSVM", "sbMIL", "NSK")
+    kinds = ("MISVM", "miSVM", "sbMIL", "NSK", "STK")
     fake(monkeypatch, "misvm", **dict.fromkeys(kinds, Machine))
     bags, y, test = fold
     peers.by_misvm(method, 0.5)(bags, y, test)
@@ -97,11 +99,15 @@ def test_other_packages_are_fitted_and_asked(peers, fold, calls, monkeypatch):
     peers.by_milpy("Citation-kNN", 0.5)(bags, y, test)
     fake(monkeypatch, "MILpy.Algorithms.maxDD", maxDD=Machine)
     peers.by_milpy("DD", 0.5)(bags, y, test)
-    assert [call[0] for call in calls] == ["fit", "predict"] * 4
+    fake(monkeypatch, "MILpy.Algorithms.simpleMIL", simpleMIL=Machine)
+    peers.by_milpy("SimpleMI", 0.5)(bags, y, test)
+    assert [call[0] for call in calls] == ["fit", "predict"] * 5
     assert calls[0][1] == {"sigma2": 2.0, "C": peers.C}
     assert calls[4][1] == {"references": 2, "citers": 4}
     assert calls[6][1] == {"spoints": 10}
     assert calls[6][3].shape == (8, 1)
+    assert calls[8][1] == {"type": "average"}
+    assert calls[8][3].shape == (8,)
 
 
 def test_methods_that_a_peer_lacks_are_left_out(peers):
