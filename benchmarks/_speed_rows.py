@@ -5,7 +5,7 @@ older checkout (`--before`), so that both are measured on the same machine on th
 day. It therefore uses only what both have. A line of JSON is printed for each row.
 
     python benchmarks/_speed_rows.py elephant PC-SVM,MI-ODM [folds]
-    python benchmarks/_speed_rows.py growth MILES 400 1600
+    python benchmarks/_speed_rows.py growth "MILES,MILES' similarities" 400 1600
     python benchmarks/_speed_rows.py first PC-SVM
     python benchmarks/_speed_rows.py gram musk2
     python benchmarks/_speed_rows.py validation SimpleMI
@@ -44,6 +44,7 @@ def model_of(method, gamma):
         "Statistics kernel": lambda: b.svm.BagSVC("statistics", C),
         "SimpleMI": lambda: b.compose.SimpleMI(),
         "MILES": lambda: b.embedding.MILES(),
+        "MILES' similarities": lambda: b.embedding.PrototypeEmbedding(),
         "MIBoosting": lambda: b.ensemble.MIBoosting(
             10, estimator="stump", random_state=0
         ),
@@ -122,14 +123,17 @@ def drawn(n_bags, size=7, n_features=10):
     return Bags(data, np.arange(0, len(data) + 1, size)), y
 
 
-def growth(method, sizes):
-    """Print the seconds of a fit for each number of drawn bags."""
+def growth(methods, sizes):
+    """Print the seconds of a fit, or a transform, for each number of drawn bags."""
     warnings.simplefilter("ignore")
-    model_of(method, 0.1).fit(*drawn(20))
-    for n_bags in sizes:
-        row = {"data": f"{n_bags} bags", "method": method}
-        row["seconds"] = spent(model_of(method, 0.1).fit, *drawn(n_bags))
-        print(json.dumps(row), flush=True)
+    for method in methods:
+        model = model_of(method, 0.1)
+        work = getattr(model, "fit_transform", model.fit)
+        work(*drawn(20))
+        for n_bags in sizes:
+            row = {"data": f"{n_bags} bags", "method": method}
+            row["seconds"] = min(spent(work, *drawn(n_bags)) for _ in range(3))
+            print(json.dumps(row), flush=True)
 
 
 def first_call(method):
@@ -196,6 +200,6 @@ if __name__ == "__main__":
     elif what == "import":
         importing()
     elif what == "growth":
-        growth(rest[0], [int(n) for n in rest[1:]])
+        growth(rest[0].split(","), [int(n) for n in rest[1:]])
     else:
         main(what, rest[0].split(","), *map(int, rest[1:]))

@@ -222,6 +222,11 @@ def test_goals_are_met_missed_or_looked_up(peers):
         ("MB", 0.9, 10, "no"),
     ):
         assert goals.verdict(goals.Goal("d", "m", unit, most), row, n_folds)[1] == met
+    limit = goals.Goal("d", "m", "scikit-learn", 2.0)
+    for ratio, met in ((0.5, "yes: 0.5"), (0.4, "no: 0.4")):
+        ratios = {("d", "m", "scikit-learn"): ratio}
+        found = goals.verdict(limit, row, 10, ratios)
+        assert found == ("2 times scikit-learn at most", met)
     against = goals.Goal("d", "m", "misvm", 1 / 10)
     for ratio, met in ((10.0, "yes: 10"), (9.5, "no: 9.5")):
         ratios = {("d", "m", "misvm"): ratio}
@@ -239,13 +244,14 @@ def test_a_goal_without_a_row_has_failed(peers, monkeypatch):
 def test_growth_is_the_slope_between_the_two_sizes(peers):
     goals = sys.modules["_goals"]
     rows = [
-        {"data": "400 bags", "before": 1.0, "now": 2.0},
-        {"data": "1600 bags", "before": "", "now": 16.0},
+        {"data": "400 bags", "method": "a", "before": 1.0, "now": 2.0},
+        {"data": "1600 bags", "method": "a", "before": "", "now": 16.0},
+        {"data": "400 bags", "method": "b", "before": 1.0, "now": 2.0},
     ]
-    row = goals.exponent(rows)
+    (row,) = goals.exponents(rows)
+    assert (row["data"], row["method"]) == ("400 to 1600 bags", "a")
     assert row["now"] == pytest.approx(1.5)
     assert row["before"] == ""
-    assert goals.exponent(rows[:1]) is None
 
 
 def test_an_install_is_as_large_as_all_that_it_needs(peers):
