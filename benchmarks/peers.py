@@ -234,7 +234,21 @@ def by_generic_program(method, gamma):
 
 
 def by_scikit_learn(method, gamma):
-    """Return scikit-learn's machine on means, on a set kernel pair by pair, or None."""
+    """Return what scikit-learn alone does of a method, or None.
+
+    Its machine on means, its tree on instances of equal bags, or its machine on a set
+    kernel that is made pair by pair.
+    """
+    if method == "WrapperMI (tree)":
+
+        def run_tree(bags, y, test):
+            sizes = np.array([len(bag) for bag in bags])
+            tree = DecisionTreeClassifier(random_state=0).fit(
+                np.vstack(bags), np.repeat(y, sizes), np.repeat(1.0 / sizes, sizes)
+            )
+            tree.predict_proba(np.vstack(test))
+
+        return run_tree
     if method == "SimpleMI":
 
         def run_means(bags, y, test):
