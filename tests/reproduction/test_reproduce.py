@@ -348,7 +348,7 @@ def test_rows_with_commas_in_their_names_can_be_asked_for():
     """The command line splits at commas, wherever they stand."""
     table = load_table("pcsvm-benchmark")
     row = "PC-SVM under pressure, slack per bag"
-    name = "PC-SVM (rho tuned, bag slack)"
+    name = "PC-SVM (rho 0.3, bag slack)"
     for asked in ([row], row.split(", "), ["MI-SVM", *name.split(", "), "dd"]):
         kept = _choose(table, None, asked)
         found = {cell.row for cell in table.cells if id(cell) in kept}
