@@ -11,6 +11,7 @@ from bagwise.comparison._optimism import best_on_reported_folds
 from bagwise.comparison.protocols import KFold
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.reproduction import Reproduction, reproduce
+from bagwise.reproduction._pages import _gaps as gaps
 from bagwise.reproduction._rows import keep_earlier, read_rows
 from bagwise.reproduction._schemes import MAX_REPEATS
 
@@ -61,6 +62,27 @@ def test_optimism_is_the_reason_in_one_word():
     page = Reproduction(table, [reached], 1).to_markdown()
     assert "**not reached** (-8.5): optimism" in page
     assert "Not reached: optimism" in page
+
+
+def test_all_gaps_stand_in_one_table_with_a_reason_each():
+    row = {"table": "t", "row": "m", "published": "90", "measured": "80"}
+    row |= {"verdict": "not reached", "lower_is_better": "false"}
+    rows = [
+        row | {"column": "a", "optimistic": "91", "cause": "optimism"},
+        row | {"column": "b", "optimistic": "85", "cause": "", "best_cut": "90"},
+        row | {"column": "c", "optimistic": "", "cause": "", "best_cut": "89.9"},
+        row | {"column": "d"},  # a file of an older version
+        row | {"column": "e", "lower_is_better": "true", "best_cut": "89.9"},
+        row | {"column": "f", "verdict": "reached"},
+    ]
+    *_, a, b, c, d, e, end = gaps(rows)
+    assert a == "| t | m on a | 90 | 80 | 91 | - | optimism |"
+    assert b == "| t | m on b | 90 | 80 | 85 | 90 | the cut |"
+    assert c == "| t | m on c | 90 | 80 | - | 89.9 | open |"
+    assert d == "| t | m on d | 90 | 80 | - | - | open |"
+    assert e.endswith("| the cut |")
+    assert end == ""
+    assert gaps(rows[-1:]) == []
 
 
 def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
