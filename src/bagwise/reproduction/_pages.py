@@ -378,7 +378,8 @@ def _gaps(rows: Sequence[Row]) -> list[str]:
     lines = [
         "## What was not reached, and why",
         "",
-        "Optimism: the best values on the reported folds reach the figure. The cut: not"
+        "Optimism: the best values on the reported folds reach the figure, by the same"
+        " rule. The cut: not"
         " those, but scores that are cut where the test bags are told apart best do, so"
         " that it may be the reason. Open: neither does.",
         "",
