@@ -110,6 +110,37 @@ def test_other_packages_are_fitted_and_asked(peers, fold, calls, monkeypatch):
     assert calls[8][3].shape == (8,)
 
 
+def test_scikit_learn_gets_means_and_instances_of_equal_bags(peers, fold, monkeypatch):
+    bags, y, test = fold
+    fits, asked = [], []
+
+    class Noted:
+        def __init__(self, **options):
+            pass
+
+        def fit(self, X, y, sample_weight=None):
+            fits.append((X, y, sample_weight))
+            return self
+
+        def predict(self, X):
+            asked.append(X)
+
+        predict_proba = predict
+
+    monkeypatch.setattr(peers, "SVC", Noted)
+    monkeypatch.setattr(peers, "DecisionTreeClassifier", Noted)
+    peers.by_scikit_learn("SimpleMI", 0.5)(bags, y, test)
+    peers.by_scikit_learn("WrapperMI (tree)", 0.5)(bags, y, test)
+    (means, labels, _), (rows, of_rows, weight) = fits
+    np.testing.assert_allclose(means, [bag.mean(axis=0) for bag in bags])
+    np.testing.assert_array_equal(labels, y)
+    starts = np.cumsum([0, *(len(bag) for bag in bags)])
+    np.testing.assert_array_equal(rows, np.concatenate(bags))
+    np.testing.assert_array_equal(of_rows[starts[:-1]], y)
+    np.testing.assert_allclose(np.add.reduceat(weight, starts[:-1]), 1.0)
+    assert [len(X) for X in asked] == [len(test), sum(len(bag) for bag in test)]
+
+
 def test_methods_that_a_peer_lacks_are_left_out(peers):
     fake_names = ("by_mil", "by_milpy", "by_weka", "by_generic_program")
     for name in fake_names:

@@ -379,9 +379,8 @@ def _gaps(rows: Sequence[Row]) -> list[str]:
         "## What was not reached, and why",
         "",
         "Optimism: the best values on the reported folds reach the figure, by the same"
-        " rule. The cut: not"
-        " those, but scores that are cut where the test bags are told apart best do, so"
-        " that it may be the reason. Open: neither does.",
+        " rule. The cut: not those, but scores that are cut where the test bags are"
+        " told apart best do, so that it may be the reason. Open: neither does.",
         "",
         "| table | cell | published | honest | optimistic | best cut | reason |",
         "|---|---|---|---|---|---|---|",
