@@ -9,16 +9,23 @@ torch = pytest.importorskip("torch")
 
 from bagwise.neural.engine import network, recording, training  # noqa: E402
 from bagwise.neural.engine.inference import Fitted  # noqa: E402
-from bagwise.neural.engine.losses import bag_losses  # noqa: E402
 from bagwise.neural.engine.network import (  # noqa: E402
     Shape,
     bag_scores,
     initial_weights,
 )
-from bagwise.neural.engine.rows import Rows, row_index  # noqa: E402
-from bagwise.neural.engine.scaling import standardization  # noqa: E402
+from bagwise.neural.engine.rows import (  # noqa: E402
+    Rows,
+    row_index,
+    standardization,
+)
 from bagwise.neural.engine.segments import Segments  # noqa: E402
-from bagwise.neural.engine.training import Models, Options, train  # noqa: E402
+from bagwise.neural.engine.training import (  # noqa: E402
+    Models,
+    Options,
+    bag_losses,
+    train,
+)
 
 CPU = torch.device("cpu")
 POOLINGS = ("gated", "attention", "mean", "max")
@@ -305,7 +312,7 @@ def test_drawn_rows_are_distinct_and_uniform():
 
 
 def test_standardization_of_each_set_of_bags(monkeypatch):
-    monkeypatch.setattr("bagwise.neural.engine.scaling.CHUNK_VALUES", 15)
+    monkeypatch.setattr("bagwise.neural.engine.rows.CHUNK_VALUES", 15)
     x = make_rows() * [1, 10, 0.1, 1, 0] + [1e6, 0, 3, -5, 7]
     seen = np.array([[1, 1, 1, 1], [1, 0, 1, 0]], dtype=bool)
     mean, scale = standardization(x, OFFSETS, seen, CPU)

@@ -10,7 +10,7 @@ from bagwise.neural.engine.network import (
     full,
     head_values,
 )
-from bagwise.neural.engine.scaling import Standardize, host_chunk
+from bagwise.neural.engine.rows import Standardize, host_chunk
 from bagwise.neural.engine.segments import Segments
 from bagwise.neural.engine.training import chunk_rows
 

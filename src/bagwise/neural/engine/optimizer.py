@@ -1,4 +1,9 @@
-"""All weights of all models in one matrix, and AdamW on it."""
+"""All weights of all models in one matrix, and torch's fused AdamW on it.
+
+`torch.optim.AdamW` makes the update; the class here gives each model its own learning
+rate, weight decay and gradient norm, and keeps the rates on the device, as a recorded
+step requires.
+"""
 
 import math
 

@@ -4,6 +4,10 @@ On a GPU a step is limited by the launches of its kernels. A recorded step has n
 a fixed number of rows and of bags. So a step is filled up: bags that belong to nobody
 take the rows that are missing, with a weight of zero. There is one record for each of a
 few sizes, which are so close that little is computed in vain.
+
+An epoch of 400 bags (1.9 million instances x 1,024) takes 0.021 s with recorded steps
+on an H200 and 0.084 s without; ``torch.compile`` without recording takes 0.096 s
+(studies/gpu_pieces.py).
 """
 
 import gc
