@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bagwise.comparison import demo
-from bagwise.comparison._one_run import versions
+from bagwise.comparison.one_run import versions
 
 STACK = "BagClassifier"
 METRICS = {"accuracy": "accuracy", "auroc": "AUROC", "log_loss": "log loss"}

@@ -35,8 +35,8 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from bagwise.comparison import KFold, Method, Problem, compare, find_method
-from bagwise.comparison._one_run import versions
-from bagwise.comparison._store import Store
+from bagwise.comparison.one_run import versions
+from bagwise.comparison.store import Store
 from bagwise.datasets import fetch
 from bagwise.report import plot_ranks
 from bagwise.reproduction import leaderboard

@@ -18,8 +18,8 @@ from bagwise.decomposition.midr._objective import MIDRObjective
 from bagwise.decomposition.midr._solvers import MIDR_SOLVERS
 from bagwise.decomposition.midr._start import InstanceCovariance, starts
 from bagwise.linear_model import MILogisticRegression
-from bagwise.linear_model._loss import LOSSES, BagLoss
-from bagwise.linear_model._milr import LINEAR_POOLINGS
+from bagwise.linear_model.loss import LOSSES, BagLoss
+from bagwise.linear_model.milr import LINEAR_POOLINGS
 
 SETS = ("musk1", "musk2", "elephant")
 BAR = "bar: 2.5x"

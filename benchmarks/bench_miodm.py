@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 from bagwise.bags.segments import repeat
 from bagwise.datasets import fetch, make_key_instance_bags
-from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.solvers.margin_distribution import OdmLoss
 from bagwise.svm import MIODM
 from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture

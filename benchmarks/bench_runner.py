@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from bagwise import Bags
 from bagwise.comparison import KFold, Method, Problem, Store
 from bagwise.comparison._compare import make_runs
-from bagwise.comparison._frozen import freeze
-from bagwise.comparison._keys import run_key
 from bagwise.comparison._limits import single_thread
-from bagwise.comparison._many_runs import run_all
-from bagwise.comparison._one_run import library_version, run_one
+from bagwise.comparison.frozen import freeze
+from bagwise.comparison.keys import run_key
+from bagwise.comparison.many_runs import run_all
+from bagwise.comparison.one_run import library_version, run_one
 
 
 class Trivial(ClassifierMixin, BaseEstimator):

@@ -21,7 +21,7 @@ from bagwise.bags import Bags
 from bagwise.compose import OnInstances
 from bagwise.datasets import fetch, make_safe_toy
 from bagwise.least_squares import SAFE, SAFECV
-from bagwise.least_squares._weights import mean_squared_distance
+from bagwise.least_squares.weights import mean_squared_distance
 
 GAMMA = 2.0  # kernel width for the toy, whose clusters have a spread of 0.2
 

@@ -23,8 +23,6 @@ import numpy as np
 
 from bagwise.base import bag_folds
 from bagwise.comparison import find_method
-from bagwise.comparison._description import build_estimator
-from bagwise.comparison._grid_ends import central, ends_of, expand
 from bagwise.comparison._search import (
     FEW,
     Search,
@@ -34,6 +32,8 @@ from bagwise.comparison._search import (
 )
 from bagwise.comparison._tuning import Preparation
 from bagwise.comparison.catalogue._grids import times as widths
+from bagwise.comparison.description import build_estimator
+from bagwise.comparison.grid_ends import central, ends_of, expand
 from bagwise.datasets import fetch
 
 SETS = "musk1,tiger,elephant,fox"

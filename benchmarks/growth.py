@@ -33,8 +33,8 @@ import bagwise
 from bagwise.bags import Bags, segments
 from bagwise.base import survival_target
 from bagwise.comparison import list_methods
-from bagwise.comparison._description import build_estimator
 from bagwise.comparison._limits import RunTimeLimit, memory_guard, time_guard
+from bagwise.comparison.description import build_estimator
 
 AXES = {"bags": 0, "instances": 1, "features": 2}
 BASE = (40, 5, 10)  # bags, instances in a bag, features

@@ -1,4 +1,4 @@
-"""The house as a picture: which room opens into which, read from the sources."""
+"""The dependencies between subpackages, read from the sources."""
 
 import ast
 from collections import defaultdict
@@ -11,7 +11,7 @@ import pytest
 import bagwise
 
 ROOT = Path(bagwise.__file__).parent
-# From the ground up. A room may use those below it and those beside it.
+# From the bottom up. A subpackage imports from its own layer and from lower ones.
 LAYERS = [
     ["_version", "_compat", "_config", "_jit", "_later", "_sizes"],
     ["bags"],
@@ -37,10 +37,9 @@ LAYERS = [
     ["report"],
     ["cli"],
 ]
-# Nobody imports these but themselves: the front doors, the batteries, the cluster, and
-# what fits every method once.
+# Entry points, which no other subpackage imports.
 OUTSIDE = {"bagwise", "__main__", "compile", "distributed", "testing"}
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 
 
 @cache
@@ -53,8 +52,8 @@ def modules():
     return found
 
 
-def room(module):
-    """Return the room of a module; the package itself is the front door."""
+def subpackage(module):
+    """Return the subpackage of a module; the package itself is its own."""
     return module.split(".")[1] if "." in module else module
 
 
@@ -100,37 +99,64 @@ def first_cycle(edges):
     return None
 
 
-def test_every_room_has_its_floor():
-    rooms = {room(module) for module in modules()} - OUTSIDE
-    assert rooms <= set(LEVEL), f"say in LAYERS where {rooms - set(LEVEL)} stand"
+def crossing():
+    """Yield imports between subpackages: place, importing and imported module."""
+    for module, names in graph().items():
+        for name, line in names.items():
+            if subpackage(module) != subpackage(name):
+                yield f"{modules()[module]}:{line} imports {name}", module, name
 
 
-def test_no_module_imports_itself_by_a_detour():
+def test_every_subpackage_has_a_layer():
+    found = {subpackage(module) for module in modules()} - OUTSIDE
+    assert found <= set(LEVEL), f"add {found - set(LEVEL)} to LAYERS"
+
+
+def test_modules_do_not_import_each_other_in_a_cycle():
     assert first_cycle(graph()) is None
 
 
-def test_no_room_imports_itself_by_a_detour():
-    rooms = defaultdict(set)
-    for module, names in graph().items():
-        if room(module) not in OUTSIDE:
-            rooms[room(module)] |= {room(name) for name in names} - {room(module)}
-    assert first_cycle(rooms) is None
+def test_subpackages_do_not_import_each_other_in_a_cycle():
+    edges = defaultdict(set)
+    for _, module, name in crossing():
+        if subpackage(module) not in OUTSIDE:
+            edges[subpackage(module)].add(subpackage(name))
+    assert first_cycle(edges) is None
 
 
-def test_doors_open_downwards():
-    wrong = []
-    for module, names in graph().items():
-        here = room(module)
-        for name, line in names.items():
-            there = room(name)
-            if here == there or here in OUTSIDE:
-                continue
-            if there in OUTSIDE or LEVEL[there] > LEVEL[here]:
-                wrong.append(f"{modules()[module]}:{line} imports {name}")
+def test_imports_go_down():
+    wrong = [
+        where
+        for where, module, name in crossing()
+        if subpackage(module) not in OUTSIDE
+        and (
+            subpackage(name) in OUTSIDE
+            or LEVEL[subpackage(name)] > LEVEL[subpackage(module)]
+        )
+    ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_compiled_loops_stand_in_their_places():
+def test_private_modules_are_private_to_their_subpackage():
+    """What two subpackages share is in a module without a leading underscore."""
+    wrong = [
+        where
+        for where, _, name in crossing()
+        if any(part.startswith("_") for part in name.split(".")[2:])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_are_of_a_readable_size():
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in modules().values()
+        if (n := len(path.read_text(encoding="utf-8").splitlines())) > 600
+    }
+    assert not long, f"more than 600 lines: {long}"
+
+
+def test_compiled_loops_are_in_their_modules():
     wrong = []
     for module, path in modules().items():
         if module == "bagwise._jit":
@@ -141,11 +167,13 @@ def test_compiled_loops_stand_in_their_places():
             for name, _ in imported(tree, module, path.name == "__init__.py")
         )
         place = (
-            room(module) == "solvers" or path.stem == "_loops" or "loops" in path.parts
+            subpackage(module) == "solvers"
+            or path.stem == "_loops"
+            or "loops" in path.parts
         )
         if compiles and not place:
             wrong.append(str(path.relative_to(ROOT)))
-    assert not wrong, f"move the loops into _loops.py or solvers: {wrong}"
+    assert not wrong, f"move compiled loops to a module _loops or to solvers: {wrong}"
 
 
 @pytest.mark.parametrize(
@@ -158,17 +186,17 @@ def test_compiled_loops_stand_in_their_places():
             {"bagwise.report"},
         ),
         ("from .. import bags", {"bagwise.bags"}),
-        ("from ._store import Store", {"bagwise.comparison._store"}),
+        ("from ._compare import compare", {"bagwise.comparison._compare"}),
         ("importlib.import_module('bagwise.cli')", {"bagwise.cli"}),
     ],
 )
-def test_the_reader_sees_every_kind_of_import(source, expected):
+def test_every_kind_of_import_is_read(source, expected):
     tree = ast.parse(source)
     found = imported(tree, "bagwise.comparison._compare", is_package=False)
     assert {name for name, _ in found} == expected
     assert expected <= set(modules())
 
 
-def test_a_cycle_is_seen():
+def test_a_cycle_is_found():
     assert first_cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
     assert first_cycle({"a": {"b", "c"}, "b": {"c"}}) is None

@@ -1,7 +1,6 @@
 import pytest
 
-from bagwise._sizes import parse_size
-from bagwise.kernels._instance import memory_budget
+from bagwise._sizes import memory_budget, parse_size
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 
 from bagwise import Bags
-from bagwise.comparison._description import build_estimator
+from bagwise.comparison.description import build_estimator
 from bagwise.inspection import instance_importance
 
 POSITIVE, NEGATIVE, KEY = "#c8553d", "#33658a", "black"

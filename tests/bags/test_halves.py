@@ -3,8 +3,8 @@
 import numpy as np
 
 from bagwise import Bags
-from bagwise.bags._chunks import Chunks
-from bagwise.bags._halves import Buffers, all_finite, widened
+from bagwise.bags.chunks import Chunks
+from bagwise.bags.half_precision import Buffers, all_finite, widened
 
 EVERY = np.arange(2**16, dtype=np.uint16).view(np.float16)
 
@@ -51,7 +51,7 @@ def test_memory_is_used_again_only_when_nobody_looks_at_it():
 
 
 def test_pieces_that_are_kept_do_not_change(tmp_path, monkeypatch):
-    monkeypatch.setattr("bagwise.bags._chunks._PIECE_BYTES", 4 * 4 * 20)
+    monkeypatch.setattr("bagwise.bags.chunks._PIECE_BYTES", 4 * 4 * 20)
     rows = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float16)
     np.save(tmp_path / "rows.npy", rows)
     X = Bags(np.load(tmp_path / "rows.npy", mmap_mode="r"), 10 * np.arange(21))

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from bagwise.bags import Bags, _bags, _chunks, _stored, check_bags
-from bagwise.bags._chunks import Chunks, larger_than_a_piece
-from bagwise.bags._stored import StoredRows, map_behind, temporary_map
+from bagwise.bags import Bags, _bags, check_bags
+from bagwise.bags import chunks as _chunks
+from bagwise.bags import stored as _stored
+from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.stored import StoredRows, map_behind, temporary_map
 
 
 @pytest.fixture

@@ -53,19 +53,29 @@ def test_columns_make_no_sense_for_a_known_set(run):
 def test_settings_next_to_the_data(run, slides, tmp_path):
     settings = tmp_path / "bagwise.toml"
     settings.write_text(
-        'bag = "slide"\nlabel = "diagnosis"\ngroup = "patient"\nfolds = 3\n'
-        'positive = "ill"\n'
-        'methods = ["SimpleMI"]\ngrid = "none"\njobs = 1\ntime-limit = 0\n'
+        'bag = "slide"\nlabel = "diagnosis"\ngroup = "patient"\npositive = "ill"\n'
         '["slides.csv"]\ndrop = ["stain", "tile"]\n',
         encoding="utf-8",
     )
-    out = tmp_path / "out"
-    status, text, _ = run("fit", slides, "--out", tmp_path / "m.bagwise", "--json")
+    named = tmp_path / "study.toml"
+    named.write_text(
+        'folds = 3\npositive = "well"\n'
+        'methods = ["SimpleMI"]\ngrid = "none"\njobs = 1\ntime-limit = 0\n'
+        '["slides.csv"]\nrepeats = 2\n',
+        encoding="utf-8",
+    )
+    out, model = tmp_path / "out", tmp_path / "m.bagwise"
+    config = ["--config", named]
+    # Options of other commands do no harm.
+    status, text, _ = run("fit", slides, *config, "--out", model, "--json")
     assert status == 0, text
-    # On the command line an option wins; options of other commands do no harm.
-    status, text, err = run("compare", slides, "--out", out, "--folds", 4)
+    # The command line goes first, then the named file, then the one that was found.
+    status, text, err = run("compare", slides, *config, "--out", out, "--folds", 4)
     assert status == 0
     assert "bagwise.toml: bag = slide" in err
+    assert "study.toml: positive = well" in err
+    assert "classes: ill 18, well 18 (positive)" in err
+    assert "repeats = 2" in err
     assert "folds = 3" not in err
     assert "4-fold" in text
 
@@ -73,12 +83,13 @@ def test_settings_next_to_the_data(run, slides, tmp_path):
 def test_new_bags_need_no_label_that_settings_name(run, slides, tmp_path):
     settings = tmp_path / "bagwise.toml"
     settings.write_text(
-        'bag = "slide"\nlabel = "diagnosis"\npositive = "ill"\nfeatures = ["u", "v"]\n'
-        'set = ["SimpleMI.pooling=max"]\n',
+        'bag = "slide"\nlabel = "diagnosis"\npositive = "ill"\nfeatures = ["u", "v"]\n',
         encoding="utf-8",
     )
+    study = tmp_path / "study.toml"
+    study.write_text('set = ["SimpleMI.pooling=max", "MILES.C=1"]\n', encoding="utf-8")
     model, new = tmp_path / "m.bagwise", tmp_path / "new.csv"
-    method = ["--method", "SimpleMI", "--grid", "none", "--json"]
+    method = ["--method", "SimpleMI", "--grid", "none", "--json", "--config", study]
     status, *_ = run("fit", slides, "--out", model, *method)
     assert status == 0
     new.write_text("slide,u,v\nx,3.0,3.0\ny,-1.0,-1.0\n", encoding="utf-8")
@@ -94,15 +105,41 @@ def test_new_bags_need_no_label_that_settings_name(run, slides, tmp_path):
         ('bga = "slide"\n', "there is no option 'bga'; did you mean 'bag'?"),
         ('folds = "many"\n', "folds is a whole number, got 'many'"),
         ("retry-failed = 1\n", "retry-failed is true or false, got 1"),
-        ("bag = \n", "bagwise.toml: "),
+        ("bag = \n", "study.toml: "),
+        ('config = "other.toml"\n', "a settings file cannot name another one"),
+        ("context = 1\n", "there is no option 'context'"),
     ],
 )
 def test_settings_that_cannot_be_meant(run, slides, tmp_path, text, message):
+    study = tmp_path / "study.toml"
+    study.write_text(text, encoding="utf-8")
+    status, _, err = run("compare", slides, *QUICK, "--config", study)
+    assert status == 2
+    assert message in err
+    assert "study.toml" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('bga = "slide"\n', "there is no option 'bga'; did you mean 'bag'?"),
+        ("task = 1.5e\n", "bagwise.toml: "),
+        ("bag = true\n", "bag is text, got True"),
+        ('"slides.csv" = 3\n', "there is no option 'slides.csv'"),
+    ],
+)
+def test_found_settings_that_cannot_be_meant(run, slides, tmp_path, text, message):
     (tmp_path / "bagwise.toml").write_text(text, encoding="utf-8")
     status, _, err = run("compare", slides, *QUICK)
     assert status == 2
     assert message in err
     assert "bagwise.toml" in err
+
+
+def test_a_named_file_has_to_be_there(run, slides, tmp_path):
+    status, _, err = run("compare", slides, "--config", tmp_path / "none.toml")
+    assert status == 2
+    assert "--config: there is no file" in err
 
 
 def test_two_words_as_labels_need_a_choice(run, slides, tmp_path):

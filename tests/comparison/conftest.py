@@ -5,7 +5,7 @@ from toy_methods import make_problem
 
 from bagwise.comparison import KFold
 from bagwise.comparison._compare import make_runs
-from bagwise.comparison._frozen import freeze
+from bagwise.comparison.frozen import freeze
 
 
 @pytest.fixture

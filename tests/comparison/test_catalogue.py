@@ -16,10 +16,10 @@ from bagwise.comparison import (
     list_methods,
     missing_methods,
 )
-from bagwise.comparison._description import build_estimator, describe_estimator
 from bagwise.comparison._search import FEW, LEAST, MOST, SHARE
 from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.catalogue._lookup import METHODS, resolve
+from bagwise.comparison.description import build_estimator, describe_estimator
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.inspection import instance_scores
 from bagwise.svm import MISVM, BagSVC

@@ -14,8 +14,8 @@ from bagwise.comparison import (
     as_problem,
     compare,
 )
-from bagwise.comparison._description import describe_estimator
 from bagwise.comparison._tuning import fit_method
+from bagwise.comparison.description import describe_estimator
 from bagwise.compose import SimpleMI
 from bagwise.least_squares import SAFE
 from bagwise.report._curves import member_table

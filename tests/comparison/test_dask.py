@@ -6,7 +6,7 @@ import pytest
 from toy_methods import toy
 
 from bagwise.comparison import Store
-from bagwise.comparison._many_runs import run_all
+from bagwise.comparison.many_runs import run_all
 
 distributed = pytest.importorskip("distributed")
 

@@ -7,13 +7,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
 from bagwise.comparison import KFold
-from bagwise.comparison._description import (
+from bagwise.comparison.description import (
     DataRef,
     Run,
     build_estimator,
     describe_estimator,
 )
-from bagwise.comparison._keys import run_key
+from bagwise.comparison.keys import run_key
 from bagwise.compose import SimpleMI, WrapperMI
 
 

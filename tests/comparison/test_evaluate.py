@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from bagwise.comparison._evaluate import auroc, bag_metrics
+from bagwise.comparison.evaluate import auroc, bag_metrics
 
 
 def test_metrics_agree_with_scikit_learn():

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 import bagwise
-from bagwise.comparison import _fingerprint, find_method
-from bagwise.comparison._description import DataRef, Run, build_estimator, import_name
-from bagwise.comparison._fingerprint import classes_in, fingerprint, used_modules
-from bagwise.comparison._keys import run_identity, run_key
+from bagwise.comparison import find_method
+from bagwise.comparison import fingerprint as _fingerprint
+from bagwise.comparison.description import DataRef, Run, build_estimator, import_name
+from bagwise.comparison.fingerprint import classes_in, fingerprint, used_modules
+from bagwise.comparison.keys import run_identity, run_key
 from bagwise.comparison.protocols import KFold
 from bagwise.datasets import make_bags
 
@@ -79,7 +80,7 @@ def test_the_key_holds_the_code_and_the_identity_does_not(monkeypatch):
     spec = find_method("SimpleMI").spec()
     run = Run("SimpleMI", spec, DataRef("toy", "abc", "/somewhere"), KFold(5))
     key, identity = run_key(run, "1"), run_identity(run)
-    monkeypatch.setattr("bagwise.comparison._keys.fingerprint", lambda spec: "other")
+    monkeypatch.setattr("bagwise.comparison.keys.fingerprint", lambda spec: "other")
     assert run_key(run, "1") != key
     assert run_identity(run) == identity
 

@@ -8,10 +8,10 @@ import pytest
 from toy_methods import make_problem, toy
 
 from bagwise import Bags
-from bagwise.bags import _stored
+from bagwise.bags import stored as _stored
 from bagwise.comparison import KFold, Problem, choose_methods, compare
-from bagwise.comparison._frozen import freeze, load_problem
-from bagwise.comparison._one_run import run_one
+from bagwise.comparison.frozen import freeze, load_problem
+from bagwise.comparison.one_run import run_one
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
 

@@ -8,7 +8,7 @@ import pytest
 
 from bagwise import Bags
 from bagwise.comparison import list_methods
-from bagwise.comparison._description import build_estimator
+from bagwise.comparison.description import build_estimator
 from bagwise.embedding import MILES
 
 BUDGET = 8e6

@@ -20,8 +20,8 @@ from bagwise.comparison import (
     explain_file,
     predict_file,
 )
-from bagwise.comparison._evaluate import group_metrics, value_metrics
 from bagwise.comparison._tuning import fit_method
+from bagwise.comparison.evaluate import group_metrics, value_metrics
 from bagwise.embedding import BagOfWords
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}

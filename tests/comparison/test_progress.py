@@ -8,8 +8,8 @@ from toy_methods import toy
 
 from bagwise.comparison import Store
 from bagwise.comparison import _progress as module
-from bagwise.comparison._many_runs import run_all
 from bagwise.comparison._progress import LiveProgress
+from bagwise.comparison.many_runs import run_all
 
 
 def follow(runs, store, *, terminal, names=("a", "b")):

@@ -11,8 +11,8 @@ import pytest
 from toy_methods import toy
 
 from bagwise.comparison import Store
-from bagwise.comparison._many_runs import run_all
-from bagwise.comparison._one_run import run_one
+from bagwise.comparison.many_runs import run_all
+from bagwise.comparison.one_run import run_one
 
 STABLE = ("key", "status", "method", "fold", "accuracy", "auroc", "params", "error")
 
@@ -82,10 +82,12 @@ def test_limits_and_deaths_end_as_rows_and_spare_the_others(tmp_path, toy_runs):
 SCRIPT = """
 import sys
 from bagwise.comparison import Store
-from bagwise.comparison._description import Run
-from bagwise.comparison._many_runs import run_all
+from bagwise.comparison.description import Run, classes_in, trust
+from bagwise.comparison.many_runs import run_all
 import json
-runs = [Run.from_dict(d) for d in json.load(open(sys.argv[1]))]
+told = json.load(open(sys.argv[1]))
+trust(classes_in(told))  # the file is this test's own
+runs = [Run.from_dict(d) for d in told]
 with Store(sys.argv[2]) as store:
     run_all(runs, store, n_jobs=int(sys.argv[3]))
 """

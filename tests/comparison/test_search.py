@@ -9,7 +9,6 @@ from sklearn.pipeline import Pipeline
 
 from bagwise import Bags
 from bagwise.base import bag_folds
-from bagwise.comparison._grid_ends import expand
 from bagwise.comparison._search import (
     FEW,
     LEAST,
@@ -18,6 +17,7 @@ from bagwise.comparison._search import (
     Search,
     shared_scores,
 )
+from bagwise.comparison.grid_ends import expand
 from bagwise.compose import OnInstances
 from bagwise.least_squares import SAFE
 from bagwise.svm import BagSVC

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from bagwise.comparison import corrected_interval, corrected_t_test, holm
-from bagwise.comparison._statistics import paired_permutation_test, percentile_interval
+from bagwise.comparison.statistics import paired_permutation_test, percentile_interval
 
 
 def test_without_overlap_the_interval_is_students():

@@ -8,8 +8,8 @@ import pytest
 from toy_methods import toy
 
 from bagwise.comparison import Store, StoreError
-from bagwise.comparison._keys import run_key
-from bagwise.comparison._one_run import Outcome
+from bagwise.comparison.keys import run_key
+from bagwise.comparison.one_run import Outcome
 
 
 def outcome(value=0.5):

@@ -4,7 +4,7 @@ from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from bagwise import Bags
 from bagwise.comparison import Problem
-from bagwise.comparison._tasks import task_of
+from bagwise.comparison.tasks import task_of
 
 
 @pytest.mark.parametrize("name", ["r2", "rmse", "mae", "spearman"])

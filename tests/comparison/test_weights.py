@@ -8,10 +8,10 @@ from sklearn.linear_model import LogisticRegression
 from toy_methods import make_problem, toy
 
 from bagwise.comparison import KFold, as_problem, compare, fit_file, list_methods
-from bagwise.comparison._description import describe_estimator
-from bagwise.comparison._evaluate import predictions
-from bagwise.comparison._frozen import freeze, load_problem
 from bagwise.comparison._tuning import fit_method
+from bagwise.comparison.description import describe_estimator
+from bagwise.comparison.evaluate import predictions
+from bagwise.comparison.frozen import freeze, load_problem
 from bagwise.compose import SimpleMI
 from bagwise.report._context import report_context
 from bagwise.report._render import render_report

@@ -6,6 +6,7 @@ import sys
 import warnings
 
 from joblib import Parallel, delayed
+from toy_methods import Toy
 
 from bagwise.comparison import compare
 from bagwise.comparison._pool import open_pool
@@ -16,6 +17,16 @@ def test_joblib_works_after_a_comparison():
     X, y = make_bags(12, random_state=0)
     compare(X, y, methods=["SimpleMI"], grid="none", n_jobs=2, progress=False)
     assert Parallel(n_jobs=2)(delayed(abs)(-i) for i in range(4)) == [0, 1, 2, 3]
+
+
+def test_workers_build_an_estimator_of_ones_own():
+    """Its class is on no list; the runner says that it may be built."""
+    X, y = make_bags(12, random_state=0)
+    found = compare(X, y, methods=[("own", Toy())], n_jobs=2, progress=False)
+    assert not found.failures
+    assert {row["status"] for row in found.rows} == {"ok"}
+    spec = found.rows[0]["description"]["estimator"]
+    assert spec == {"class": "toy_methods.Toy", "params": {}}
 
 
 def test_a_worker_whose_runner_was_gone_before_it_started_ends():

@@ -7,12 +7,14 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils import get_tags
 
-from bagwise.bags import Bags, _check, _chunks, _stored
+from bagwise.bags import Bags, _check
+from bagwise.bags import chunks as _chunks
+from bagwise.bags import stored as _stored
 from bagwise.compose import OnInstances, SampleInstances, SimpleMI
 from bagwise.embedding import MiFV, SlicedWassersteinEmbedding, _sliced_wasserstein
 from bagwise.kernels import set_kernel
 from bagwise.least_squares import SAFE, SAFERegressor
-from bagwise.least_squares.safe import _features
+from bagwise.least_squares.safe import features as _features
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
 from bagwise.solvers import working_set
 from bagwise.svm import MISVM, BagSVC

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bagwise.datasets._drawn import draw, is_drawn, training_bags
+from bagwise.datasets.simulated import draw, is_drawn, training_bags
 
 
 def test_sets_by_name_and_seed():

@@ -13,7 +13,7 @@ from bagwise import Bags
 from bagwise.base import best_threshold
 from bagwise.decomposition import MIDR
 from bagwise.linear_model import MILogisticRegression
-from bagwise.linear_model._milr import LINEAR_POOLINGS
+from bagwise.linear_model.milr import LINEAR_POOLINGS
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_stationary_point(toy):
     """At the solution without penalty the gradient in U is minus the ridge term."""
     X, y = toy
     midr = MIDR(4, C1=0, C=3.0, tol=1e-9, random_state=0).fit(X, y)
-    from bagwise.linear_model._loss import BagLoss
+    from bagwise.linear_model.loss import BagLoss
 
     loss = BagLoss(X.data, X.offsets, y.astype(float), mean=midr.mean_)
     _, gradient, slope = loss(midr.direction_[:, None], np.array([midr.intercept_]))

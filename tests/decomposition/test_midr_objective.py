@@ -12,8 +12,8 @@ from bagwise.decomposition.midr._objective import (
 )
 from bagwise.decomposition.midr._solvers import MIDR_SOLVERS, stabilised_gradient
 from bagwise.decomposition.midr._stiefel import project_tangent, random_orthonormal
-from bagwise.linear_model._loss import LOSSES, BagLoss
-from bagwise.linear_model._milr import LINEAR_POOLINGS
+from bagwise.linear_model.loss import LOSSES, BagLoss
+from bagwise.linear_model.milr import LINEAR_POOLINGS
 
 
 def toy_loss(pooling="softmax", loss="squared", n_outputs=1, n_hypotheses=1, seed=0):

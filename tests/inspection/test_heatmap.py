@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bagwise.inspection import plot_heatmap, to_geojson
-from bagwise.inspection._heatmap import rasterise
+from bagwise.inspection.heatmap import rasterise
 
 
 def test_every_instance_is_at_its_place():

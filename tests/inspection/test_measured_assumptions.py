@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils import get_tags
 
 from bagwise.comparison import list_methods
-from bagwise.comparison._description import build_estimator
+from bagwise.comparison.description import build_estimator
 from bagwise.inspection import assumption_line, measured_assumptions
 from bagwise.svm import MISVM, BagSVC
 

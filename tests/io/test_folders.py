@@ -218,7 +218,7 @@ def test_all_that_is_wrong_is_said_at_once(broken, monkeypatch):
     ):
         assert part in message
     assert "--on-missing drop" in caught.value.for_command()
-    monkeypatch.setattr("bagwise.io._folder._LOOKED_THROUGH", 10)
+    monkeypatch.setattr("bagwise.io.folder._LOOKED_THROUGH", 10)
     with pytest.raises(TableError, match=r"not yet looked at for NaN \(1\): the rows"):
         read_bags(broken, labels=broken / "clini.csv", **COLUMNS)
 

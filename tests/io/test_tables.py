@@ -326,7 +326,7 @@ def test_archives_may_keep_missing_values(tmp_path):
 
 def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
     from bagwise.bags import Bags
-    from bagwise.io.readers import _npz
+    from bagwise.io.readers import npz as _npz
 
     monkeypatch.setattr(_npz, "_LARGE", 10_000)
     write_npz(tmp_path / "t.npz", Bags(np.zeros((500, 1000)), [0, 500]))

@@ -5,12 +5,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
+from bagwise._sizes import check_memory, memory_budget
 from bagwise.kernels import fit_basis, instance_kernel, resolve_gamma
-from bagwise.kernels._instance import (
+from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
-    check_memory,
     kernel_diagonal,
-    memory_budget,
     row_blocks,
     squared_distances,
 )

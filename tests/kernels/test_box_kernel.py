@@ -8,11 +8,11 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise import Bags
 from bagwise.kernels import BAG_KERNELS, BoxGrid, bag_kernel, box_kernel
 from bagwise.kernels.box import _batches
-from bagwise.kernels.box._kernel import log_self_counts
-from bagwise.kernels.box._sampling import coarse_scale, code_bags
+from bagwise.kernels.box.kernel import log_self_counts
 from bagwise.kernels.box.loops.hits import draw_boxes
 from bagwise.kernels.box.loops.points import _hash_rows, corner_codes, log_boxes
 from bagwise.kernels.box.loops.screen import screen
+from bagwise.kernels.box.sampling import coarse_scale, code_bags
 
 TOP = (4, 3, 5)
 SAMPLING = ["coverage", "indicator", "self_adjusting", "random_boxes"]

@@ -10,10 +10,10 @@ from sklearn.metrics.pairwise import (
 
 from bagwise import Bags
 from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
-from bagwise.kernels._additive import ADDITIVE_KERNELS, additive_features
-from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._registry import KERNEL_RESOLVERS
 from bagwise.kernels._tiles import Stack, self_sums, weighted_sums
+from bagwise.kernels.additive import ADDITIVE_KERNELS, additive_features
+from bagwise.kernels.basis import fit_basis
+from bagwise.kernels.registry import KERNEL_RESOLVERS
 
 INSTANCE = {
     "rbf": lambda A, B: rbf_kernel(A, B, gamma=0.3),

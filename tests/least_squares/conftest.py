@@ -9,7 +9,7 @@ import pytest
 
 from bagwise.least_squares._system import DualSolution
 from bagwise.least_squares.safe._kernel import DenseOmega, KernelSystem
-from bagwise.least_squares.safe._problem import BagDesign, aggregation_weights
+from bagwise.least_squares.safe.problem import BagDesign, aggregation_weights
 
 
 def dense_aggregation(design):

@@ -11,8 +11,8 @@ from bagwise.least_squares.safe._kernel import (
     KernelSystem,
     LinearOmega,
 )
-from bagwise.least_squares.safe._moments import MomentSystem, chunk_moments
-from bagwise.least_squares.safe._problem import BagDesign, LabelTargets
+from bagwise.least_squares.safe.moments import MomentSystem, chunk_moments
+from bagwise.least_squares.safe.problem import BagDesign, LabelTargets
 
 CASES = [
     pytest.param(core, aggregation, id=f"{core}-{aggregation}")

@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.datasets import make_safe_toy
 from bagwise.least_squares import SAFE
-from bagwise.least_squares.safe._problem import BagDesign, aggregation_weights
+from bagwise.least_squares.safe.problem import BagDesign, aggregation_weights
 
 
 def draw(seed=0, n_bags=40, n_features=4, n_classes=2, shift=1.0):

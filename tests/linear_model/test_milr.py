@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from bagwise import Bags
 from bagwise.datasets import make_bags
 from bagwise.linear_model import MILogisticRegression
-from bagwise.linear_model._milr import LINEAR_POOLINGS
+from bagwise.linear_model.milr import LINEAR_POOLINGS
 
 
 def key_instance_bags(n_bags=60, n_features=4, seed=0, shift=3.0):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit, logsumexp
 
-from bagwise.linear_model._loss import LOSSES, BagLoss, bag_loss
-from bagwise.linear_model._pooling import POOLINGS, bag_logit, pool
+from bagwise.linear_model.loss import LOSSES, BagLoss, bag_loss
+from bagwise.linear_model.pooling import POOLINGS, bag_logit, pool
 
 ALPHA = 3.5
 
@@ -238,7 +238,7 @@ def test_evaluations_do_not_share_results(n_hypotheses):
 
 @pytest.mark.parametrize("block", [4, 100])
 def test_float32_gradient_is_that_of_float64(monkeypatch, block):
-    monkeypatch.setattr("bagwise.linear_model._loss._BLOCK", block)
+    monkeypatch.setattr("bagwise.linear_model.loss._BLOCK", block)
     rng = np.random.default_rng(6)
     data = rng.normal(size=(40, 5)).astype(np.float32)
     offsets, target = np.arange(0, 41, 4), np.arange(10) % 2.0

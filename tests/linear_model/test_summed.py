@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from bagwise.bags import Bags, _chunks
-from bagwise.bags._chunks import Chunks
-from bagwise.linear_model._loss import BagLoss, column_means
-from bagwise.linear_model._pooling import POOLINGS
+from bagwise.bags import Bags
+from bagwise.bags import chunks as _chunks
+from bagwise.bags.chunks import Chunks
 from bagwise.linear_model._summed import SummedLoss
+from bagwise.linear_model.loss import BagLoss, column_means
+from bagwise.linear_model.pooling import POOLINGS
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from report_helpers import EVIL
 
 from bagwise import Bags
 from bagwise.comparison import Comparison, KFold, LeaveOneBagOut, Method, Problem
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._tasks import task_of
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.tasks import task_of
 
 LONG = "a method whose name is as long as some people think that names should be " * 2
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from bagwise import Bags
 from bagwise.comparison import Comparison, KFold, Method, Problem
-from bagwise.comparison._choose import Choice
+from bagwise.comparison.choose import Choice
 
 EVIL = "</script><script>window.hacked=1</script><b>&\"'"
 

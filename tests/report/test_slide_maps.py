@@ -61,7 +61,8 @@ def test_no_places_no_pictures():
 
 
 def test_of_large_data_the_scores_of_some_bags_are_kept(monkeypatch):
-    from bagwise.comparison import KFold, _one_run, compare
+    from bagwise.comparison import KFold, compare
+    from bagwise.comparison import one_run as _one_run
     from bagwise.datasets import make_bags
     from bagwise.report._curves import instance_table
     from bagwise.report._view import View

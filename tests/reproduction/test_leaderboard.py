@@ -7,12 +7,12 @@ from scipy import stats
 
 from bagwise.cli import main
 from bagwise.comparison import KFold, Store
-from bagwise.comparison._description import (
+from bagwise.comparison.description import (
     DataRef,
     Run,
 )
-from bagwise.comparison._keys import run_key
-from bagwise.comparison._one_run import Outcome
+from bagwise.comparison.keys import run_key
+from bagwise.comparison.one_run import Outcome
 from bagwise.report import plot_times
 from bagwise.reproduction import leaderboard
 from bagwise.reproduction._leaderboard import (

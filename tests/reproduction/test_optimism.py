@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from test_reproduce import small
 
-from bagwise.comparison import _keys, as_problem
-from bagwise.comparison._optimism import best_on_reported_folds
+from bagwise.comparison import as_problem
+from bagwise.comparison import keys as _keys
+from bagwise.comparison.optimism import best_on_reported_folds
 from bagwise.comparison.protocols import KFold
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.reproduction import Reproduction, reproduce

@@ -9,8 +9,8 @@ import pytest
 from sklearn.model_selection import ParameterGrid
 
 from bagwise.comparison import TwoWay, as_problem
-from bagwise.comparison._description import build_estimator, build_value
-from bagwise.datasets._drawn import is_drawn
+from bagwise.comparison.description import build_estimator, build_value
+from bagwise.datasets.simulated import is_drawn
 from bagwise.reproduction import list_tables, load_table
 from bagwise.reproduction._schemes import Draws
 from bagwise.reproduction._tables import known_dataset, parse_table

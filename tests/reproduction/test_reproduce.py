@@ -251,7 +251,7 @@ def test_cells_that_are_not_run_again_keep_their_figures(tmp_path, monkeypatch):
     assert after["SimpleMI"]["measured"] == before["SimpleMI"]["measured"] != ""
     assert after["SimpleMI"]["kept"] == ""  # the same code
     with monkeypatch.context() as patch:
-        for module in ("comparison._keys", "reproduction._rows"):
+        for module in ("comparison.keys", "reproduction._rows"):
             patch.setattr(f"bagwise.{module}.fingerprint", lambda spec: "newer")
         reproduce(small(changed), methods=["Wrapper MI"], **options)
     after = read_csv(out / "small.csv")

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
-from bagwise.embedding._l1_svc import L1SVC
+from bagwise.embedding.l1_svc import L1SVC
 from bagwise.solvers import l1
 from bagwise.solvers.l1 import by_parts, interior_point, l1_squared_hinge
 

@@ -10,7 +10,7 @@ from bagwise import Bags
 from bagwise.bags.segments import segment_sum
 from bagwise.datasets import make_bags
 from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
-from bagwise.kernels._additive import (
+from bagwise.kernels.additive import (
     ADDITIVE_KERNELS,
     additive_features,
     instance_contributions,

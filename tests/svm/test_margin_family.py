@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max
 from bagwise.kernels import set_kernel
-from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.svm import (
     MICA,
     MILEAGE,

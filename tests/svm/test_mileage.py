@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 
 from bagwise.bags.segments import bag_matrix, segment_max, segment_mean
 from bagwise.datasets import make_bags
-from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.svm import MILEAGE, MISVM
 from bagwise.svm._mileage import best_shares
 

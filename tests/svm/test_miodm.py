@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise import Bags
 from bagwise.bags.segments import segment_max
 from bagwise.datasets import make_key_instance_bags
-from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.metrics import key_instance_success
 from bagwise.svm import KISVM, MIODM, ODM
 from bagwise.svm.miodm import _base, _pool

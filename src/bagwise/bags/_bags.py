@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from bagwise._later import sparse as sp
 from bagwise._sizes import check_memory
-from bagwise.bags._halves import widened
 from bagwise.bags._matrix import as_matrix, frozen
-from bagwise.bags._notes import joined, names, part, places, refuse_missing_group
-from bagwise.bags._segmented import Offsets, Segmented, check_offsets, read_only
-from bagwise.bags._stack import group_rows, one_per_bag, stack_list
-from bagwise.bags._stored import StoredRows, forget_pages, map_behind
+from bagwise.bags.annotations import joined, names, part, places, refuse_missing_group
+from bagwise.bags.half_precision import widened
+from bagwise.bags.segmented import Offsets, Segmented, check_offsets, read_only
+from bagwise.bags.stack import group_rows, one_per_bag, stack_list
+from bagwise.bags.stored import StoredRows, forget_pages, map_behind
 
 # Rows that are read from a map before its pages are let go.
 _ROWS_AT_ONCE = 1000

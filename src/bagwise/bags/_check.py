@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from bagwise.bags._bags import Bags
 from bagwise.bags._convert import as_bags
-from bagwise.bags._halves import all_finite
-from bagwise.bags._stored import StoredRows, forget_pages
+from bagwise.bags.half_precision import all_finite
+from bagwise.bags.stored import StoredRows, forget_pages
 
 # Squares of numbers beyond these over- or underflow, and so does every distance.
 _LARGEST, _SMALLEST = 1e100, 1e-100

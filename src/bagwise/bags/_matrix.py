@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise._later import sparse as sp
-from bagwise.bags._segmented import read_only
-from bagwise.bags._stored import StoredRows
+from bagwise.bags.segmented import read_only
+from bagwise.bags.stored import StoredRows
 
 
 def as_matrix(data: Any) -> Any:

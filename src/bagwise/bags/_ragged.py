@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.bags._segmented import Offsets, Segmented, check_offsets, read_only
+from bagwise.bags.segmented import Offsets, Segmented, check_offsets, read_only
 
 
 class Ragged(Segmented):

@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from bagwise._compat import _check_sample_weight
 from bagwise.bags import check_bags
-from bagwise.bags._notes import first_missing, refuse_masked
+from bagwise.bags.annotations import first_missing, refuse_masked
 from bagwise.base._units import warn_of_units
 
 

@@ -45,8 +45,8 @@ def _write_csv(file: Any, names: list[str], rows: Sequence[dict[str, Any]]) -> N
 def print_ranking(result: Any) -> None:
     """Print the ranking of a comparison as a table."""
     from bagwise.comparison import METRICS
-    from bagwise.comparison._ranking import explain_test
-    from bagwise.report._numbers import seconds
+    from bagwise.comparison.ranking import explain_test
+    from bagwise.report.numbers import seconds
 
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="dim")

@@ -136,7 +136,7 @@ def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any
 def _announce(problem: Any, names: list[str] | None) -> None:
     """Say what the data are, which methods were chosen, and why others were not."""
     from bagwise import comparison
-    from bagwise.comparison._choose import wanted_task
+    from bagwise.comparison.choose import wanted_task
 
     console = Console(stderr=True, highlight=False)
 

@@ -30,7 +30,7 @@ def fit(
 ) -> int:
     """Tune and fit one method on all bags of DATA, and save the model."""
     from bagwise import comparison
-    from bagwise.comparison._own_files import DEFAULTS
+    from bagwise.comparison.own_files import DEFAULTS
 
     problem = source.problem()
     name = DEFAULTS[problem.task] if method is None else method
@@ -55,7 +55,7 @@ def fit(
 def _figure(problem: Any, score: float) -> str:
     """Say what the inner folds measured; errors are negative scores there."""
     from bagwise.comparison import METRICS
-    from bagwise.comparison._tasks import task_of
+    from bagwise.comparison.tasks import task_of
 
     name = METRICS[task_of(problem).default_metric()[0]].scoring
     text = name.removeprefix("neg_").replace("_", " ")

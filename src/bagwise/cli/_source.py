@@ -1,8 +1,9 @@
 """Where the data come from: the options that say what a table means, and bagwise.toml.
 
 Commands that read data are declared with `reads_data`; they get a `Source` in place of
-a dozen options, and every option can also stand in a file ``bagwise.toml`` next to the
-data. What is said on the command line wins.
+a dozen options. A file ``bagwise.toml`` next to the data may give the options that
+describe columns and labels, and a file named with ``--config`` any option. The command
+line wins.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, get_type_hints
 import typer
 
 from bagwise.cli._options import OPTIONS, Data
-from bagwise.cli._settings import with_settings_of_file
+from bagwise.cli._settings import Config, with_settings_of_file
 from bagwise.cli._wording import UsageError
 
 __all__ = ["Source", "reads_data"]
@@ -35,7 +36,7 @@ class Source:
     columns : dict
         Options of `bagwise.io.read_bags`.
     settled : frozenset of str
-        Those that bagwise.toml gave.
+        Those that a settings file gave.
     positive, task, impute : str or None
         The positive label, what the labels hold, and how gaps are filled.
     survival : dict of str to str, or None
@@ -185,7 +186,8 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the options of a table; it gets them as its `source`.
 
     The command takes `source` first. Where the parameter stands in the signature, the
-    argument DATA comes instead, and the options of `OPTIONS` follow the command's own.
+    argument DATA comes instead. The options of `OPTIONS` and --config follow the
+    command's own.
     """
     hints = get_type_hints(command, include_extras=True)
     own = [
@@ -198,7 +200,7 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
             shown.append(parameter.replace(name="data", annotation=Data))
         else:
             shown.append(parameter)
-    for name, (annotation, default) in OPTIONS.items():
+    for name, (annotation, default) in {**OPTIONS, "config": (Config, None)}.items():
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         shown.append(
             inspect.Parameter(name, kind, default=default, annotation=annotation)

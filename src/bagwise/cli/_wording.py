@@ -8,7 +8,7 @@ __all__ = ["UsageError", "in_options"]
 
 
 class UsageError(ValueError):
-    """Something on the command line, or in bagwise.toml, that cannot be meant."""
+    """Something on the command line, or in a settings file, that cannot be meant."""
 
 
 # What arguments of Python functions are called on the command line.

@@ -1,21 +1,8 @@
 """Compare methods honestly: runs, stores, statistics, results."""
 
 from bagwise.comparison._as_problem import as_problem
-from bagwise.comparison._choose import Choice, choose_methods
 from bagwise.comparison._compare import compare
-from bagwise.comparison._comparison import Comparison
 from bagwise.comparison._demo import demo
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._many_runs import Event
-from bagwise.comparison._own_files import explain_file, fit_file, predict_file
-from bagwise.comparison._problem import Problem
-from bagwise.comparison._ranking import RankRow
-from bagwise.comparison._statistics import (
-    corrected_interval,
-    corrected_t_test,
-    holm,
-)
-from bagwise.comparison._store import Store, StoreError
 from bagwise.comparison._tuning import Fitted
 from bagwise.comparison.catalogue import (
     Method,
@@ -23,6 +10,12 @@ from bagwise.comparison.catalogue import (
     list_methods,
     missing_methods,
 )
+from bagwise.comparison.choose import Choice, choose_methods
+from bagwise.comparison.comparison import Comparison
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.many_runs import Event
+from bagwise.comparison.own_files import explain_file, fit_file, predict_file
+from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import (
     Halves,
     KFold,
@@ -31,6 +24,13 @@ from bagwise.comparison.protocols import (
     TrainTest,
     TwoWay,
 )
+from bagwise.comparison.ranking import RankRow
+from bagwise.comparison.statistics import (
+    corrected_interval,
+    corrected_t_test,
+    holm,
+)
+from bagwise.comparison.store import Store, StoreError
 
 __all__ = [
     "METRICS",

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
-from bagwise.bags._notes import first_missing, refuse_masked
+from bagwise.bags.annotations import first_missing, refuse_masked
 from bagwise.base import check_survival
-from bagwise.comparison._problem import CHUNK_ROWS, Problem
 from bagwise.comparison._weights import check_weights
+from bagwise.comparison.problem import CHUNK_ROWS, Problem
 from bagwise.datasets import available, fetch, load_digit_bags
-from bagwise.datasets._drawn import draw, is_drawn
+from bagwise.datasets.simulated import draw, is_drawn
 from bagwise.io import read_bags
-from bagwise.io._positive import same_label
+from bagwise.io.positive import same_label
 
 __all__ = ["as_problem", "as_unlabelled", "join_problems"]
 

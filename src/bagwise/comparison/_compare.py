@@ -20,22 +20,22 @@ import numpy as np
 from bagwise._sizes import parse_size
 from bagwise.base import require_survival
 from bagwise.comparison._as_problem import as_problem, join_problems
-from bagwise.comparison._choose import Choice, choose_methods, refuse_other_task
-from bagwise.comparison._comparison import Comparison
-from bagwise.comparison._description import DataRef, Run
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._frozen import freeze
-from bagwise.comparison._many_runs import Listener, run_all
-from bagwise.comparison._one_run import versions
 from bagwise.comparison._outputs import write_outputs
-from bagwise.comparison._problem import Problem
 from bagwise.comparison._progress import LiveProgress
-from bagwise.comparison._store import Store
-from bagwise.comparison._tasks import Task, task_of
 from bagwise.comparison._tuning import IMPUTE
 from bagwise.comparison.catalogue._lookup import resolve
 from bagwise.comparison.catalogue._method import Method
+from bagwise.comparison.choose import Choice, choose_methods, refuse_other_task
+from bagwise.comparison.comparison import Comparison
+from bagwise.comparison.description import DataRef, Run
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.frozen import freeze
+from bagwise.comparison.many_runs import Listener, run_all
+from bagwise.comparison.one_run import versions
+from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import KFold, Protocol, TrainTest
+from bagwise.comparison.store import Store
+from bagwise.comparison.tasks import Task, task_of
 from bagwise.inspection import as_images
 
 __all__ = ["compare", "make_runs"]

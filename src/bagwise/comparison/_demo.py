@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from bagwise.comparison._as_problem import as_problem
-from bagwise.comparison._choose import choose_methods
 from bagwise.comparison._compare import compare
-from bagwise.comparison._comparison import Comparison
+from bagwise.comparison.choose import choose_methods
+from bagwise.comparison.comparison import Comparison
 
 __all__ = ["demo"]
 

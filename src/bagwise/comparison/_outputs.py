@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from bagwise.comparison._comparison import Comparison
+from bagwise.comparison.comparison import Comparison
 from bagwise.io import save
 
 __all__ = ["write_outputs"]

@@ -22,7 +22,6 @@ from typing import Any
 
 import joblib
 
-from bagwise.comparison._description import Run
 from bagwise.comparison._limits import (
     ONE_THREAD,
     RunTimeLimit,
@@ -30,7 +29,8 @@ from bagwise.comparison._limits import (
     single_thread,
     time_guard,
 )
-from bagwise.comparison._one_run import Outcome, one_line, run_one
+from bagwise.comparison.description import Run, trust, trusted_names
+from bagwise.comparison.one_run import Outcome, one_line, run_one
 
 __all__ = ["Pool", "guarded", "open_pool"]
 
@@ -38,6 +38,7 @@ __all__ = ["Pool", "guarded", "open_pool"]
 def guarded(
     key: str,
     run: Run,
+    trusted: tuple[str, ...],
     marks: str | None,
     time_limit: float | None,
     memory_limit: int | None,
@@ -48,12 +49,15 @@ def guarded(
     ----------
     key, run : str, Run
         The run.
+    trusted : tuple of str
+        Names in it that are on no list, but those of classes of the user.
     marks : str or None
         Folder where the worker notes what it is busy with and, when the watchdog has
         to end the process, where it hung. None: the process must not be ended.
     time_limit, memory_limit : float, int or None
         See `run_all`.
     """
+    trust(trusted)
     trace = mark = None
     if marks is not None:
         mark = Path(marks, f"{key}.busy")
@@ -98,7 +102,7 @@ class Pool:
 
     def submit(self, key: str, run: Run) -> Future[Outcome]:
         future: Future[Outcome] = Future()
-        future.set_result(guarded(key, run, None, **self.limits))
+        future.set_result(guarded(key, run, (), None, **self.limits))
         return future
 
     def recover(self, lost: list[str]) -> Iterator[tuple[str, Outcome | None]]:
@@ -143,9 +147,11 @@ class _ProcessPool(Pool):
 
     def submit(self, key: str, run: Run) -> Future[Outcome]:
         assert self.executor is not None
-        values = (self.limits["time_limit"], self.limits["memory_limit"])
+        names, marks = trusted_names(run), str(self.marks)
         try:
-            future = self.executor.submit(guarded, key, run, str(self.marks), *values)
+            future = self.executor.submit(
+                guarded, key, run, names, marks, **self.limits
+            )
         except BrokenProcessPool as error:
             future = Future()
             future.set_exception(error)
@@ -216,15 +222,21 @@ class _DaskPool(Pool):
 
     def submit(self, key: str, run: Run) -> Future[Outcome]:
         assert self.executor is not None
-        return self.executor.submit(dask_guarded, key, run, **self.limits)
+        return self.executor.submit(
+            dask_guarded, key, run, trusted_names(run), **self.limits
+        )
 
 
 def dask_guarded(
-    key: str, run: Run, time_limit: float | None, memory_limit: int | None
+    key: str,
+    run: Run,
+    trusted: tuple[str, ...],
+    time_limit: float | None,
+    memory_limit: int | None,
 ) -> Outcome:
     """Carry out a run on a dask worker, on one thread."""
     with tempfile.TemporaryDirectory() as marks, single_thread():
-        return guarded(key, run, marks, time_limit, memory_limit)
+        return guarded(key, run, trusted, marks, time_limit, memory_limit)
 
 
 @contextlib.contextmanager

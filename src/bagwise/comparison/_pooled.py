@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._problem import Problem
-from bagwise.comparison._statistics import (
+from bagwise.comparison.catalogue import Method
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.problem import Problem
+from bagwise.comparison.protocols import Protocol as SplitProtocol
+from bagwise.comparison.statistics import (
     Interval,
     paired_permutation_test,
     percentile_interval,
 )
-from bagwise.comparison._tasks import task_of
-from bagwise.comparison.catalogue import Method
-from bagwise.comparison.protocols import Protocol as SplitProtocol
+from bagwise.comparison.tasks import task_of
 
 __all__ = ["Results", "pool", "pooled_figure", "pooled_interval", "pooled_test"]
 

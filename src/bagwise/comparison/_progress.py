@@ -14,8 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._many_runs import Event
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.many_runs import Event
 
 __all__ = ["LiveProgress"]
 

@@ -21,8 +21,8 @@ from sklearn.pipeline import Pipeline
 
 from bagwise.bags import Bags
 from bagwise.base import bag_folds, most_folds
-from bagwise.comparison._description import build_value
-from bagwise.comparison._grid_ends import (
+from bagwise.comparison.description import build_value
+from bagwise.comparison.grid_ends import (
     Candidate,
     beyond,
     central,

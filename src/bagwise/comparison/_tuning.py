@@ -26,13 +26,13 @@ from sklearn.preprocessing import (
 )
 
 from bagwise.base import bag_folds, most_folds
-from bagwise.comparison._description import build_estimator, to_plain
-from bagwise.comparison._evaluate import auroc, average_precision, predictions
-from bagwise.comparison._grid_ends import ends_of, expand
 from bagwise.comparison._search import Search, resolved
 from bagwise.comparison._weights import weight_arguments
+from bagwise.comparison.description import build_estimator, to_plain
+from bagwise.comparison.evaluate import auroc, average_precision, predictions
+from bagwise.comparison.grid_ends import ends_of, expand
 from bagwise.compose import OnInstances
-from bagwise.compose._per_label import OneModelPerLabel
+from bagwise.compose.per_label import OneModelPerLabel
 
 __all__ = ["IMPUTE", "Fitted", "Preparation", "fit_method", "uncalibrated"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags._notes import refuse_masked
-from bagwise.base._weights import weight_arguments
+from bagwise.bags.annotations import refuse_masked
+from bagwise.base.weights import weight_arguments
 
 __all__ = ["check_weights", "ignores_weights", "weight_arguments"]
 

@@ -9,11 +9,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import HasMethods, _fit_context
-from bagwise.bags._chunks import Chunks, larger_than_a_piece
-from bagwise.bags._stored import forget_pages, temporary_map
+from bagwise.bags.chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import repeat
+from bagwise.bags.stored import forget_pages, temporary_map
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.compose._from_pieces import fit_from_pieces, fits_from_pieces
+from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
 
 
 def _inner_has(name):

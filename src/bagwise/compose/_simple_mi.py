@@ -6,7 +6,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
 
 from bagwise._compat import HasMethods, StrOptions
-from bagwise.bags._chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import (
     bag_matrix,
     segment_max,
@@ -14,7 +14,7 @@ from bagwise.bags.segments import (
     segment_min,
     segment_moments,
 )
-from bagwise.compose._embedded import EmbeddedClassifier
+from bagwise.compose.embedded import EmbeddedClassifier
 
 POOLINGS = ("mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics")
 

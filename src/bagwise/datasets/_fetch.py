@@ -16,8 +16,8 @@ from bagwise.bags import Bags, Ragged
 from bagwise.datasets._canonical import content_hash
 from bagwise.datasets._download import archive_name, download, parse_archive
 from bagwise.datasets._registry import REGISTRY, DatasetInfo, Source
-from bagwise.io.readers._common import fail
-from bagwise.io.readers._npz import (
+from bagwise.io.readers.common import fail
+from bagwise.io.readers.npz import (
     bag_offsets,
     load_arrays,
     stacked_matrix,

@@ -11,7 +11,7 @@ from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_min
 from bagwise.base import WeightedBagClassifier, best_threshold
 from bagwise.density._loops import SMALLEST
-from bagwise.kernels._instance import row_blocks, squared_distances
+from bagwise.kernels.instance import row_blocks, squared_distances
 
 # Isotropic scales tried for every candidate, relative to the median distance.
 _SCALES = 2.0 ** np.arange(-3, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bagwise.embedding._codebook import EnergyProjection
+from bagwise.embedding.codebook import EnergyProjection
 from bagwise.solvers.moments import Moments
 
 

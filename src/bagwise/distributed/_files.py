@@ -11,9 +11,9 @@ import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.io import read_bags
-from bagwise.io._folder import as_labels, label_table, name_of, read_folder
-from bagwise.io._roles import Roles
-from bagwise.io._table import is_missing
+from bagwise.io.folder import as_labels, label_table, name_of, read_folder
+from bagwise.io.roles import Roles
+from bagwise.io.table import is_missing
 
 
 class FilePart:

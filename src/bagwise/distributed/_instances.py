@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.base import clone
 
-from bagwise.compose._from_pieces import fit_from_pieces, fits_from_pieces
+from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
 
 
 def fit_on_instances(model, parts):

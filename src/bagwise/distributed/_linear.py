@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bagwise.least_squares._weights import class_factor
+from bagwise.least_squares.weights import class_factor
 
 
 def fit_milr(model, parts):

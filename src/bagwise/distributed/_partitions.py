@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags import Bags, check_bags
-from bagwise.bags._chunks import add
+from bagwise.bags.chunks import add
 from bagwise.distributed._tasks import add_by_pairs, is_small, threads, together
 from bagwise.io import from_frame
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from bagwise.kernels._instance import resolve_gamma
-from bagwise.least_squares._weights import class_factor
-from bagwise.least_squares.safe._base import can_stream
-from bagwise.least_squares.safe._features import choose_features, draw_landmarks
-from bagwise.least_squares.safe._fit import solve_moments
-from bagwise.least_squares.safe._moments import FeatureMap
-from bagwise.least_squares.safe._problem import (
+from bagwise.kernels.instance import resolve_gamma
+from bagwise.least_squares.safe.base import can_stream
+from bagwise.least_squares.safe.features import choose_features, draw_landmarks
+from bagwise.least_squares.safe.fit import solve_moments
+from bagwise.least_squares.safe.moments import FeatureMap
+from bagwise.least_squares.safe.problem import (
     LabelTargets,
     Settings,
     Training,
     ValueTargets,
 )
+from bagwise.least_squares.weights import class_factor
 
 _MEDIAN_ROWS = 1000  # rows that gamma="median" looks at, as in a local fit
 

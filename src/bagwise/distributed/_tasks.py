@@ -6,7 +6,7 @@ from types import FunctionType
 
 import numpy as np
 
-from bagwise.bags._chunks import add
+from bagwise.bags.chunks import add
 
 _SMALL = 2**14  # bytes of an array that may travel with each task
 

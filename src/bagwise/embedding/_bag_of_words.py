@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import Interval, _fit_context
 from bagwise.bags.segments import bag_matrix
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.embedding._codebook import k_means
-from bagwise.kernels._instance import row_blocks, squared_distances
+from bagwise.embedding.codebook import k_means
+from bagwise.kernels.instance import row_blocks, squared_distances
 
 
 class BagOfWords(

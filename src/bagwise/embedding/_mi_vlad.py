@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import Interval, _fit_context
 from bagwise.bags.segments import segment_sum
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.embedding._codebook import EnergyProjection, k_means, power_l2
+from bagwise.embedding.codebook import EnergyProjection, k_means, power_l2
 
 
 class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from bagwise._compat import Interval, StrOptions
+from bagwise._sizes import check_memory
 from bagwise.bags.segments import segment_argmax_share
 from bagwise.base import WeightedBagClassifier
 from bagwise.embedding._prototypes import (
@@ -18,12 +19,7 @@ from bagwise.embedding._prototypes import (
     chosen_rows,
     similarities,
 )
-from bagwise.kernels._instance import (
-    check_memory,
-    resolve_gamma,
-    row_blocks,
-    squared_distances,
-)
+from bagwise.kernels.instance import resolve_gamma, row_blocks, squared_distances
 from bagwise.solvers.l1 import l1_squared_hinge
 
 

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.kernels._instance import resolve_gamma
 from bagwise.kernels.backends import active
+from bagwise.kernels.instance import resolve_gamma
 
 GAMMA_CONSTRAINT = [
     StrOptions({"median", "scale", "auto"}),

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
-from bagwise.bags._chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_a_piece
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._loops import mean_quantiles
 

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags.segments import segment_mean
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.least_squares._ksc import KernelSpectralClustering
+from bagwise.least_squares import KernelSpectralClustering
 
 
 class SoftKSCEmbedding(BagTransformerMixin, BaseBagEstimator):

@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from bagwise._compat import HasMethods, Interval
 from bagwise.bags.segments import bag_matrix, repeat
-from bagwise.compose._embedded import EmbeddedClassifier
+from bagwise.compose.embedded import EmbeddedClassifier
 
 
 class TwoLevelClassifier(EmbeddedClassifier):

@@ -20,7 +20,7 @@ from bagwise.bags.segments import (
     segment_softmax,
     segment_sum,
 )
-from bagwise.linear_model._pooling import pool
+from bagwise.linear_model.pooling import pool
 
 #: Poolings that boosting offers; "power" is the generalised mean.
 BOOSTING_POOLINGS = ("noisy_or", "power", "lse", "isr")

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max
 from bagwise.base import bag_folds, most_folds
-from bagwise.base._weights import weight_arguments
-from bagwise.kernels._emd import thin_bags
+from bagwise.base.weights import weight_arguments
+from bagwise.kernels.emd import thin_bags
 
 # Instances, all bags together, that show which member to trust on instances.
 _JUDGED = 200_000

@@ -13,12 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
+from bagwise._sizes import memory_budget
 from bagwise.compose import WrapperMI
-from bagwise.embedding._l1_svc import L1SVC
+from bagwise.embedding.l1_svc import L1SVC
 from bagwise.ensemble._members import Member
 from bagwise.ensemble._mil_boost import MILBoost
 from bagwise.ensemble._views import PROJECTED, WIDE, ClippedScaler
-from bagwise.kernels._instance import memory_budget
 from bagwise.linear_model import MILogisticRegression
 from bagwise.svm import MISVM
 

@@ -27,7 +27,7 @@ from bagwise.ensemble._members import (
     scaled_to_one,
     stack_folds,
 )
-from bagwise.kernels._emd import thin_bags
+from bagwise.kernels.emd import thin_bags
 
 # Training instances that show the scale of a member's scores.
 _SCALE_ROWS = 20_000

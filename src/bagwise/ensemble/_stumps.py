@@ -3,8 +3,9 @@
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise._sizes import check_memory
 from bagwise.ensemble._loops import best_dense_cut, best_sparse_cut
-from bagwise.kernels._instance import check_memory, row_blocks
+from bagwise.kernels.instance import row_blocks
 
 # Gains that differ by less, relative to the total weight, are equal up to rounding: the
 # first feature and the lowest cut win, whatever the order of the rows.

@@ -10,12 +10,12 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._sizes import check_memory
-from bagwise.bags._chunks import Chunks
+from bagwise.bags.chunks import Chunks
 from bagwise.bags.segments import segment_max, segment_mean, segment_min
 from bagwise.embedding import MiFV, PrototypeEmbedding, SlicedWassersteinEmbedding
-from bagwise.kernels._emd import emd_distances, thin_bags
-from bagwise.kernels._fitted import FittedKernel
-from bagwise.kernels._instance import squared_distances
+from bagwise.kernels.emd import emd_distances, thin_bags
+from bagwise.kernels.fitted import FittedKernel
+from bagwise.kernels.instance import squared_distances
 
 # Rows wider than this are projected for the members that cannot use so many columns.
 WIDE = 300

@@ -16,12 +16,12 @@ from bagwise.inspection._feature_plots import (
     plot_bag_contributions,
     plot_feature_importance,
 )
-from bagwise.inspection._heatmap import plot_heatmap, to_geojson
 from bagwise.inspection._images import as_images
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores, key_instances
 from bagwise.inspection._members import MemberContributions, member_contributions
 from bagwise.inspection._permutation import bag_permutation_importance
+from bagwise.inspection.heatmap import plot_heatmap, to_geojson
 
 __all__ = [
     "IMPORTANCE_METHODS",

@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, as_bags
 from bagwise.bags.segments import bag_matrix
-from bagwise.inspection._groups import feature_groups
 from bagwise.inspection._instances import instance_scores
-from bagwise.inspection._scores import bag_scores, own_positive, row_bags, spoken_for
+from bagwise.inspection.groups import feature_groups
+from bagwise.inspection.scores import bag_scores, own_positive, row_bags, spoken_for
 
 __all__ = ["FeatureContributions", "feature_contributions"]
 

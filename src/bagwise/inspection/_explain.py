@@ -17,15 +17,15 @@ from bagwise.inspection._contributions import (
     FeatureContributions,
     linear_contributions,
 )
-from bagwise.inspection._features import moments, top_features
-from bagwise.inspection._heatmap import plot_heatmap, to_geojson
 from bagwise.inspection._images import as_images
 from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
 from bagwise.inspection._instances import instance_scores
 from bagwise.inspection._members import MemberContributions, member_contributions
-from bagwise.inspection._names import as_drawn, for_class
-from bagwise.inspection._pictures import plot_bags
-from bagwise.inspection._scores import (
+from bagwise.inspection.features import moments, top_features
+from bagwise.inspection.heatmap import plot_heatmap, to_geojson
+from bagwise.inspection.names import as_drawn, for_class
+from bagwise.inspection.pictures import plot_bags
+from bagwise.inspection.scores import (
     bag_scores,
     positive_class,
     spoken_for,

@@ -11,8 +11,8 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, Ragged, as_bags
-from bagwise.inspection._names import for_class
-from bagwise.inspection._scores import (
+from bagwise.inspection.names import for_class
+from bagwise.inspection.scores import (
     MAX_ROWS,
     bag_scores,
     positive_class,

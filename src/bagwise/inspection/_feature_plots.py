@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.inspection._contributions import FeatureContributions
-from bagwise.inspection._names import as_drawn, for_class, instance_name
+from bagwise.inspection.names import as_drawn, for_class, instance_name
 
 __all__ = ["plot_bag_contributions", "plot_feature_importance"]
 

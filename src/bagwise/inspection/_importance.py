@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags, Ragged, as_bags
 from bagwise.inspection._instances import instance_scores
-from bagwise.inspection._scores import (
+from bagwise.inspection.scores import (
     MAX_ROWS,
     bag_scores,
     own_positive,

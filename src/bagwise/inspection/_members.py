@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import as_bags
 from bagwise.inspection._instances import last_step
-from bagwise.inspection._scores import bag_scores, positive_class
+from bagwise.inspection.scores import bag_scores, positive_class
 
 __all__ = ["MemberContributions", "member_contributions"]
 

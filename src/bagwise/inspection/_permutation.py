@@ -12,7 +12,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags, as_bags
-from bagwise.inspection._groups import feature_groups
+from bagwise.inspection.groups import feature_groups
 
 __all__ = ["bag_permutation_importance"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags import Bags
-from bagwise.bags._stack import group_rows
+from bagwise.bags.stack import group_rows
 from bagwise.io._features import PLACES, feature_values, warn_of_dropped_groups
-from bagwise.io._roles import Roles
-from bagwise.io._table import Array, Grouping, Table, missing_entries
+from bagwise.io.roles import Roles
+from bagwise.io.table import Array, Grouping, Table, missing_entries
 
 
 def bags_from_table(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.io._roles import Roles, sounds_like_a_group
-from bagwise.io._table import Array, Column, Grouping, Table, is_missing
+from bagwise.io.roles import Roles, sounds_like_a_group
+from bagwise.io.table import Array, Column, Grouping, Table, is_missing
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?|\d{1,2}:\d{2}(:\d{2})?.*")

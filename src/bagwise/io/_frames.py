@@ -11,9 +11,9 @@ import numpy.typing as npt
 from bagwise.bags import Bags
 from bagwise.io._assemble import bags_from_table
 from bagwise.io._lists import holds_lists, matrix_of_lists, one_row_an_instance
-from bagwise.io._positive import positive_or_not
-from bagwise.io._roles import Roles
-from bagwise.io._table import Column, Table, is_missing
+from bagwise.io.positive import positive_or_not
+from bagwise.io.roles import Roles
+from bagwise.io.table import Column, Table, is_missing
 
 
 def from_frame(

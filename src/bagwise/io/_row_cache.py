@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.bags._halves import all_finite
+from bagwise.bags.half_precision import all_finite
 from bagwise.io.readers._slides import Sides, SlideFile
 
 # Rows that take less than this share of the memory are simply kept in it.

@@ -1,25 +1,25 @@
 """Kernels between bags, and the instance kernels and bases they stand on."""
 
-from bagwise.kernels._basis import KernelBasis, fit_basis
 from bagwise.kernels._distribution import distribution_kernel
-from bagwise.kernels._emd import emd_distances, emd_kernel
 from bagwise.kernels._graph import graph_kernel
-from bagwise.kernels._hausdorff import hausdorff
-from bagwise.kernels._instance import (
+from bagwise.kernels._mi_graph import mi_graph_kernel
+from bagwise.kernels._mixture import ppmm_kernel
+from bagwise.kernels._set import set_kernel
+from bagwise.kernels._statistics import statistics_kernel
+from bagwise.kernels.basis import KernelBasis, fit_basis
+from bagwise.kernels.box._exact import count_common_boxes
+from bagwise.kernels.box.features import RandomBoxFeatures
+from bagwise.kernels.box.grid import BoxGrid
+from bagwise.kernels.box.kernel import BoxKernelReport, box_kernel, raw_box_kernel
+from bagwise.kernels.distances import hausdorff
+from bagwise.kernels.emd import emd_distances, emd_kernel
+from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
     instance_kernel,
     resolve_gamma,
     squared_distances,
 )
-from bagwise.kernels._mi_graph import mi_graph_kernel
-from bagwise.kernels._mixture import ppmm_kernel
-from bagwise.kernels._registry import BAG_KERNELS, bag_kernel
-from bagwise.kernels._set import set_kernel
-from bagwise.kernels._statistics import statistics_kernel
-from bagwise.kernels.box._exact import count_common_boxes
-from bagwise.kernels.box._features import RandomBoxFeatures
-from bagwise.kernels.box._grid import BoxGrid
-from bagwise.kernels.box._kernel import BoxKernelReport, box_kernel, raw_box_kernel
+from bagwise.kernels.registry import BAG_KERNELS, bag_kernel
 
 __all__ = [
     "BAG_KERNELS",

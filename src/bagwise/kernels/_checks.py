@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bagwise._sizes import check_memory
 from bagwise.bags import Bags, check_bags
-from bagwise.kernels._instance import INSTANCE_KERNELS, check_memory, resolve_gamma
+from bagwise.kernels.instance import INSTANCE_KERNELS, resolve_gamma
 
 
 def check_pair(X: Any, Y: Any = None) -> tuple[Bags, Bags | None]:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from bagwise._sizes import check_memory
 from bagwise.bags import Bags
 from bagwise.kernels._checks import check_gram_memory, check_pair, positive_gamma
-from bagwise.kernels._instance import check_memory, instance_kernel
 from bagwise.kernels._neighborhoods import (
     bag_radius,
     check_delta,
@@ -24,6 +24,7 @@ from bagwise.kernels._tiles import (
     symmetrized,
     weighted_sums,
 )
+from bagwise.kernels.instance import instance_kernel
 
 Array = npt.NDArray[Any]
 

@@ -12,8 +12,8 @@ from sklearn.mixture import GaussianMixture
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_mean
 from bagwise.kernels._checks import check_gram_memory, check_pair, resolve_kernel
-from bagwise.kernels._instance import instance_kernel, row_blocks
 from bagwise.kernels._tiles import symmetrized
+from bagwise.kernels.instance import instance_kernel, row_blocks
 
 Array = npt.NDArray[Any]
 

@@ -12,10 +12,10 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_min
-from bagwise.kernels._instance import squared_distances
 from bagwise.kernels._loops import nearest_of_bags, nearest_to_points
 from bagwise.kernels._products import row_products
 from bagwise.kernels._tiles import TILE, bag_groups, spans
+from bagwise.kernels.instance import squared_distances
 
 Array = npt.NDArray[Any]
 

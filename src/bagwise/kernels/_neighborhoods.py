@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.kernels._instance import row_blocks, squared_distances
 from bagwise.kernels._tiles import bag_groups
+from bagwise.kernels.instance import row_blocks, squared_distances
 
 Array = npt.NDArray[Any]
 

@@ -18,7 +18,6 @@ from bagwise.kernels._checks import (
     check_pair,
     resolve_kernel,
 )
-from bagwise.kernels._instance import kernel_diagonal
 from bagwise.kernels._products import row_products
 from bagwise.kernels._tiles import (
     Stack,
@@ -27,6 +26,7 @@ from bagwise.kernels._tiles import (
     symmetrized,
 )
 from bagwise.kernels.backends import active
+from bagwise.kernels.instance import kernel_diagonal
 
 Array = npt.NDArray[Any]
 

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min
 from bagwise.kernels._checks import check_gram_memory, check_pair, resolve_kernel
-from bagwise.kernels._instance import instance_kernel
 from bagwise.kernels._tiles import symmetrized
+from bagwise.kernels.instance import instance_kernel
 
 
 def statistics_kernel(

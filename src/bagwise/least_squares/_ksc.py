@@ -9,13 +9,9 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _fit_context
-from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._instance import (
-    check_memory,
-    instance_kernel,
-    resolve_gamma,
-    row_blocks,
-)
+from bagwise._sizes import check_memory
+from bagwise.kernels.basis import fit_basis
+from bagwise.kernels.instance import instance_kernel, resolve_gamma, row_blocks
 
 _DENSE_BELOW = 200
 

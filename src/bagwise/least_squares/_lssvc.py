@@ -8,9 +8,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
-from bagwise.kernels._instance import check_memory, instance_kernel, row_blocks
+from bagwise._sizes import check_memory
+from bagwise.kernels.instance import instance_kernel, row_blocks
 from bagwise.least_squares._system import Bordered
-from bagwise.least_squares._weights import class_factor, weighted_gamma
+from bagwise.least_squares.weights import class_factor, weighted_gamma
 
 
 class LSSVC(ClassifierMixin, BaseEstimator):

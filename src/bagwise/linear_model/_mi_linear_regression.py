@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags._chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import segment_argmax
 from bagwise.base import BaseBagRegressor
 from bagwise.linear_model._regression_problem import (

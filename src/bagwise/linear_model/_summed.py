@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bagwise.bags.segments import bag_matrix, repeat
-from bagwise.linear_model._loss import BagLoss, relative_rounding
+from bagwise.linear_model.loss import BagLoss, relative_rounding
 
 
 class SummedLoss:

@@ -8,8 +8,8 @@ from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Bags
 from bagwise.base import BaseBagRegressor
 from bagwise.kernels import emd_distances, hausdorff
-from bagwise.kernels._hausdorff import HAUSDORFF_MODES
-from bagwise.kernels._instance import row_blocks
+from bagwise.kernels.distances import HAUSDORFF_MODES
+from bagwise.kernels.instance import row_blocks
 
 
 class BagKNeighborsRegressor(BaseBagRegressor):

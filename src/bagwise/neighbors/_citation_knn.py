@@ -6,10 +6,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
+from bagwise._sizes import check_memory
 from bagwise.base import MulticlassBagClassifier
 from bagwise.kernels import hausdorff
-from bagwise.kernels._hausdorff import HAUSDORFF_MODES, nearest_in_bags
-from bagwise.kernels._instance import check_memory, row_blocks
+from bagwise.kernels.distances import HAUSDORFF_MODES, nearest_in_bags
+from bagwise.kernels.instance import row_blocks
 
 # Relative difference up to which two distances are the same: a bag at exactly the
 # citation radius is the rule when training bags are predicted.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bagwise.kernels._instance import memory_budget
+from bagwise._sizes import memory_budget
 
 # Parameters that may differ between models that are trained together.
 FREE = ("learning_rate", "weight_decay", "dropout", "n_models", "random_state")
@@ -52,8 +52,7 @@ def _fit_run(jobs, X):
     first = jobs[0].estimator
     device, dtype = first._runs_on()
     from bagwise.neural.engine.network import Shape
-    from bagwise.neural.engine.rows import Rows
-    from bagwise.neural.engine.scaling import standardization
+    from bagwise.neural.engine.rows import Rows, standardization
     from bagwise.neural.engine.training import Options, train
 
     encoder = first._make_encoder(device, dtype)

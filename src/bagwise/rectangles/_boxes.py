@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bagwise.kernels.box._features import AnchorSampler, seed_of
+from bagwise.kernels.box.features import AnchorSampler, seed_of
 
 
 class BoxSet(NamedTuple):

@@ -8,12 +8,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._compat import HasMethods, Interval, StrOptions
+from bagwise._sizes import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BinaryBagClassifier
-from bagwise.kernels._instance import check_memory
-from bagwise.kernels.box._features import hit_matrix, make_grid
-from bagwise.kernels.box._grid import STRATEGIES, BoxGrid
-from bagwise.kernels.box._sampling import code_sets
+from bagwise.kernels.box.features import hit_matrix, make_grid
+from bagwise.kernels.box.grid import STRATEGIES, BoxGrid
+from bagwise.kernels.box.sampling import code_sets
 from bagwise.rectangles._boxes import (
     cell_intervals,
     count_product,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from bagwise.inspection._features import moments, top_features
+from bagwise.inspection.features import moments, top_features
 from bagwise.report._curves import instance_table
 from bagwise.report._features import instance_parts
 from bagwise.report._other_bags import other_bags

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.report._curves import mean_precision, mean_roc
-from bagwise.report._numbers import plain
 from bagwise.report._view import View
+from bagwise.report.numbers import plain
 
 __all__ = [
     "class_counts",

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.comparison._comparison import Comparison
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._ranking import explain_test
+from bagwise.comparison.comparison import Comparison
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.ranking import explain_test
 from bagwise.report._classes import class_counts, constant_answer, group_counts
 from bagwise.report._curves import member_table
 from bagwise.report._explanations import explanation_table
 from bagwise.report._features import feature_charts
-from bagwise.report._numbers import (
+from bagwise.report._script_data import script_data
+from bagwise.report._view import View
+from bagwise.report.numbers import (
     figure,
     memory,
     p_value,
@@ -26,8 +28,6 @@ from bagwise.report._numbers import (
     round_axis,
     seconds,
 )
-from bagwise.report._script_data import script_data
-from bagwise.report._view import View
 
 __all__ = ["report_context"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from bagwise.report._numbers import figure
 from bagwise.report._view import View
+from bagwise.report.numbers import figure
 
 __all__ = ["explanation_table"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.inspection._features import moments
-from bagwise.inspection._groups import feature_name
-from bagwise.report._numbers import place, plain, round_axis
+from bagwise.inspection.features import moments
+from bagwise.inspection.groups import feature_name
 from bagwise.report._view import View
+from bagwise.report.numbers import place, plain, round_axis
 
 __all__ = ["feature_charts", "instance_parts"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from numpy.typing import NDArray
 
-from bagwise.comparison._evaluate import METRICS
-from bagwise.inspection._names import as_drawn
-from bagwise.reproduction._leaderboard import Leaderboard
+from bagwise.comparison.evaluate import METRICS
+from bagwise.inspection.names import as_drawn
+from bagwise.reproduction import Leaderboard
 
 __all__ = ["leaderboard_context", "write_leaderboard"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.comparison._comparison import Comparison
-from bagwise.comparison._evaluate import METRICS
-from bagwise.inspection._names import as_drawn, for_class
-from bagwise.inspection._pictures import plot_bags
+from bagwise.comparison.comparison import Comparison
+from bagwise.comparison.evaluate import METRICS
+from bagwise.inspection.names import as_drawn, for_class
+from bagwise.inspection.pictures import plot_bags
 from bagwise.report._classes import confusion
 from bagwise.report._curves import Curve, instance_table, mean_precision, mean_roc
 from bagwise.report._view import View

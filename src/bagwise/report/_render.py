@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from bagwise.comparison._comparison import Comparison
+from bagwise.comparison.comparison import Comparison
 from bagwise.report._context import report_context
 
 __all__ = ["render_report", "write_report"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.comparison._evaluate import METRICS
+from bagwise.comparison.evaluate import METRICS
 from bagwise.report._bag_browser import browser_context
 from bagwise.report._classes import class_counts, class_figures
 from bagwise.report._curves import (
@@ -16,9 +16,9 @@ from bagwise.report._curves import (
     mean_roc,
     score_histogram,
 )
-from bagwise.report._numbers import plain
 from bagwise.report._values import risk_groups, value_figures
 from bagwise.report._view import View
+from bagwise.report.numbers import plain
 
 __all__ = ["script_data"]
 

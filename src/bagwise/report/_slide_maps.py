@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
-from bagwise.inspection._heatmap import rasterise, spacing
+from bagwise.inspection.heatmap import rasterise, spacing
 
 __all__ = ["places", "slide_maps"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.report._numbers import plain
 from bagwise.report._view import View
+from bagwise.report.numbers import plain
 
 __all__ = ["out_of_fold", "risk_groups", "value_figures"]
 

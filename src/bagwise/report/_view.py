@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.comparison._comparison import Comparison
+from bagwise.comparison.comparison import Comparison
 
 __all__ = ["Fold", "View"]
 

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bagwise.comparison._evaluate import METRICS
-from bagwise.comparison._statistics import holm
-from bagwise.comparison._store import Store
+from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.protocols import protocol_from_dict
+from bagwise.comparison.statistics import holm
+from bagwise.comparison.store import Store
 
 __all__ = ["Leaderboard", "critical_difference", "leaderboard", "mean_ranks"]
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bagwise.comparison._as_problem import as_problem
-from bagwise.comparison._description import (
+from bagwise.comparison import as_problem
+from bagwise.comparison.description import (
     DataRef,
     Run,
 )
-from bagwise.comparison._frozen import freeze
-from bagwise.comparison._keys import run_identity, run_key
-from bagwise.comparison._many_runs import Event, Listener, run_all
-from bagwise.comparison._one_run import library_version
-from bagwise.comparison._optimism import on_reported_folds
-from bagwise.comparison._problem import Problem
-from bagwise.comparison._store import Store
-from bagwise.datasets._drawn import draw as draw_set
+from bagwise.comparison.frozen import freeze
+from bagwise.comparison.keys import run_identity, run_key
+from bagwise.comparison.many_runs import Event, Listener, run_all
+from bagwise.comparison.one_run import library_version
+from bagwise.comparison.optimism import on_reported_folds
+from bagwise.comparison.problem import Problem
+from bagwise.comparison.store import Store
+from bagwise.datasets.simulated import draw as draw_set
 from bagwise.reproduction._pages import table_page, write_table
 from bagwise.reproduction._rows import csv_rows
 from bagwise.reproduction._schemes import MAX_REPEATS

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bagwise.comparison._description import import_name
-from bagwise.comparison._fingerprint import fingerprint
+from bagwise.comparison.description import import_name
+from bagwise.comparison.fingerprint import fingerprint
 from bagwise.reproduction._tables import Cell, Table
 from bagwise.reproduction._verdicts import Measured, cause_of
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from bagwise.comparison.protocols import Halves, KFold, Protocol, TrainTest, TwoWay
-from bagwise.datasets._drawn import training_bags
+from bagwise.datasets.simulated import training_bags
 
 __all__ = ["MAX_REPEATS", "Place", "Scheme", "parse_scheme"]
 

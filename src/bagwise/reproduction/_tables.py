@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from bagwise.comparison._description import Spec
 from bagwise.comparison.catalogue import Method, find_method
+from bagwise.comparison.description import Spec
 from bagwise.datasets import available
-from bagwise.datasets._drawn import is_drawn
+from bagwise.datasets.simulated import is_drawn
 from bagwise.reproduction._schemes import Scheme, parse_scheme
 
 __all__ = ["Cell", "Table", "list_tables", "load_table", "parse_table"]

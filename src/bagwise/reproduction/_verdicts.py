@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise.base import best_threshold
-from bagwise.comparison._grid_ends import widen_note
-from bagwise.comparison._optimism import best_on_reported_folds
-from bagwise.comparison._problem import Problem
-from bagwise.comparison._statistics import corrected_interval, corrected_variance
+from bagwise.comparison.grid_ends import widen_note
+from bagwise.comparison.optimism import best_on_reported_folds
+from bagwise.comparison.problem import Problem
+from bagwise.comparison.statistics import corrected_interval, corrected_variance
 from bagwise.reproduction._tables import UNITS, Cell
 
 __all__ = ["RULE", "Measured", "judge", "measure"]

@@ -8,17 +8,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
+from bagwise._sizes import check_memory
 from bagwise.bags import Ragged
 from bagwise.base import MulticlassBagClassifier
 from bagwise.kernels import bag_kernel, fit_basis
-from bagwise.kernels._additive import (
+from bagwise.kernels.additive import (
     ADDITIVE_KERNELS,
     additive_features,
     instance_contributions,
 )
-from bagwise.kernels._instance import check_memory, row_blocks
-from bagwise.kernels._limits import refuse_hours
-from bagwise.kernels._registry import KERNEL_RESOLVERS, fit_bag_kernel
+from bagwise.kernels.instance import row_blocks
+from bagwise.kernels.limits import refuse_hours
+from bagwise.kernels.registry import KERNEL_RESOLVERS, fit_bag_kernel
 from bagwise.svm._given_kernel import (
     call_kernel,
     check_kernel,

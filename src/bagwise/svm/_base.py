@@ -9,15 +9,14 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags._chunks import Chunks, RowsOnDisk, larger_than_a_piece
+from bagwise._sizes import check_memory, memory_budget
+from bagwise.bags.chunks import Chunks, RowsOnDisk, larger_than_a_piece
 from bagwise.bags.segments import segment_argmax
 from bagwise.base import WeightedBagClassifier
-from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._instance import (
+from bagwise.kernels.basis import fit_basis
+from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
-    check_memory,
     instance_kernel,
-    memory_budget,
     resolve_gamma,
     row_blocks,
 )

@@ -10,10 +10,10 @@ from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags import Bags
 from bagwise.base import MulticlassBagClassifier, bag_folds, most_folds
 from bagwise.kernels import box_kernel
-from bagwise.kernels.box._features import make_grid
-from bagwise.kernels.box._grid import STRATEGIES
-from bagwise.kernels.box._kernel import METHODS, log_self_counts
-from bagwise.kernels.box._sampling import STOP_RULES
+from bagwise.kernels.box.features import make_grid
+from bagwise.kernels.box.grid import STRATEGIES
+from bagwise.kernels.box.kernel import METHODS, log_self_counts
+from bagwise.kernels.box.sampling import STOP_RULES
 from bagwise.svm._pairwise import class_scores, pair_cuts, solve_pairs
 
 

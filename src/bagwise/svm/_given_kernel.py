@@ -4,9 +4,9 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
-from bagwise.bags._notes import refuse_masked
+from bagwise.bags.annotations import refuse_masked
 from bagwise.kernels import BAG_KERNELS
-from bagwise.kernels._additive import ADDITIVE_KERNELS
+from bagwise.kernels.additive import ADDITIVE_KERNELS
 
 
 def check_kernel(kernel, n_components):

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from bagwise.kernels._registry import fit_bag_kernel
+from bagwise.kernels.registry import fit_bag_kernel
 
 KERNEL_PARAMS = ("kernel", "gamma", "kernel_params")
 

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.solvers.hinge import BasisSpace
 from bagwise.svm._base import KERNEL_CONSTRAINTS
 from bagwise.svm._misvm import MISVM

@@ -7,7 +7,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_mean
-from bagwise.kernels._instance import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.solvers.hinge import BasisSpace, HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 

@@ -12,9 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
-from bagwise.kernels._instance import (
+from bagwise._sizes import check_memory
+from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
-    check_memory,
     instance_kernel,
     resolve_gamma,
     row_blocks,

@@ -13,7 +13,7 @@ from bagwise.bags.segments import (
     segment_max,
     segment_sum,
 )
-from bagwise.kernels._instance import instance_kernel, row_blocks
+from bagwise.kernels.instance import instance_kernel, row_blocks
 from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM
 

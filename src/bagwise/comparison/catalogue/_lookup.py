@@ -10,7 +10,6 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from bagwise.comparison._description import describe_estimator
 from bagwise.comparison.catalogue._baselines import BASELINES
 from bagwise.comparison.catalogue._boosting import BOOSTING
 from bagwise.comparison.catalogue._embeddings import EMBEDDINGS
@@ -23,6 +22,7 @@ from bagwise.comparison.catalogue._networks import NETWORKS
 from bagwise.comparison.catalogue._regions import REGIONS
 from bagwise.comparison.catalogue._regression import REGRESSION
 from bagwise.comparison.catalogue._survival import SURVIVAL
+from bagwise.comparison.description import describe_estimator
 
 __all__ = [
     "METHODS",

@@ -18,8 +18,13 @@ from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from bagwise.comparison._description import Spec, build_estimator
 from bagwise.comparison._weights import ignores_weights
+from bagwise.comparison.description import (
+    Spec,
+    build_estimator,
+    check_names,
+    trust,
+)
 from bagwise.inspection import assumption_line, measured_assumptions
 
 __all__ = ["Method"]
@@ -100,6 +105,10 @@ class Method:
     aliases: tuple[str, ...] = ()
     needs: str = ""
 
+    def __post_init__(self) -> None:
+        """Allow descriptions to name the class: entries are made by programs."""
+        trust([self.path])
+
     def spec(self) -> Spec:
         """Return the description of the estimator."""
         own = {"class": self.path, "params": dict(self.params)}
@@ -145,6 +154,7 @@ class Method:
         >>> method.params["pooling"], method.grid
         ('max', {})
         """
+        check_names(list(params.values()))
         known = self._built.get_params()
         own, then, fixed = dict(self.params), self.then, set()
         for name, value in params.items():

@@ -28,19 +28,19 @@ from bagwise.decomposition.midr._start import (
     resolve_n_components,
     starts,
 )
-from bagwise.linear_model._loss import (
+from bagwise.linear_model.loss import (
     LOSSES,
     BagLoss,
     column_means,
     linear_scores,
     precise,
 )
-from bagwise.linear_model._milr import (
+from bagwise.linear_model.milr import (
     LINEAR_POOLINGS,
     SYMMETRIC_POOLINGS,
     warn_unless_converged,
 )
-from bagwise.linear_model._pooling import bag_logit, pool, sharpness
+from bagwise.linear_model.pooling import bag_logit, pool, sharpness
 
 _LOW_DIMENSION = 10
 

@@ -7,7 +7,7 @@ from scipy.integrate import RK23
 
 from bagwise.decomposition.midr._objective import soft_threshold
 from bagwise.decomposition.midr._stiefel import project_tangent, retract, rotate_plane
-from bagwise.linear_model._loss import fit_linear
+from bagwise.linear_model.loss import fit_linear
 
 _ARMIJO = 1e-4
 _MEMORY = 10

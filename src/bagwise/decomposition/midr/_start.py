@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, svds
 
+from bagwise._sizes import check_memory
 from bagwise.bags.segments import repeat
 from bagwise.decomposition.midr._stiefel import (
     basis_of_span,
@@ -14,8 +15,7 @@ from bagwise.decomposition.midr._stiefel import (
     orthonormal_from,
     random_orthonormal,
 )
-from bagwise.kernels._instance import check_memory
-from bagwise.linear_model._milr import fit_with_restarts
+from bagwise.linear_model.milr import fit_with_restarts
 
 _FULL_COVARIANCE = 2000
 

@@ -5,3 +5,7 @@ made without their constructor; a function is known by a name of ours; what comp
 code will follow (offsets, nodes, support vectors) is checked before the model is given
 out.
 """
+
+from bagwise.io.model_files._registry import find_described
+
+__all__ = ["find_described"]

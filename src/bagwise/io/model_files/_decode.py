@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
-from bagwise.bags._segmented import Segmented, read_only
+from bagwise.bags.segmented import Segmented, read_only
 from bagwise.io.model_files import _registry, _sklearn
 from bagwise.io.model_files._archive import DamagedFile, Reader
 from bagwise.io.model_files._schema import check_object

@@ -89,6 +89,13 @@ SKLEARN = {
     "ExtraTreeRegressor",
 }
 
+# Classes of scikit-survival that descriptions of the catalogue name. Model files do not
+# hold them.
+SKSURV = {
+    "ensemble": "GradientBoostingSurvivalAnalysis RandomSurvivalForest",
+    "linear_model": "CoxPHSurvivalAnalysis",
+}
+
 _NUMPY_FUNCTIONS = "abs cbrt exp expm1 log log10 log1p log2 sign sqrt square tanh"
 _SKLEARN_FUNCTIONS = {
     "feature_selection": "chi2 f_classif f_regression mutual_info_classif "
@@ -161,6 +168,41 @@ def _defined(module: str, attribute: str, owner: str) -> type | None:
     return found if found.__module__ == owner else None
 
 
+def find_described(path: Any) -> Any:
+    """Return what a description may name by ``package.module.Name``, or None.
+
+    That is an estimator of bagwise, a listed class of scikit-learn or scikit-survival,
+    a listed function or a plain type. No other module is imported.
+    """
+    if not isinstance(path, str) or not _NAME.fullmatch(path):
+        return None
+    module, _, name = path.rpartition(".")
+    library, _, rest = module.partition(".")
+    if library == "bagwise" and rest.split(".")[0] in ROOMS:
+        return _own_estimator(module, name) or _values().get(path)
+    tables = {"sklearn": SKLEARN, "sksurv": SKSURV}
+    for package, classes in tables.get(library, {}).items():
+        inside = rest == package or rest.startswith(f"{package}._")
+        if inside and name in classes.split() and not name.startswith("_"):
+            public = f"{library}.{package}"
+            found = getattr(importlib.import_module(public), name)
+            return found if module in (public, found.__module__) else None
+    return _values().get(path)
+
+
+def _own_estimator(module: str, name: str) -> type | None:
+    """Return an estimator that a module of bagwise's subpackages offers, or None."""
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "bagwise":
+            raise  # an optional package is missing, and the message says which
+        return None
+    if not isinstance(found, type) or not issubclass(found, BaseEstimator):
+        return None
+    return found if name_of(found) is not None else None
+
+
 def function_name(function: Any) -> str | None:
     """Return the name under which a function is registered, or None."""
     for name, known in _functions().items():
@@ -190,6 +232,16 @@ def _functions() -> dict[str, Any]:
         module = importlib.import_module(f"sklearn.{package}")
         found |= {f"sklearn.{package}.{n}": getattr(module, n) for n in names.split()}
     return found
+
+
+@lru_cache(maxsize=1)
+def _values() -> dict[str, Any]:
+    """List functions and plain types by their names here and where they are defined."""
+    known = _functions()
+    defined = [f for f in known.values() if isinstance(f, FunctionType)]
+    places = {f"{v.__module__}.{v.__qualname__}": v for v in _TYPES.values()}
+    places |= {f"{v.__module__}.{v.__qualname__}": v for v in defined}
+    return known | places
 
 
 def type_name(kind: Any) -> str | None:

@@ -44,7 +44,7 @@ def _check_children(value: Any) -> None:
 
 
 def _check_segmented(value: Any) -> None:
-    from bagwise.bags._segmented import check_offsets
+    from bagwise.bags.segmented import check_offsets
 
     stacked = value._stacked
     if not (isinstance(stacked, np.ndarray) or sp.issparse(stacked)):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bagwise.io._assemble import bags_from_table
-from bagwise.io._positive import positive_or_not
-from bagwise.io._roles import Roles
-from bagwise.io.readers._npz import write_npz
+from bagwise.io.positive import positive_or_not
+from bagwise.io.readers.npz import write_npz
+from bagwise.io.roles import Roles
 
 __all__ = ["FORMATS", "read_bags", "write_npz"]
 
@@ -197,7 +197,7 @@ def read_bags(
     if kind != "folder" and given:
         raise ValueError(f"{file}: {given[0]}= is for a folder with one file a bag.")
     if kind == "folder":
-        from bagwise.io._folder import read_folder
+        from bagwise.io.folder import read_folder
 
         found = read_folder(file, roles, on_missing=on_missing, **for_folders)
     else:
@@ -214,15 +214,15 @@ def _read_file(
     if kind in _TABLES:
         return _read_table(file, kind, roles)
     if kind == "npz":
-        from bagwise.io.readers._npz import read_npz
+        from bagwise.io.readers.npz import read_npz
 
         return read_npz(file, roles)
     if kind == "musk":
-        from bagwise.io.readers._musk import read_musk
+        from bagwise.io.readers.musk import read_musk
 
         return read_musk(file)
     if kind == "svmlight":
-        from bagwise.io.readers._svmlight import read_svmlight
+        from bagwise.io.readers.svmlight import read_svmlight
 
         return read_svmlight(file, n_features, sparse)
     from bagwise.io.readers._arff import read_arff

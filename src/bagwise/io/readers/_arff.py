@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags import Bags
-from bagwise.io.readers._common import (
+from bagwise.io.readers.common import (
     NO_LABELS,
     fail,
     label_values,

@@ -21,9 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.io._roles import Roles
-from bagwise.io._table import Column, Table
-from bagwise.io.readers._common import (
+from bagwise.io.readers.common import (
     MISSING_WORDS,
     NO_LABELS,
     boolean_values,
@@ -33,6 +31,8 @@ from bagwise.io.readers._common import (
     plain_values,
     read_text,
 )
+from bagwise.io.roles import Roles
+from bagwise.io.table import Column, Table
 
 _DELIMITERS = (",", ";", "\t")
 # Rows that decide which columns are numbers; a column that changes later costs time.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.io._frames import frame_table
-from bagwise.io._table import Table
-from bagwise.io.readers._common import fail
+from bagwise.io.readers.common import fail
+from bagwise.io.table import Table
 
 
 def read_parquet(path: Path) -> Table:

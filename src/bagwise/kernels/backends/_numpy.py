@@ -10,11 +10,12 @@ import numpy.typing as npt
 import scipy.linalg
 from scipy.linalg import cho_factor, lapack
 
+from bagwise._sizes import check_memory
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_sum
 from bagwise.kernels import _nearest as nearest
-from bagwise.kernels._instance import check_memory, instance_kernel, row_blocks
 from bagwise.kernels._tiles import Stack, self_sums, weighted_sums
+from bagwise.kernels.instance import instance_kernel, row_blocks
 
 Array = npt.NDArray[Any]
 Params = dict[str, Any]

@@ -9,17 +9,17 @@ import numpy.typing as npt
 from scipy.stats import norm
 
 from bagwise.bags import Bags
-from bagwise.kernels.box._features import AnchorSampler, HitTester, seed_of
-from bagwise.kernels.box._grid import BoxGrid
-from bagwise.kernels.box._sampling import (
+from bagwise.kernels.box.features import AnchorSampler, HitTester, seed_of
+from bagwise.kernels.box.grid import BoxGrid
+from bagwise.kernels.box.loops.hits import add_common_boxes, add_own_boxes, settle
+from bagwise.kernels.box.loops.screen import HOW_BOXES, HOW_EXACT
+from bagwise.kernels.box.sampling import (
     STOP_RULES,
     CodedBags,
     PairCounts,
     code_bags,
     count_all,
 )
-from bagwise.kernels.box.loops.hits import add_common_boxes, add_own_boxes, settle
-from bagwise.kernels.box.loops.screen import HOW_BOXES, HOW_EXACT
 
 Array = npt.NDArray[Any]
 

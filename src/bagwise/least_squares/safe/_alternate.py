@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags.segments import segment_argmax, segment_max, segment_sum
-from bagwise.least_squares.safe._problem import Fitted, witness_weights
+from bagwise.least_squares.safe.problem import Fitted, witness_weights
 
 _PATIENCE = 10
 

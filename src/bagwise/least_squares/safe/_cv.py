@@ -15,10 +15,10 @@ from bagwise.base import (
     check_bag_weight,
     most_folds,
 )
-from bagwise.least_squares._weights import class_factor, mean_squared_distance
 from bagwise.least_squares.safe._paths import grid_scores, make_folds, score_fold
-from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
 from bagwise.least_squares.safe._safe import SAFE, positions, training_bags
+from bagwise.least_squares.safe.problem import LabelTargets, Settings, Training
+from bagwise.least_squares.weights import class_factor, mean_squared_distance
 
 # Squared widths of the default grid, in units of the mean squared distance.
 _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)

@@ -12,11 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
+from bagwise._sizes import check_memory
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.kernels._instance import check_memory, instance_kernel, squared_distances
+from bagwise.kernels.instance import instance_kernel, squared_distances
 from bagwise.least_squares._system import Bordered
-from bagwise.least_squares._weights import instance_variance, row_namer, weighted_gamma
-from bagwise.least_squares.safe._problem import spread_unit
+from bagwise.least_squares.safe.problem import spread_unit
+from bagwise.least_squares.weights import instance_variance, row_namer, weighted_gamma
 from bagwise.solvers.lanczos import largest_eigenvalues, resolvent_path
 
 # Bytes of Lanczos vectors that one batch of columns may take.

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bagwise.kernels._instance import check_memory
-from bagwise.least_squares.safe._features import features_from
-from bagwise.least_squares.safe._moments import FeatureMap, MomentSystem
-from bagwise.least_squares.safe._problem import Training
+from bagwise._sizes import check_memory
+from bagwise.least_squares.safe.features import features_from
+from bagwise.least_squares.safe.moments import FeatureMap, MomentSystem
+from bagwise.least_squares.safe.problem import Training
 
 
 def moment_decisions(

@@ -23,8 +23,8 @@ import scipy.sparse as sp
 from bagwise.bags.segments import bag_matrix, repeat, segment_sum
 from bagwise.kernels.backends import KernelMatrix, active
 from bagwise.least_squares._system import Bordered, DualSolution, solve_ldl
-from bagwise.least_squares._weights import instance_variance, row_namer
-from bagwise.least_squares.safe._problem import BagDesign, Fitted, spread_unit
+from bagwise.least_squares.safe.problem import BagDesign, Fitted, spread_unit
+from bagwise.least_squares.weights import instance_variance, row_namer
 from bagwise.solvers.lanczos import largest_eigenvalue, resolvent_path
 
 

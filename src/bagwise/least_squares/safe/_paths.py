@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import get_scorer
 
-from bagwise.least_squares._weights import class_factor
 from bagwise.least_squares.safe._cv_kernel import Fold, kernel_decisions
 from bagwise.least_squares.safe._cv_moments import moment_decisions
-from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
+from bagwise.least_squares.safe.problem import LabelTargets, Settings, Training
+from bagwise.least_squares.weights import class_factor
 
 AXES = ("gamma", "rho", "variance_weight")
 

@@ -7,10 +7,10 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import _fit_context
 from bagwise.bags.segments import repeat, segment_argmax
 from bagwise.base import BaseBagRegressor, check_bag_weight
-from bagwise.least_squares.safe._base import BaseSAFE, can_stream
-from bagwise.least_squares.safe._fit import fit_bags
-from bagwise.least_squares.safe._problem import Settings, Training, ValueTargets
 from bagwise.least_squares.safe._safe import SAFE
+from bagwise.least_squares.safe.base import BaseSAFE, can_stream
+from bagwise.least_squares.safe.fit import fit_bags
+from bagwise.least_squares.safe.problem import Settings, Training, ValueTargets
 
 
 class SAFERegressor(BaseSAFE, BaseBagRegressor):

@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.base import BagClassifierMixin, check_bag_weight
-from bagwise.least_squares._weights import class_factor
-from bagwise.least_squares.safe._base import BaseSAFE, can_stream
-from bagwise.least_squares.safe._fit import fit_bags
 from bagwise.least_squares.safe._paths import candidate_scores
-from bagwise.least_squares.safe._problem import LabelTargets, Settings, Training
+from bagwise.least_squares.safe.base import BaseSAFE, can_stream
+from bagwise.least_squares.safe.fit import fit_bags
+from bagwise.least_squares.safe.problem import LabelTargets, Settings, Training
+from bagwise.least_squares.weights import class_factor
 
 
 class SAFE(BagClassifierMixin, BaseSAFE):

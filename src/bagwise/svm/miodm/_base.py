@@ -13,8 +13,8 @@ from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Ragged
 from bagwise.bags.segments import repeat
 from bagwise.base import WeightedBagClassifier
-from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._instance import (
+from bagwise.kernels.basis import fit_basis
+from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
     instance_kernel,
     resolve_gamma,

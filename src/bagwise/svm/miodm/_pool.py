@@ -9,8 +9,9 @@ answer is the one of the full problem.
 import numpy as np
 from scipy import sparse
 
+from bagwise._sizes import check_memory
 from bagwise.bags.segments import bag_matrix
-from bagwise.kernels._instance import check_memory, row_blocks
+from bagwise.kernels.instance import row_blocks
 from bagwise.solvers.margin_distribution import with_constant
 from bagwise.svm.miodm._features import FeatureUnits
 from bagwise.svm.miodm._solvers import Relaxation, solve_relaxation

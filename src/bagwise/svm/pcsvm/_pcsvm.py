@@ -9,9 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_memory as check_cache
 
 from bagwise._compat import HasMethods, Interval, StrOptions
+from bagwise._sizes import memory_budget
 from bagwise.bags.segments import repeat, segment_mean
-from bagwise.kernels._basis import fit_basis
-from bagwise.kernels._instance import instance_kernel, memory_budget, resolve_gamma
+from bagwise.kernels.basis import fit_basis
+from bagwise.kernels.instance import instance_kernel, resolve_gamma
 from bagwise.solvers.hinge import BasisSpace
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 from bagwise.svm.pcsvm._projection import Spread, delta_range

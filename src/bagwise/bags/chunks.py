@@ -1,0 +1,163 @@
+"""Sums over the bags of one container, a bounded piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bagwise._later import sparse as sp
+from bagwise.bags._bags import Bags
+from bagwise.bags.half_precision import Buffers, widened
+
+# Bytes of instances that a piece may take once they are converted. What is computed of
+# a piece should fit into memory that the process has already: above 32 MB every array
+# comes from the system anew, which costs as much as a product with a few columns.
+_PIECE_BYTES = 16 * 2**20
+
+
+class Piece(NamedTuple):
+    """Whole bags with their targets and weights."""
+
+    X: Bags
+    y: Any
+    weight: Any
+
+
+class Chunks:
+    """Bags that may be larger than memory, in pieces; sums over the pieces.
+
+    Whoever learns from sums over bags asks for them here, and need not know where the
+    bags are: `bagwise.distributed` has the same two methods on parts of a cluster.
+    Half precision, in which features are stored but nothing should be computed, becomes
+    float32 piece by piece.
+
+    Parameters
+    ----------
+    X : Bags
+        The bags, for instance on a memory map.
+    y : ndarray of shape (n_bags, ...), default=None
+        Their targets.
+    weight : ndarray of shape (n_bags,), default=None
+        Their weights; one by default.
+    """
+
+    def __init__(self, X: Bags, y: Any = None, weight: Any = None) -> None:
+        self.X = X
+        self.y = y
+        self.weight = np.ones(X.n_bags) if weight is None else weight
+
+    def __iter__(self) -> Iterator[Piece]:
+        """Give the pieces one after the other."""
+        width = 8 if self.X.dtype == np.float64 else 4
+        rows = max(1, _PIECE_BYTES // (width * self.X.n_features))
+        first, buffers = 0, Buffers()
+        for chunk in self.X.iter_chunks(rows):
+            bags = slice(first, first + chunk.n_bags)
+            first += chunk.n_bags
+            if chunk.dtype == np.float16:
+                chunk = chunk.with_data(widened(chunk.data, buffers))
+            y = None if self.y is None else self.y[bags]
+            yield Piece(chunk, y, self.weight[bags])
+
+    def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
+        """Return ``function(piece, *shared)`` of every piece."""
+        return [function(piece, *shared) for piece in self]
+
+    def sum(
+        self, function: Callable[..., Any], *shared: Any, per_bag: Any = None
+    ) -> Any:
+        """Return the sum of ``function(piece, *shared)``, of tuples entry by entry.
+
+        With `per_bag`, an array over all bags, it is ``function(piece, values,
+        *shared)`` with the values of the piece's own bags.
+        """
+        total, first = None, 0
+        for piece in self:
+            own = () if per_bag is None else (per_bag[first : first + len(piece.X)],)
+            first += len(piece.X)
+            part = function(piece, *own, *shared)
+            total = part if total is None else add(total, part)
+        return total
+
+
+def add(a: Any, b: Any) -> Any:
+    """Add numbers, arrays, objects with ``+``, or tuples of these."""
+    if isinstance(a, tuple):
+        return tuple(add(x, y) for x, y in zip(a, b, strict=True))
+    return a + b
+
+
+def larger_than_a_piece(X: Bags) -> bool:
+    """Whether bags lie on disk and are worth being read in pieces."""
+    if not X.on_disk:
+        return False
+    large = X.n_instances * X.n_features > _PIECE_BYTES
+    return large or X.dtype == np.float16
+
+
+class RowsOnDisk:
+    """Instances on disk as a matrix: multiplied piece by piece, rows read on demand.
+
+    Parameters
+    ----------
+    X : Bags
+        The instances.
+    extra : ndarray of shape (n_extra, n_features), default=None
+        Rows in memory that follow them.
+    """
+
+    ndim = 2
+
+    def __init__(self, X: Bags, extra: Any = None) -> None:
+        self.X = X
+        self.extra = np.empty((0, X.n_features)) if extra is None else extra
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return (self.X.n_instances + len(self.extra), self.X.n_features)
+
+    def with_rows(self, rows: npt.NDArray[Any]) -> RowsOnDisk:
+        """Return the matrix with more rows at its end."""
+        return RowsOnDisk(self.X, np.vstack([self.extra, rows]))
+
+    def __getitem__(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Read some rows."""
+        n = self.X.n_instances
+        out = np.empty((len(rows), self.X.n_features))
+        stored = rows < n
+        out[stored] = self.X.take_rows(rows[stored])
+        out[~stored] = self.extra[rows[~stored] - n]
+        return out
+
+    def __matmul__(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Multiply with a vector, in one pass."""
+        parts = [piece.X.data @ vector for piece in Chunks(self.X)]
+        return np.concatenate([*parts, self.extra @ vector])
+
+    def __rmatmul__(self, weights: Any) -> npt.NDArray[np.float64]:
+        """Combine the rows, in one pass; `weights` is a CSR matrix or a vector."""
+        n, row = self.X.n_instances, 0
+        columns = weights.tocsc() if sp.issparse(weights) else weights
+        total = columns[..., n:] @ self.extra
+        for piece in Chunks(self.X):
+            data = piece.X.data.astype(np.float64, copy=False)
+            total = total + columns[..., row : row + len(data)] @ data
+            row += len(data)
+        return np.asarray(total)
+
+    @property
+    def T(self) -> _Transposed:
+        """The transposed matrix, to be multiplied with vectors."""
+        return _Transposed(self)
+
+
+class _Transposed:
+    def __init__(self, rows: RowsOnDisk) -> None:
+        self.rows = rows
+
+    def __matmul__(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        return self.rows.__rmatmul__(vector)

@@ -1,0 +1,411 @@
+"""What `compare` returns: rankings, frames and files."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.comparison._limits import single_thread
+from bagwise.comparison._tuning import Fitted, fit_method
+from bagwise.comparison.catalogue import Method
+from bagwise.comparison.choose import Choice
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.grid_ends import widen_note
+from bagwise.comparison.problem import Problem
+from bagwise.comparison.protocols import Protocol
+from bagwise.comparison.ranking import RankRow, fold_interval, rank_methods
+from bagwise.comparison.statistics import Interval
+from bagwise.comparison.store import COLUMNS
+
+__all__ = ["Comparison"]
+
+CSV_COLUMNS = [name for name in COLUMNS if name not in ("description", "traceback")]
+
+
+@dataclass(eq=False)
+class Comparison:
+    """Results of several methods on one data set.
+
+    Made by :func:`bagwise.comparison.compare`; in a notebook it shows its ranking.
+    :mod:`bagwise.report` turns it into a page and into plots.
+
+    Attributes
+    ----------
+    problem : Problem
+        The data.
+    methods : list of Method
+        What was compared.
+    rows : list of dict
+        One row a run, failed ones included.
+    metric : str
+        What decides the ranking.
+    protocol : Protocol
+        How bags were split.
+    tuning : dict or None
+        The inner cross-validation; None without tuning.
+    seed : int
+        What fixed splits and methods.
+    choices : list of Choice
+        Why each method takes part or not.
+    metric_reason, grid : str
+        Why the metric was taken, and the name of the grids.
+    arrays : dict of dict of ndarray
+        By the key of a run: its test bags, scores, labels, instance scores.
+    paths : dict of str to Path
+        What was written.
+    provenance : dict
+        Versions, data hash, command, seed and so on.
+    calibrate : bool
+        Whether every method was calibrated inside its training folds.
+    impute : str or None
+        How missing values were filled, inside training folds.
+    """
+
+    problem: Problem
+    methods: list[Method]
+    rows: list[dict[str, Any]]
+    metric: str
+    protocol: Protocol
+    tuning: dict[str, Any] | None
+    seed: int
+    choices: list[Choice] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    metric_reason: str = ""
+    grid: str = "default"
+    arrays: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+    calibrate: bool = False
+    impute: str | None = None
+
+    def runs(self, method: str) -> list[dict[str, Any]]:
+        """Return the finished rows of a method, in the order of folds.
+
+        Parameters
+        ----------
+        method : str
+            Name of a method.
+
+        Returns
+        -------
+        list of dict
+            One row a fold.
+        """
+        found = [r for r in self.rows if r["method"] == method and r["status"] == "ok"]
+        return sorted(found, key=lambda row: (row["repeat"], row["fold"]))
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """The rows of failed runs, with their tracebacks."""
+        return [row for row in self.rows if row["status"] != "ok"]
+
+    @property
+    def n_left(self) -> int:
+        """How many runs were not begun, within a time budget."""
+        folds = self.protocol.folds(len(self.problem.y), self.problem.groups)
+        return len(folds) * len(self.methods) - len(self.rows)
+
+    @cached_property
+    def ranking(self) -> list[RankRow]:
+        """Methods from best to worst, with intervals and tests against the best."""
+        return rank_methods(self)
+
+    @property
+    def best(self) -> str:
+        """Name of the method that ranks first."""
+        if not self.ranking or self.ranking[0].n_folds == 0:
+            raise RuntimeError(
+                "no method finished; the reasons are in Comparison.failures"
+            )
+        return self.ranking[0].method
+
+    @property
+    def frame(self) -> Any:
+        """All runs as a pandas data frame, one row a fold."""
+        pandas = _pandas()
+        names = [name for name in COLUMNS if name != "description"]
+        return pandas.DataFrame([{n: row[n] for n in names} for row in self.rows])
+
+    @property
+    def ranking_frame(self) -> Any:
+        """The ranking as a pandas data frame."""
+        frame = _pandas().DataFrame([row.to_dict() for row in self.ranking])
+        return frame.set_index("rank")
+
+    def fit_best(self, method: str | None = None) -> Fitted:
+        """Tune and fit a method on all bags.
+
+        Parameters
+        ----------
+        method : str, optional
+            Name of a method; the one that ranks first by default.
+
+        Returns
+        -------
+        Fitted
+            The pipeline and the chosen parameters.
+        """
+        name = self.best if method is None else method
+        entry = next(m for m in self.methods if m.name == name)
+        with single_thread():
+            return fit_method(
+                entry.spec(),
+                self.problem.X,
+                self.problem.y,
+                scale=entry.scale,
+                impute=self.impute,
+                grid=entry.grid_of(self.grid),
+                tuning=self.tuning,
+                seed=self.seed,
+                calibrate=self.calibrate,
+                pos_label=self.problem.pos_label,
+                sample_weight=self.problem.sample_weight,
+            )
+
+    @property
+    def unweighted(self) -> list[str]:
+        """Names of the methods that cannot take the weights of the bags."""
+        if self.problem.sample_weight is None:
+            return []
+        return [method.name for method in self.methods if not method.weights]
+
+    def grid_ends(self, method: str) -> list[str]:
+        """Say which parameters were chosen at an end of their grid, and how often.
+
+        Parameters
+        ----------
+        method : str
+            Name of a method.
+
+        Returns
+        -------
+        list of str
+            One sentence for each parameter and end; empty where the grid was wide
+            enough.
+        """
+        return widen_note([row.get("grid_ends") or {} for row in self.runs(method)])
+
+    def disagreement(self, method: str) -> dict[str, Any]:
+        """Say how often members of a stack that assume different things disagree.
+
+        Those that respect the standard assumption (a bag is positive if and only if it
+        holds a positive instance) against the others, on training bags held out inside
+        each fold, see `BagClassifier.assumption_check_`.
+
+        Parameters
+        ----------
+        method : str
+            Name of a method.
+
+        Returns
+        -------
+        dict
+            "share" of the bags on which they disagree (mean over folds), "warn"
+            (whether it is large in half of the folds or more) and "text"; empty for
+            methods that are no such stack.
+        """
+        rows = [self.arrays.get(row["key"], {}) for row in self.runs(method)]
+        found = [row["assumption_check"] for row in rows if "assumption_check" in row]
+        if not found:
+            return {}
+        checks = np.array(found, dtype=np.float64)
+        share, own, others, warned = checks.mean(axis=0).tolist()
+        warn = warned >= 0.5
+        text = (
+            "members that respect the standard assumption and the others disagree on"
+            f" {100 * share:.0f}% of held-out bags"
+        )
+        if warn and others > own:
+            text += (
+                f", and the others are right more often ({others:.2f} against"
+                f" {own:.2f}): something besides single positive instances tells the"
+                " classes apart. If it would not do so on new bags,"
+                " assumption='standard' keeps to the first kind"
+            )
+        elif warn:
+            text += (
+                f", and the first are right more often ({own:.2f} against"
+                f" {others:.2f}): assumption='standard' keeps to them"
+            )
+        return {"share": share, "warn": warn, "text": text}
+
+    def write_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write one row a run.
+
+        Parameters
+        ----------
+        path : path
+            The CSV file.
+
+        Returns
+        -------
+        Path
+            The same path.
+        """
+        path = Path(path)
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(CSV_COLUMNS)
+            for row in self.rows:
+                writer.writerow([_cell(row[name]) for name in CSV_COLUMNS])
+        return path
+
+    # Display ---------------------------------------------------------------------
+
+    def summary(self) -> str:
+        """Say the result in a sentence or two."""
+        finished = [row for row in self.ranking if row.n_folds]
+        if not finished:
+            why = [
+                text
+                for n, text in (
+                    (len(self.failures), f"{len(self.failures)} runs failed"),
+                    (self.n_left, f"{self.n_left} are still to be done"),
+                )
+                if n
+            ]
+            return f"No method finished: {', '.join(why)}."
+        first, *rest = finished
+        tied = [row for row in rest if row.rank == first.rank]
+        others = [row for row in rest if row.rank != first.rank]
+        title = METRICS[self.metric].title
+        title = title if title[:2].isupper() else title.lower()
+        if tied:
+            names = ", ".join(row.method for row in [first, *tied[:-1]])
+            text = f"{names} and {tied[-1].method} share the first place"
+        else:
+            text = f"{first.method} ranks first"
+        show = METRICS[self.metric].show
+        text += f": {title} {show(first.mean)}"
+        if not np.isnan(first.low):
+            text += f" [{show(first.low)}, {show(first.high)}]"
+        text += f" by {self.protocol.describe()}."
+        text += self._of_groups(first)
+        best = "them" if tied else "it"
+        for verdict, told in (
+            ("not told apart", f"cannot be told apart from {best}"),
+            ("worse", "is worse beyond chance"),
+            ("untested", "lacks folds and is not compared"),
+        ):
+            these = [row.method for row in others if row.verdict == verdict]
+            if len(these) == 1:
+                text += f" {these[0]} {told}."
+            elif these and len(these) == len(others) and verdict == "not told apart":
+                none = "Neither" if len(these) == 2 else "None"
+                text += f" {none} of the {len(these)} other methods can be told apart"
+                text += f" from {best}."
+            elif these:
+                told = told.replace("is ", "are ", 1).replace("lacks", "lack")
+                all_ = "Both" if len(these) == 2 else f"All {len(these)}"
+                who = all_ if len(these) == len(others) else len(these)
+                text += f" {who} other methods {told}."
+        if self.failures:
+            n = len(self.failures)
+            text += f" {n} runs failed." if n > 1 else " One run failed."
+        if self.n_left:
+            text += f" {self.n_left} runs are still to be done."
+        return text
+
+    def _of_groups(self, row: RankRow) -> str:
+        """Say the area under the curve of groups (patients), where there are some."""
+        if np.isnan(row.group_auroc) or self.metric == "group_auroc":
+            return ""
+        assert self.problem.groups is not None
+        n_groups = len(np.unique(self.problem.groups.astype(str)))
+        found = self.group_interval(row.method)
+        text = f" Per group ({n_groups} groups): AUROC {row.group_auroc:.3f}"
+        if not np.isnan(found.low):
+            text += f" [{found.low:.3f}, {found.high:.3f}]"
+        return text + "."
+
+    def group_interval(self, method: str) -> Interval:
+        """Return the area under the curve of groups with its 95% interval.
+
+        Parameters
+        ----------
+        method : str
+            The method.
+
+        Returns
+        -------
+        Interval
+            `mean`, `low` and `high` over folds, all of one method; the ends are NaN
+            where a protocol has no folds to average.
+        """
+        return fold_interval(self, method, "group_auroc")
+
+    def __repr__(self) -> str:
+        """Show the ranking as text."""
+        show = METRICS[self.metric].show
+        lines = [f"Comparison on {self.problem.name}: {self.summary()}"]
+        for row in self.ranking:
+            missing = np.isnan(row.low)
+            interval = "" if missing else f" [{show(row.low)}, {show(row.high)}]"
+            lines.append(f"{row.rank:>3}  {row.method:<24} {show(row.mean)}{interval}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show the ranking as a table."""
+        title, show = html.escape(METRICS[self.metric].title), METRICS[self.metric].show
+        head = f"<tr><th></th><th>Method</th><th>{title}</th><th>95% interval</th>"
+        head += "<th>p (Holm)</th><th>fit s</th></tr>"
+        body = []
+        for row in self.ranking:
+            missing = np.isnan(row.low)
+            interval = "" if missing else f"{show(row.low)} to {show(row.high)}"
+            p = "" if np.isnan(row.p_holm) else f"{row.p_holm:.3f}"
+            body.append(
+                f"<tr><td>{row.rank}</td><td>{html.escape(row.method)}</td>"
+                f"<td>{show(row.mean)}</td><td>{interval}</td><td>{p}</td>"
+                f"<td>{row.fit_time:.3g}</td></tr>"
+            )
+        name, text = html.escape(self.problem.name), html.escape(self.summary())
+        return (
+            f"<p><b>{name}</b>: {text}</p>"
+            f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ranking, failures, choices and provenance as plain values."""
+        return {
+            "data": self.problem.name,
+            "metric": self.metric,
+            "protocol": self.protocol.to_dict(),
+            "ranking": [
+                {**row.to_dict(), "grid_ends": self.grid_ends(row.method)}
+                for row in self.ranking
+            ],
+            "failures": [
+                {k: row[k] for k in ("method", "repeat", "fold", "error")}
+                for row in self.failures
+            ],
+            "choices": [
+                {"method": c.method.name, "chosen": c.chosen, "reason": c.reason}
+                for c in self.choices
+            ],
+            "provenance": self.provenance,
+            "files": {name: str(path) for name, path in self.paths.items()},
+        }
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(
+            "data frames need pandas (pip install pandas); Comparison.rows has the same"
+            " as a list of dicts"
+        ) from None
+    return pandas

@@ -1,0 +1,292 @@
+"""Plain descriptions of runs: what was done, on what, with which seed.
+
+A run is one method on one fold of one data set. Its description holds nothing but
+JSON values, so that it can be hashed, stored, sent to another machine and read by a
+person; `build_estimator` turns the estimator part into the object it names.
+
+A description may come from a file, so the names in it are never simply imported. A name
+is that of an estimator of bagwise or of one on the list of model files, or it is
+*trusted*: this process described an object of that class, or made a `Method` of it.
+Workers get the trusted names of a run together with the run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from bagwise.comparison.protocols import Protocol, protocol_from_dict
+from bagwise.io.model_files import find_described
+
+__all__ = [
+    "DataRef",
+    "Run",
+    "build_estimator",
+    "check_names",
+    "classes_in",
+    "describe_estimator",
+    "trust",
+    "trusted_names",
+]
+
+Spec = dict[str, Any]
+"""``{"class": "package.Class", "params": {...}}``, nested where a value is one."""
+
+# Names beyond the list, with their objects; None: to be imported when needed.
+_trusted: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class DataRef:
+    """Which data a run reads: a name, the hash of its content, where it lies."""
+
+    name: str
+    hash: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one fold: everything `run_one` needs, in plain values.
+
+    Parameters
+    ----------
+    method : str
+        Name shown in tables.
+    estimator : dict
+        ``{"class": ..., "params": {...}}`` as made by `describe_estimator`.
+    data : DataRef
+        The data set.
+    protocol : Protocol
+        How bags are split: `KFold` and its siblings.
+    repeat, fold : int
+        Which split of the protocol.
+    seed : int
+        Fixes the splits, the inner splits and every `random_state`.
+    scale : {"standard", "minmax", "l2", "none"}
+        Scaler of the instances, fitted on the training fold.
+    grid : dict or list of dict
+        Parameters to tune; empty for none.
+    tuning : dict or None
+        ``{"n_splits": 3, "scoring": "accuracy"}`` of the inner cross-validation.
+    calibrate : bool
+        Whether probabilities are calibrated inside the training fold.
+    impute : str or None
+        How missing values are filled, inside the training fold.
+    permute_features : bool
+        Whether features are permuted in the test bags, to see which ones matter.
+    """
+
+    method: str
+    estimator: Spec
+    data: DataRef
+    protocol: Protocol
+    repeat: int = 0
+    fold: int = 0
+    seed: int = 0
+    scale: str = "standard"
+    grid: Any = field(default_factory=dict)
+    tuning: dict[str, Any] | None = None
+    calibrate: bool = False
+    impute: str | None = None
+    permute_features: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description as nested plain values."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self)}
+        data, protocol = asdict(self.data), self.protocol.to_dict()
+        return {**parts, "data": data, "protocol": protocol}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Run:
+        """Rebuild a description from `to_dict`, which may have been in a file.
+
+        Names that are not allowed are refused, and so are folders for caches: joblib
+        reads them with pickle.
+        """
+        values = dict(values)
+        parts = [values["estimator"], values.get("grid")]
+        check_names(parts)
+        if _names_a_cache(parts):
+            raise ValueError(
+                "the description of a run sets memory=, a folder of pickles: remove it"
+            )
+        values["data"] = DataRef(**values["data"])
+        values["protocol"] = protocol_from_dict(values["protocol"])
+        return cls(**values)
+
+
+def plain(value: Any) -> Any:
+    """Turn NumPy scalars and arrays into what JSON knows."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(
+        f"{value!r} of type {type(value).__name__} cannot be part of a run description;"
+        " use numbers, strings, lists, dicts or scikit-learn estimators"
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """Return `value` with estimators described and NumPy values made plain."""
+    if isinstance(value, BaseEstimator):
+        return describe_estimator(value)
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(v) for v in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    function = inspect.isfunction(value) and "<" not in value.__qualname__
+    if isinstance(value, type) or function:
+        return {"type": _name_and_trust(value)}
+    return plain(value)
+
+
+def describe_estimator(estimator: BaseEstimator) -> Spec:
+    """Describe an unfitted estimator by its class and its parameters.
+
+    Examples
+    --------
+    >>> from sklearn.svm import LinearSVC
+    >>> describe_estimator(LinearSVC(C=2.0))["class"]
+    'sklearn.svm._classes.LinearSVC'
+    """
+    cls = type(estimator)
+    if "<locals>" in cls.__qualname__:
+        raise ValueError(
+            f"class {cls.__name__} is defined inside a function and cannot be found by"
+            " its name in another process; define it at the top of a module"
+        )
+    params = estimator.get_params(deep=False)
+    return {
+        "class": _name_and_trust(cls),
+        "params": {name: to_plain(value) for name, value in sorted(params.items())},
+    }
+
+
+def _name_and_trust(value: Any) -> str:
+    """Return the full name of a class or function of this process, and trust it."""
+    name = f"{value.__module__}.{value.__qualname__}"
+    _trusted[name] = value
+    return name
+
+
+def trust(names: Iterable[str]) -> None:
+    """Allow descriptions to name these classes; they are imported when needed."""
+    for name in names:
+        _trusted.setdefault(name, None)
+
+
+def trusted_names(run: Run) -> tuple[str, ...]:
+    """Return the names of a run that only trust allows, for the worker it goes to."""
+    names = classes_in([run.estimator, run.grid])
+    return tuple(dict.fromkeys(name for name in names if name in _trusted))
+
+
+def check_names(value: Any) -> None:
+    """Refuse a description with a name that is neither on the list nor trusted."""
+    for name in classes_in(value):
+        import_name(name)
+
+
+def classes_in(value: Any) -> Iterator[str]:
+    """Yield the classes that a description names, at any depth."""
+    if isinstance(value, Mapping):
+        for name in ("class", "type"):
+            if isinstance(value.get(name), str):
+                yield value[name]
+        for inner in value.values():
+            yield from classes_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from classes_in(inner)
+
+
+def _names_a_cache(value: Any) -> bool:
+    """Tell whether a parameter of a description is a folder for a joblib cache."""
+    if isinstance(value, Mapping):
+        own = [v for k, v in value.items() if str(k).rpartition("__")[2] == "memory"]
+        inner = any(_names_a_cache(v) for v in value.values())
+        return inner or any(v is not None and v != [None] for v in own)
+    return isinstance(value, list | tuple) and any(map(_names_a_cache, value))
+
+
+def import_name(path: str) -> Any:
+    """Return what ``package.module.Name`` stands for, if descriptions may name it."""
+    found = _trusted.get(path)
+    if found is None:
+        found = _imported(path) if path in _trusted else find_described(path)
+    if found is None:
+        raise ImportError(
+            f"{path!r} is not an estimator of bagwise, nor one of the scikit-learn"
+            " classes that a description may name; in Python, pass the estimator itself"
+        )
+    return found
+
+
+@cache
+def _imported(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    if not module:
+        raise ImportError(f"{path!r} is not of the form 'package.Class'")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except AttributeError:
+        raise ImportError(f"module {module!r} has no {name!r}") from None
+
+
+def build_estimator(spec: Mapping[str, Any], random_state: int | None = None) -> Any:
+    """Build the estimator a description names.
+
+    Parameters
+    ----------
+    spec : dict
+        ``{"class": "package.Class", "params": {...}}``.
+    random_state : int, optional
+        Given to every nested estimator that has this parameter and no value for it.
+
+    Examples
+    --------
+    >>> build_estimator({"class": "sklearn.svm.SVC", "params": {"C": 2.0}}, 0)
+    SVC(C=2.0, random_state=0)
+    """
+    cls = import_name(spec["class"])
+    if not isinstance(cls, type):
+        raise TypeError(f"{spec['class']!r} is not a class")
+    params = {
+        name: build_value(value, random_state)
+        for name, value in spec.get("params", {}).items()
+    }
+    if "steps" in params:  # a Pipeline wants (name, estimator) pairs
+        params["steps"] = [tuple(step) for step in params["steps"]]
+    if random_state is not None and _takes_random_state(cls):
+        if params.get("random_state") is None:
+            params["random_state"] = random_state
+    return cls(**params)
+
+
+def build_value(value: Any, random_state: int | None = None) -> Any:
+    """Build the estimators inside a parameter value."""
+    if isinstance(value, Mapping):
+        if "class" in value:
+            return build_estimator(value, random_state)
+        if set(value) == {"type"}:
+            return import_name(value["type"])
+        return {k: build_value(v, random_state) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [build_value(v, random_state) for v in value]
+    return value
+
+
+@cache
+def _takes_random_state(cls: Any) -> bool:
+    return "random_state" in inspect.signature(cls).parameters

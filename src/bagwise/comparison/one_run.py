@@ -1,0 +1,336 @@
+"""`run_one`: carry out one description."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+
+from bagwise._version import __version__
+from bagwise.bags import Ragged
+from bagwise.comparison._limits import PeakMemory
+from bagwise.comparison._tuning import concordance_score, fit_method, uncalibrated
+from bagwise.comparison.description import Run
+from bagwise.comparison.evaluate import score_instances
+from bagwise.comparison.frozen import load_problem
+from bagwise.comparison.optimism import is_optimistic, score_on_test
+from bagwise.comparison.problem import Problem
+from bagwise.comparison.tasks import task_of
+from bagwise.inspection import (
+    bag_permutation_importance,
+    faithfulness,
+    feature_contributions,
+    linear_slope,
+)
+from bagwise.inspection.scores import predicts_values
+
+__all__ = ["Outcome", "run_one", "versions"]
+
+FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
+FEATURE_REPEATS = 3
+PART_ROWS, PART_FEATURES, PART_ORDERS = 200, 200, 4  # of sampled parts, in each fold
+MAX_SLOPE = 500  # features up to which linear scores are looked for
+MAX_STORED_INSTANCES = 2_000_000
+_warm: set[str] = set()
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    Parameters
+    ----------
+    status : {"ok", "failed"}
+        Whether there is a result.
+    metrics : dict
+        Figures on the test bags, see `bagwise.comparison.METRICS`; None = undefined.
+    times : dict
+        ``fit``, ``tune`` and ``predict`` in seconds of wall time on one core.
+    peak_memory : int
+        Bytes above the level before the run.
+    params : dict
+        Parameters chosen by the inner cross-validation.
+    grid_ends : dict
+        "lower" or "upper" for those of them that stand at an end of their grid.
+    arrays : dict of ndarray
+        Test bags, their scores, predicted labels, probabilities, instance scores.
+    notes : list of str
+        Warnings raised while fitting, each once.
+    error, traceback : str
+        Last line and full text of what went wrong.
+    """
+
+    status: str
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    peak_memory: int = 0
+    params: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    error: str = ""
+    traceback: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    grid_ends: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def failure(cls, error: str, trace: str = "") -> Outcome:
+        """Make the record of a run that gave no result."""
+        return cls("failed", error=error, traceback=trace, versions=versions())
+
+
+def run_one(description: Run | Mapping[str, Any]) -> Outcome:
+    """Fit and measure one method on one fold.
+
+    A pure function of its argument: it reads the data, writes nothing, and gives the
+    same result wherever it runs. What a method raises becomes a failed outcome with
+    its traceback.
+
+    Parameters
+    ----------
+    description : Run or dict
+        The run.
+
+    Returns
+    -------
+    Outcome
+        Metrics, times, chosen parameters and the scores of the test bags.
+    """
+    run = description if isinstance(description, Run) else Run.from_dict(description)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            outcome = _measure(run, load_problem(run.data.path))
+        except Exception as error:
+            outcome = Outcome.failure(one_line(error), traceback.format_exc())
+    notes = dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
+    outcome.notes = [note.splitlines()[0][:300] for note in notes][:5]
+    return outcome
+
+
+def one_line(error: BaseException) -> str:
+    """Return the kind and the first line of an error."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def _measure(run: Run, problem: Problem) -> Outcome:
+    if is_optimistic(run):
+        state = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
+        arrays = score_on_test(run, problem, state % 2**31)
+        times = {"fit": float(arrays["cpu_seconds"][0]), "tune": 0.0, "predict": 0.0}
+        return Outcome("ok", {}, times, arrays=arrays, versions=versions())
+    return _measure_honestly(run, problem)
+
+
+def _measure_honestly(run: Run, problem: Problem) -> Outcome:
+    X, y, task = problem.X, problem.targets, task_of(problem)
+    weight = problem.sample_weight
+    train, test = run.protocol.split(
+        problem.strata, run.repeat, run.fold, run.seed, problem.groups
+    )
+    seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
+    _warm_up(run, problem)
+    cpu = time.process_time()
+    with PeakMemory() as peak:
+        fitted = fit_method(
+            run.estimator,
+            X[train],
+            y[train],
+            scale=run.scale,
+            impute=run.impute,
+            grid=run.grid,
+            tuning=run.tuning,
+            seed=seed % 2**31,
+            calibrate=run.calibrate,
+            sample_weight=None if weight is None else np.array(weight[train]),
+        )
+        held_out = X[test]
+        started = time.perf_counter()
+        found = task.predict(fitted.model, held_out)
+        predict_time = time.perf_counter() - started
+        instances = score_instances(fitted.model, held_out)
+    for what in ("score", "probability", "prediction"):
+        if what in found and not np.isfinite(found[what]).all():
+            raise FloatingPointError(f"the {what} of a test bag is NaN or infinite")
+    measured = task.measured(found, test)
+    metrics = task.figures(measured) | task.more_figures(measured, test, instances)
+    arrays: dict[str, NDArray[Any]] = {
+        **found,
+        "test": test.astype(np.int32),
+        "cpu_seconds": np.array([time.process_time() - cpu]),
+    }
+    if "label" in arrays:
+        arrays["label"] = arrays["label"].astype(np.int16)
+    # Out-of-fold instance scores of one repeat are what the report shows.
+    if instances is not None and run.repeat == 0:
+        arrays |= _stored_scores(instances, held_out, X.n_instances)
+        arrays["faithfulness"] = _faithfulness(fitted.model, held_out, instances)
+        if X.n_features <= MAX_SLOPE:
+            slope = linear_slope(fitted.model, held_out)
+            if slope is not None:
+                arrays["feature_slope"] = slope.astype(np.float32)
+    if run.permute_features and run.repeat == 0:
+        arrays["feature_falls"] = _feature_falls(fitted.model, held_out, y[test], seed)
+        if instances is not None and "feature_slope" not in arrays:
+            arrays |= _feature_parts(fitted.model, held_out, seed)
+    last = uncalibrated(getattr(fitted.model, "steps", [("", None)])[-1][1])
+    if hasattr(last, "_fit_arrays"):
+        arrays.update(last._fit_arrays())
+    times = {"fit": fitted.fit_time, "tune": fitted.tune_time, "predict": predict_time}
+    return Outcome(
+        "ok",
+        metrics,
+        times,
+        peak.bytes,
+        fitted.params,
+        arrays,
+        grid_ends=fitted.grid_ends,
+        versions=versions(),
+    )
+
+
+def _stored_scores(
+    instances: NDArray[Any], X: Any, n_total: int
+) -> dict[str, NDArray[Any]]:
+    """Return the scores to keep; of large data, those of an even sample of the bags.
+
+    `instance_bags` then says which of the test bags they belong to. All folds together
+    keep no more than `MAX_STORED_INSTANCES` numbers.
+    """
+    share = MAX_STORED_INSTANCES * X.n_instances // n_total
+    if instances.size <= share:
+        return {"instances": instances.astype(np.float32)}
+    n_kept = int(X.n_bags * share / instances.size)
+    kept = np.unique(np.linspace(0, X.n_bags - 1, max(1, n_kept)).astype(int))
+    scores = Ragged(instances, X.offsets)[kept].values
+    return {
+        "instances": np.asarray(scores, dtype=np.float32),
+        "instance_bags": kept.astype(np.int32),
+    }
+
+
+def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
+    """Return how much longer the score of a bag stays without its least instances.
+
+    One value for each of a few test bags, see `bagwise.inspection.faithfulness`; few,
+    since every one costs a dozen predictions of bags of its size.
+    """
+    fit = np.flatnonzero((X.sizes > 1) & (X.sizes <= FAITHFUL_SIZE))
+    scores = hasattr(model, "decision_function") or hasattr(model, "predict_proba")
+    if not fit.size or not (scores or predicts_values(model)):
+        return np.empty(0)
+    places = np.linspace(0, len(fit) - 1, min(FAITHFUL_BAGS, len(fit)))
+    few = fit[np.unique(places.astype(int))]
+    importance = Ragged(instances, X.offsets)[few]
+    found = faithfulness(model, X[few], importance, n_points=5, n_random=1)
+    return found.areas["least"] - found.areas["most"]
+
+
+def _feature_falls(
+    model: Any, X: Any, y: NDArray[Any], seed: int
+) -> NDArray[np.float64]:
+    """Return what is lost of the default score when a feature is permuted.
+
+    Of several labels a bag, each with a model of its own, the mean loss.
+    """
+    if y.ndim == 2:
+        each = zip(model.models, y.T, strict=True)
+        return np.mean([_feature_falls(one, X, own, seed) for one, own in each], axis=0)
+    classes = getattr(model, "classes_", None)
+    both = classes is not None and len(np.unique(y)) == 2 == len(classes)
+    scoring: Any = "roc_auc" if both else "r2" if is_regressor(model) else "accuracy"
+    if y.dtype.names is not None:
+        scoring = concordance_score
+    found = bag_permutation_importance(
+        model,
+        X,
+        y,
+        scoring=scoring,
+        n_repeats=FEATURE_REPEATS,
+        random_state=seed % 2**31,
+    )
+    return np.asarray(found.importances_mean)
+
+
+def _feature_parts(model: Any, X: Any, seed: int) -> dict[str, NDArray[Any]]:
+    """Return what features add to instance scores that are not linear, of a few bags.
+
+    "feature_parts" has the rows of the bags "part_bags", which are places among the
+    test bags. Of one class or value only: several would need a chart each.
+    """
+    several = len(getattr(model, "classes_", ())) > 2 or hasattr(model, "models")
+    fit = np.flatnonzero(X.sizes <= PART_ROWS)
+    if several or X.is_sparse or X.n_features > PART_FEATURES or not fit.size:
+        return {}
+    n_bags = max(1, int(PART_ROWS / X.sizes[fit].mean()))
+    places = np.linspace(0, len(fit) - 1, min(n_bags, len(fit)))
+    few = fit[np.unique(places.astype(int))]
+    state = seed % 2**31
+    found = feature_contributions(
+        model, X[few], n_permutations=PART_ORDERS, random_state=state
+    )
+    return {
+        "part_bags": few.astype(np.int32),
+        "feature_parts": found.values.astype(np.float32),
+    }
+
+
+def _warm_up(run: Run, problem: Problem) -> None:
+    """Fit once on a few bags so that compilation is not timed.
+
+    Compiled loops are loaded or built at their first call in a process, which would be
+    charged to whichever fold happens to run first. Once per class and process.
+    """
+    name = run.estimator["class"] + str(sorted(run.estimator.get("params", {})))
+    if name in _warm:
+        return
+    _warm.add(name)
+    X, y = problem.X, problem.targets
+    if problem.task == "classification":
+        groups = [np.flatnonzero(y == label)[:6] for label in np.unique(y)]
+    else:
+        groups = [np.arange(min(12, len(y)))]
+    few = np.sort(np.concatenate(groups))
+    if X.sizes[few].sum() > 2_000:
+        few = np.sort(np.concatenate([group[:2] for group in groups]))
+    # Whatever is wrong with the method, the run itself will say.
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        fitted = fit_method(
+            run.estimator, X[few], y[few], scale=run.scale, impute=run.impute
+        )
+        task_of(problem).predict(fitted.model, X[few])
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    names = ("bagwise", "numpy", "scipy", "scikit-learn", "numba", "joblib")
+    found = [("python", platform.python_version())]
+    for name in names:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            found.append((name, library_version() if name == "bagwise" else "absent"))
+    found.append(("platform", platform.platform()))
+    return tuple(found)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions a result depends on."""
+    return dict(_versions())
+
+
+def library_version() -> str:
+    """Return the version of this library."""
+    return __version__

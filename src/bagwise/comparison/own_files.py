@@ -1,0 +1,269 @@
+"""One model on one's own files: fit, save, predict."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from bagwise.comparison._as_problem import as_problem, as_unlabelled
+from bagwise.comparison._limits import single_thread
+from bagwise.comparison._tuning import Fitted, fit_method
+from bagwise.comparison.catalogue import find_method
+from bagwise.comparison.choose import refuse_other_task
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.protocols import KFold
+from bagwise.comparison.tasks import task_of
+from bagwise.compose.per_label import OneModelPerLabel
+from bagwise.inspection import Explanation, explain
+from bagwise.inspection.scores import own_positive, predicts_values
+from bagwise.io import load, save
+
+__all__ = ["explain_file", "fit_file", "predict_file"]
+
+# What is fitted when no method is named.
+DEFAULTS = {
+    "classification": "BagClassifier",
+    "multilabel": "BagClassifier",
+    "regression": "BagRegressor",
+    "survival": "Mean + Cox",
+}
+
+
+def fit_file(
+    data: Any,
+    method: Any = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    grid: str = "default",
+    scoring: str | None = None,
+    inner_splits: int = 3,
+    seed: int = 0,
+    bag: str | None = None,
+    label: str | None = None,
+    groups: Any = None,
+    pos_label: Any = None,
+    task: str = "auto",
+    impute: str | None = None,
+    sample_weight: Any = None,
+    **columns: Any,
+) -> Fitted:
+    """Tune and fit one method on all bags of a file, and save the model.
+
+    Parameters
+    ----------
+    data : str, path or Problem
+        A file, or the name of a known data set.
+    method : str or estimator, default=None
+        Name of the catalogue, or an estimator. By default BagClassifier, for values
+        BagRegressor.
+    out : path, optional
+        Where the model is written.
+    grid : {"default", "large", "auto", "none"}
+        Candidates for tuning; "auto" widens them where the best stands at an end.
+    scoring : str, optional
+        What tuning maximises; what suits the data by default, as in `compare`.
+    inner_splits : int, default=3
+        Folds of the tuning.
+    seed : int, default=0
+        Fixes splits and method.
+    bag, label : str, optional
+        Columns of the file.
+    groups, pos_label, task, impute, sample_weight
+        As in `compare`.
+    **columns
+        Further options of :func:`bagwise.read_bags`.
+
+    Returns
+    -------
+    Fitted
+        The pipeline and the chosen parameters.
+    """
+    if method is not None:
+        method = find_method(method)  # no such method is known before data are read
+    problem = as_problem(
+        data,
+        bag=bag,
+        label=label,
+        groups=groups,
+        pos_label=pos_label,
+        task=task,
+        missing=impute is not None,
+        sample_weight=sample_weight,
+        **columns,
+    )
+    problem.check_positive()
+    if problem.task == "survival" and out is not None:
+        raise ValueError(
+            "model files do not take what models of scikit-survival hold: fit"
+            " bagwise.compose.EmbeddedSurvival in Python and keep it with pickle"
+        )
+    entry = find_method(DEFAULTS[problem.task]) if method is None else method
+    refuse_other_task(entry, problem)
+    if problem.sample_weight is not None and not entry.weights:
+        warnings.warn(
+            f"{entry.name} takes no weights: all bags count alike",
+            UserWarning,
+            stacklevel=2,
+        )
+    tuning: dict[str, Any] | None = None
+    if grid != "none" and entry.grid_of(grid):
+        KFold(inner_splits).check(problem.strata, groups=problem.groups)
+        best = METRICS[task_of(problem).default_metric()[0]].scoring
+        tuning = {"n_splits": inner_splits, "scoring": scoring or best}
+        if grid == "auto":
+            tuning["extend"] = True
+    with single_thread():
+        fitted = fit_method(
+            entry.spec(),
+            problem.X,
+            problem.y,
+            scale=entry.scale,
+            impute=impute,
+            grid=entry.grid_of(grid),
+            tuning=tuning,
+            seed=seed,
+            pos_label=problem.pos_label,
+            sample_weight=problem.sample_weight,
+        )
+    if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        save(fitted.model, out)
+    return fitted
+
+
+def predict_file(
+    model: Any,
+    data: Any,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+) -> list[dict[str, Any]]:
+    """Predict the bags of a file with a saved model.
+
+    Parameters
+    ----------
+    model : path or fitted estimator
+        What `fit_file` or `compare` wrote.
+    data : str, path, Problem or Bags
+        Bags; labels are not needed and not used.
+    bag, label : str, optional
+        Columns of the file.
+
+    Returns
+    -------
+    list of dict
+        One entry a bag: `bag` and `label`, then `score_of_...` and, where the model
+        has them, `probability_of_...` with the name of the class: of two the positive
+        one, of more each of them. Of several labels a bag `label_1`, `score_of_1` and
+        so on, numbered as in reports. Of a regressor `bag` and `value`, of a model of
+        survival `bag` and `risk`.
+    """
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    X = as_unlabelled(data, bag=bag, label=label)
+    predicted = np.asarray(model.predict(X))
+    columns: dict[str, Any] = {"bag": X.ids}
+    if is_regressor(model):
+        columns["value"] = predicted
+    elif predicted.ndim == 2:
+        columns |= _label_columns(model, X, predicted)
+    elif predicts_values(model):
+        columns["risk"] = predicted
+    else:
+        columns |= {"label": predicted, **_class_columns(model, X)}
+    return [
+        {name: np.asarray(values[i]).tolist() for name, values in columns.items()}
+        for i in range(len(X))
+    ]
+
+
+def _label_columns(model: Any, X: Any, predicted: Any) -> dict[str, Any]:
+    """Return a label, a score and where there is one a probability for each label."""
+    columns: dict[str, Any] = {}
+    numbers = range(1, predicted.shape[1] + 1)
+    columns |= {f"label_{k}": predicted[:, k - 1] for k in numbers}
+    for k, one in zip(numbers, model.models, strict=True):
+        found = _class_columns(one, X)
+        columns |= {f"{name.rpartition('_')[0]}_{k}": v for name, v in found.items()}
+    return columns
+
+
+def _class_columns(model: Any, X: Any) -> dict[str, Any]:
+    """Return scores and probabilities under the names of their classes."""
+    classes = list(model.classes_)
+    positive = own_positive(model)
+    shown = classes if positive is None else [positive]
+    columns: dict[str, Any] = {}
+    if hasattr(model, "decision_function"):
+        score = np.asarray(model.decision_function(X))
+        for k, name in enumerate(shown):
+            one = score if score.ndim == 1 else score[:, k]
+            turned = score.ndim == 1 and name == classes[0]
+            columns[f"score_of_{name}"] = -one if turned else one
+    if hasattr(model, "predict_proba"):
+        probability = np.asarray(model.predict_proba(X))
+        for name in shown:
+            columns[f"probability_of_{name}"] = probability[:, classes.index(name)]
+    return columns
+
+
+def explain_file(
+    model: Any,
+    data: Any,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+    by: str = "auto",
+    pos_label: Any = None,
+    images: Any = None,
+) -> Explanation:
+    """Score the instances of a file with a saved model.
+
+    Parameters
+    ----------
+    model : path or fitted estimator
+        What `fit_file` or `compare` wrote.
+    data : str, path, Problem or Bags
+        Bags; labels are not needed and not used.
+    bag, label : str, optional
+        Columns of the file.
+    by : {"auto", "native", "single", "leave_out", "add_to"}, default="auto"
+        How instances are scored, see `bagwise.inspection.instance_importance`.
+    pos_label : label, default=None
+        Class that high scores speak for. By default the positive class of two; of more
+        classes, for each bag the one that is predicted.
+    images : array, path or list of paths, optional
+        Pictures of the instances, see `bagwise.inspection.explain`.
+
+    Returns
+    -------
+    Explanation
+        Scores, key instances, pictures.
+    """
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    if images is None and not isinstance(data, str | os.PathLike):
+        images = getattr(data, "images", None)
+    elif images is None and str(data) == "digits":
+        images = as_problem(data).images
+    if isinstance(model, OneModelPerLabel):
+        raise ValueError(
+            "the model gives several labels a bag; explain them one by one, in Python:"
+            " bagwise.inspection.explain(model.models[0], X)"
+        )
+    X = as_unlabelled(data, bag=bag, label=label)
+    chosen = _class_called(model, pos_label)
+    return explain(model, X, method=by, pos_label=chosen, images=images)
+
+
+def _class_called(model: Any, name: Any) -> Any:
+    """Return the class of a name; on a command line, numbers are words."""
+    classes = np.asarray(getattr(model, "classes_", ())).tolist()
+    if name is None or name in classes:
+        return name
+    return {str(label): label for label in classes}.get(str(name), name)

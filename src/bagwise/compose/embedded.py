@@ -1,0 +1,212 @@
+"""Base of the methods that turn a bag into one row and let a classifier learn rows."""
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import config_context, get_config
+from sklearn.base import clone
+from sklearn.svm import SVC
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from bagwise._compat import _fit_context
+from bagwise._sizes import check_memory
+from bagwise.bags import Bags, Ragged
+from bagwise.base import BagClassifierMixin, BaseBagEstimator, check_bag_weight
+from bagwise.kernels import instance_kernel
+from bagwise.kernels.instance import row_blocks
+
+
+def _base_has(name):
+    def check(self):
+        return hasattr(getattr(self, "estimator_", self._base_estimator()), name)
+
+    return check
+
+
+class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
+    """A row per bag, then any scikit-learn classifier.
+
+    Subclasses have a parameter `estimator` and write `_rows(X)`, the row of each bag;
+    `_fit_rows(X, y, weight)` where the rows have to be learned first; and
+    `_default_estimator(sparse)`.
+    """
+
+    def _base_estimator(self, sparse=False):
+        # Not `estimator or default`: an unfitted ensemble has no length.
+        if self.estimator is not None:
+            return self.estimator
+        return self._default_estimator(sparse)
+
+    def _fit_rows(self, X, y, weight):
+        return self._rows(X)
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the classifier on one row per bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The training bags.
+        y : array-like of shape (n_bags,)
+            One label per bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag, when the classifier takes weights.
+
+        Returns
+        -------
+        self
+        """
+        X, y = self._check_bags(X, y, reset=True)
+        codes = self._encode_labels(y)
+        weight = check_bag_weight(sample_weight, len(X))
+        used = self._used(codes, weight)
+        if len(used) < len(y):  # a bag without weight is a bag that is not there
+            X, y, weight = X[used], y[used], weight[used]
+        base = self._base_estimator(self._learns_sparse(X))
+        options = {}
+        if sample_weight is not None:
+            if not has_fit_parameter(base, "sample_weight"):
+                raise ValueError(f"{type(base).__name__} does not take sample_weight.")
+            options["sample_weight"] = weight
+        rows = self._fit_rows(X, y, weight)
+        return self._learn(base, rows, y, options)
+
+    def _learn(self, base, rows, y, options):
+        """Fit a copy of the learner on the rows of the bags."""
+        self._learns_dense = not sp.issparse(rows)
+        self._origin = self._find_origin(rows)
+        rows = self._placed(rows)
+        known = get_config()["skip_parameter_validation"] or self.estimator is None
+        with config_context(skip_parameter_validation=known):  # those of the default
+            self.estimator_ = clone(base).fit(rows, y, **options)
+        return self
+
+    def _learns_sparse(self, X):
+        """Whether the default learner is that for sparse data."""
+        return X.is_sparse
+
+    def _find_origin(self, rows):
+        """Return what is taken off rows before they are learned, None for nothing."""
+        return None
+
+    def _placed(self, rows):
+        """Return rows as the learner knows them: dense or not, about their origin."""
+        if self._learns_dense and sp.issparse(rows):
+            check_memory(
+                8.0 * rows.shape[0] * rows.shape[1],
+                f"{rows.shape[0]} dense rows of {rows.shape[1]} columns",
+                "The model was fitted on dense bags; fit it on sparse ones.",
+            )
+            rows = rows.toarray()
+        return rows if self._origin is None else rows - self._origin
+
+    def predict(self, X):
+        """Predict the label of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            One label per bag.
+        """
+        rows = self._checked_rows(X)
+        if _is_plain_rbf(self.estimator_, rows):
+            second = _rbf_values(self.estimator_, rows) >= 0.0  # libsvm's side of a tie
+            return self.estimator_.classes_[second.astype(np.intp)]
+        return self.estimator_.predict(rows)
+
+    def decision_function(self, X):
+        """Return the score of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            The classifier's decision values; its probabilities (for two classes:
+            minus one half) when it has none.
+        """
+        rows = self._checked_rows(X)
+        return _decide(self.estimator_, rows)
+
+    @available_if(_base_has("predict_proba"))
+    def predict_proba(self, X):
+        """Return the probability of each class for each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            The classifier's probabilities.
+        """
+        rows = self._checked_rows(X)
+        return self.estimator_.predict_proba(rows)
+
+    def instance_scores(self, X):
+        """Score every instance as a bag of its own.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One score per instance, or one row with a column per class.
+        """
+        check_is_fitted(self)
+        X = self._check_bags(X, reset=False)
+        alone = Bags(X.data, np.arange(X.n_instances + 1))
+        scores = _decide(self.estimator_, self._placed(self._rows(alone)))
+        return Ragged(-scores if self._turned else scores, X.offsets)
+
+    def _checked_rows(self, X):
+        check_is_fitted(self)
+        return self._placed(self._rows(self._check_bags(X, reset=False)))
+
+
+def _decide(estimator, rows):
+    if _is_plain_rbf(estimator, rows):
+        return _rbf_values(estimator, rows)
+    if hasattr(estimator, "decision_function"):
+        return estimator.decision_function(rows)
+    probability = estimator.predict_proba(rows)
+    return probability[:, 1] - 0.5 if probability.shape[1] == 2 else probability
+
+
+def _is_plain_rbf(estimator, rows):
+    """Tell whether a two-class SVC with a Gaussian kernel decides on dense rows."""
+    return (
+        type(estimator) is SVC
+        and estimator.kernel == "rbf"
+        and len(estimator.classes_) == 2
+        and isinstance(rows, np.ndarray)
+        and isinstance(estimator.support_vectors_, np.ndarray)
+    )
+
+
+def _rbf_values(estimator, rows):
+    """Return the decision values of an SVC by matrix products.
+
+    libsvm goes through pairs of rows one by one; where every instance is scored as a
+    bag of its own, that is where the time goes.
+    """
+    support = estimator.support_vectors_
+    found = np.empty(len(rows))
+    for block in row_blocks(len(rows), 8 * len(support)):
+        K = instance_kernel(support, rows[block], gamma=estimator._gamma)
+        found[block] = estimator.dual_coef_[0] @ K + estimator.intercept_[0]
+    return found

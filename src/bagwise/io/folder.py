@@ -1,0 +1,379 @@
+"""A folder with one file of features a bag, and a table with the labels."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bagwise.bags import Bags
+from bagwise.io._errors import TableError, TableWarning
+from bagwise.io._row_cache import Stacked, stacked_rows, trouble_with
+from bagwise.io.readers._slides import SUFFIXES, SlideFile, look_at
+from bagwise.io.readers.common import label_values
+from bagwise.io.roles import Roles
+from bagwise.io.table import Table, is_missing
+
+_LISTED = 5
+_SHEETS = (".xlsx", ".xls", ".ods")
+_NO_LABEL = "no label for the file of"
+# Rows of so many bytes are looked through when other files are wrong already.
+_LOOKED_THROUGH = 2 * 10**9
+
+
+@dataclass
+class _Problems:
+    """What is wrong with the slides, by kind; all of it is said at once."""
+
+    source: str
+    kinds: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, name: str) -> None:
+        self.kinds.setdefault(kind, []).append(name)
+
+    def describe(self) -> str:
+        told = []
+        for kind, names in self.kinds.items():
+            shown = ", ".join(names[:_LISTED])
+            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+            told.append(f"{kind} ({len(names)}): {shown}{more}")
+        return "; ".join(told)
+
+    def settle(self, on_missing: str) -> None:
+        """Raise if something is wrong, or warn that it was left out."""
+        if not self.kinds:
+            return
+        if on_missing == "error":
+            raise TableError(
+                f"{self.source}: {self.describe()}",
+                "Mend them, or leave them out with {0}.",
+                ("on_missing", "drop"),
+            )
+        warning = TableWarning(f"{self.source}: left out: {self.describe()}")
+        warnings.warn(warning, stacklevel=5)
+        self.kinds = {}
+
+
+def read_folder(
+    folder: Path,
+    roles: Roles,
+    *,
+    labels: Any = None,
+    dataset: str | None = None,
+    pool: str | None = None,
+    on_missing: str = "error",
+    cache: str | os.PathLike[str] | None | bool = None,
+    others: bool = True,
+) -> Any:
+    """Read a folder of features; see `read_bags`.
+
+    Without `others`, files that the table does not name are passed over in silence.
+    """
+    if on_missing not in ("error", "drop"):
+        raise ValueError(f"on_missing must be 'error' or 'drop', got {on_missing!r}.")
+    problems = _Problems(str(folder))
+    paths = _files(folder, problems)
+    table = None
+    if labels is not None:
+        table, pool = label_table(labels, roles, pool)
+    if table is None and (roles.label or roles.group or roles.weight or pool):
+        raise TableError(
+            f"{folder}: labels and groups stand in a table of their own, one row a "
+            "slide",
+            "Give it with {0}.",
+            ("labels", ...),
+        )
+    rows = _match(paths, table, roles, pool, problems)
+    if not others:
+        problems.kinds.pop(_NO_LABEL, None)
+    files = _look(rows, paths, dataset, problems)
+    if problems.kinds and on_missing == "error":
+        _look_at_rows(files, roles.missing, problems)
+        problems.settle(on_missing)
+    files = _in_order(files, table, rows, pool)
+    if not files:
+        problems.settle(on_missing)
+        raise TableError(f"{folder}: no slide is left")
+    stacked = stacked_rows(files, cache, roles.missing)
+    for name, trouble in stacked.wrong.items():
+        problems.add("unsound", f"{name!r} {trouble}")
+    problems.settle(on_missing)
+    files = [f for f in files if f.name not in stacked.wrong]
+    if not files:
+        raise TableError(f"{folder}: no slide is left")
+    without = [repr(f.name) for f in files if f.coords is None]
+    if 0 < len(without) < len(files):
+        lacking = _Problems(str(folder), {"no coordinates in the file of": without})
+        text = f"{folder}: coordinates are left out: {lacking.describe()}"
+        warnings.warn(TableWarning(text), stacklevel=3)
+    return _assemble(stacked, files, table, rows, roles, pool)
+
+
+def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
+    """Return the files by the names of their slides."""
+    found: dict[str, Path] = {}
+    for entry in sorted(folder.iterdir()):
+        suffix = entry.suffix.lower()
+        if suffix not in SUFFIXES or entry.name.startswith("."):
+            continue
+        name = entry.name[: -len(suffix)]
+        if name in found:
+            problems.add("two files of one slide", f"{found[name].name}, {entry.name}")
+            continue
+        found[name] = entry
+    if not found:
+        raise TableError(
+            f"{folder}: there is no file of features in it ({', '.join(SUFFIXES)})"
+        )
+    return found
+
+
+def label_table(
+    labels: Any, roles: Roles, pool: str | None
+) -> tuple[Table, str | None]:
+    """Open the table of labels, one row a slide; find the column to pool by."""
+    if isinstance(labels, str | os.PathLike):
+        path = Path(labels)
+        if path.suffix.lower() in _SHEETS:
+            raise TableError(
+                f"{path}: labels are read from csv and parquet, not from spreadsheets",
+                "Save the sheet as csv and give that with {0}.",
+                ("labels", ...),
+            )
+        if path.suffix.lower() in (".parquet", ".pq"):
+            from bagwise.io.readers._parquet import read_parquet
+
+            table = read_parquet(path)
+        else:
+            from bagwise.io.readers._csv import read_csv
+
+            table = read_csv(path, roles, more=_spellings(pool))
+    else:
+        from bagwise.io._frames import frame_table
+
+        table = frame_table(labels, "labels")
+    roles.check_names(table.names, table.source)
+    found = [name for name in _spellings(pool) if name in table.names]
+    if pool is not None and not found:
+        raise TableError(
+            f"{table.source}: there is no column {pool!r} to pool by; the table has "
+            + ", ".join(map(repr, list(table.names)[:20]))
+        )
+    return table, found[0] if found else None
+
+
+def _spellings(pool: str | None) -> tuple[str, ...]:
+    """Return the columns that may be meant: "patient" is also that of "patient_id"."""
+    return () if pool is None else (pool, f"{pool}_id")
+
+
+def _match(
+    paths: dict[str, Path],
+    table: Table | None,
+    roles: Roles,
+    pool: str | None,
+    problems: _Problems,
+) -> dict[str, int]:
+    """Return the row of the table for every slide that has one, in its order."""
+    if table is None:
+        return {name: i for i, name in enumerate(paths)}
+    names = [_slide_name(v, paths) for v in table.column(roles.bag).values.tolist()]
+    unlabelled = np.zeros(table.n_rows, dtype=bool)
+    if roles.label is not None:
+        values = table.column(roles.label).values
+        unlabelled = np.array([is_missing(v) for v in values.tolist()])
+    rows: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if name in rows:
+            problems.add("two rows of one slide", f"{name!r} in {table.where(row)}")
+        elif unlabelled[row]:
+            rows[name] = -1
+        elif name not in paths:
+            problems.add("no file for the label of", repr(name))
+        else:
+            rows[name] = row
+    for name in paths:
+        if rows.get(name, -1) < 0:
+            problems.add(_NO_LABEL, repr(name))
+    rows = {name: row for name, row in rows.items() if row >= 0}
+    # Slides of unknown patients are not those of one patient without a name.
+    for column in dict.fromkeys((roles.group, pool, roles.weight)):
+        if column is None:
+            continue
+        values = table.column(column).values
+        for name in [n for n, row in rows.items() if is_missing(values[row])]:
+            problems.add(f"no {column} for the slide", repr(name))
+            del rows[name]
+    return rows
+
+
+def _slide_name(value: Any, paths: dict[str, Path]) -> str:
+    """Find the slide that a cell means: its name, or the name of a file of it."""
+    name = name_of(value)
+    if name not in paths and "." in name:
+        # "a.svs" in the table stands for "a.h5" in the folder.
+        front = name.rsplit(".", 1)[0]
+        return front if front in paths else name
+    return name
+
+
+def name_of(value: Any) -> str:
+    """Return a cell as a name; gaps in a column turn whole numbers into floats."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if is_missing(value) else str(value).strip()
+
+
+def _look(
+    rows: dict[str, int],
+    paths: dict[str, Path],
+    dataset: str | None,
+    problems: _Problems,
+) -> list[SlideFile]:
+    """Read the sizes of all files, and say which are of no use."""
+    found = []
+    for name in rows:
+        try:
+            file = look_at(paths[name], name, dataset)
+        except ImportError:
+            raise
+        # A file that is cut off shows in the library that reads it, in many ways.
+        except Exception as error:
+            problems.add("cannot be read", f"{name!r} ({str(error)[:120]})")
+            continue
+        if file.n_rows == 0:
+            problems.add("without rows", repr(name))
+            continue
+        found.append(file)
+    found = _of_usual_width(found, "width", [f.n_features for f in found], problems)
+    # (files without coordinates are no reason to doubt those of others)
+    placed = [f for f in found if f.coords is not None]
+    kept = _of_usual_width(
+        placed, "number of coordinates", [f.n_coords for f in placed], problems
+    )
+    odd = {f.name for f in placed} - {f.name for f in kept}
+    return [f for f in found if f.name not in odd]
+
+
+def _of_usual_width(
+    files: list[SlideFile], what: str, widths: list[int], problems: _Problems
+) -> list[SlideFile]:
+    """Keep the files whose width is that of most, and say which have another."""
+    if len(set(widths)) < 2:
+        return files
+    values, counts = np.unique(widths, return_counts=True)
+    usual = int(values[counts.argmax()])
+    for file, width in zip(files, widths, strict=True):
+        if width != usual:
+            problems.add(
+                f"another {what} than the usual {usual}", f"{file.name!r} has {width}"
+            )
+    return [f for f, width in zip(files, widths, strict=True) if width == usual]
+
+
+def _look_at_rows(files: list[SlideFile], missing: str, problems: _Problems) -> None:
+    """Say what is wrong with rows as well, so that all can be mended at once.
+
+    Where that would take long, only that it was not done.
+    """
+    if sum(f.n_rows * f.n_features * f.dtype.itemsize for f in files) > _LOOKED_THROUGH:
+        problems.add("not yet looked at for NaN", f"the rows of {len(files)} slides")
+        return
+    for file in files:
+        trouble = trouble_with(file, missing)
+        if trouble:
+            problems.add("unsound", f"{file.name!r} {trouble}")
+
+
+def _in_order(
+    files: list[SlideFile], table: Table | None, rows: dict[str, int], pool: str | None
+) -> list[SlideFile]:
+    """Put slides that are pooled next to each other, in order of first appearance."""
+    if pool is None or table is None:
+        return files
+    values = table.column(pool).values
+    owners = [name_of(values[rows[f.name]]) for f in files]
+    place = {owner: i for i, owner in reversed(list(enumerate(owners)))}
+    order = sorted(range(len(files)), key=lambda i: (place[owners[i]], i))
+    return [files[i] for i in order]
+
+
+def _assemble(
+    stacked: Stacked,
+    files: list[SlideFile],
+    table: Table | None,
+    rows: dict[str, int],
+    roles: Roles,
+    pool: str | None,
+) -> Any:
+    sizes = np.array([f.n_rows for f in files])
+    names = np.array([f.name for f in files], dtype=object)
+    more: dict[str, Any] = {}
+    if stacked.coords is not None:
+        more["coords"] = stacked.coords
+    instance_ids = stacked.names
+    first, ids = np.arange(len(files)), names
+    if table is not None and pool is not None:
+        owners = table.column(pool).values[[rows[n] for n in names]]
+        kept: dict[str, int] = {}
+        for i, owner in enumerate(owners.tolist()):
+            kept.setdefault(name_of(owner), i)
+        first = np.array(list(kept.values()))
+        ids = np.array(list(kept), dtype=object)
+        if instance_ids is None:
+            instance_ids = np.repeat(names, sizes)
+        sizes = np.add.reduceat(sizes, first)
+    if instance_ids is not None:
+        more["instance_ids"] = instance_ids
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    found: dict[str, Any] = {}
+    if table is not None:
+        for part in ("label", "group", "weight"):
+            column = getattr(roles, part)
+            if column is not None:
+                values = table.column(column).values[[rows[n] for n in names]]
+                _refuse_mixed(values, first, names, ids, part, table)
+                found[part] = values[first]
+    if "group" in found:
+        more["groups"] = found["group"]
+    X = Bags(stacked.rows, offsets, ids=ids, **more)
+    y = None
+    if table is not None and "label" in found:
+        y = as_labels(found["label"], table.from_text)
+    if roles.weight is None:
+        return X, y
+    return X, y, np.asarray(found["weight"], dtype=np.float64)
+
+
+def _refuse_mixed(
+    values: npt.NDArray[Any],
+    first: npt.NDArray[Any],
+    names: npt.NDArray[Any],
+    ids: npt.NDArray[Any],
+    part: str,
+    table: Table,
+) -> None:
+    """Pooled slides must agree on what the bag has one of."""
+    bounds = np.append(first, len(values))
+    for i, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        different = [j for j in range(low, high) if values[j] != values[low]]
+        if different:
+            j = different[0]
+            raise TableError(
+                f"{table.source}: the slides of {ids[i]!r} have different values of "
+                f"the {part}: {names[low]!r} has {values[low]}, {names[j]!r} has "
+                f"{values[j]}; a bag has one"
+            )
+
+
+def as_labels(values: npt.NDArray[Any], from_text: bool) -> npt.NDArray[Any]:
+    """Give labels their types once the rows without one are gone."""
+    if values.dtype.kind != "O" or not all(isinstance(v, str) for v in values):
+        return values
+    found = label_values(values.tolist()) if from_text else values
+    return found.astype(str) if found.dtype == object else found

@@ -1,0 +1,181 @@
+"""What the readers share: messages with a place, numbers, ids and labels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from bagwise.bags import Bags
+from bagwise.bags.stack import group_rows
+
+# Only one spelling of an integer counts, so that "01" and "1" stay two names.
+_INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")
+_PLAIN_ROW = re.compile(r"[0-9eE+. -]*")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.I)
+# What pandas takes for missing by default, and the question mark of older files.
+MISSING_WORDS = frozenset(
+    ("", "?", "nan", "NaN", "-nan", "-NaN", "NA", "na", "N/A", "n/a", "<NA>")
+    + ("#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "none")
+)
+# "none" and "?" may well be the name of a class.
+NO_LABELS = MISSING_WORDS - {"?", "none"}
+_TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
+
+
+def fail(path: Path, message: str, line: int | None = None) -> NoReturn:
+    """Raise the one kind of error readers give, with the file and the line."""
+    place = f"{path}" if line is None else f"{path}, line {line}"
+    raise ValueError(f"{place}: {message}")
+
+
+def read_text(path: Path, raw: bytes | None = None) -> str:
+    """Return the whole text of a file, or say why it is no text."""
+    if raw is None:
+        raw = path.read_bytes()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        fail(
+            path,
+            "the file is not text in UTF-8; save it as such (spreadsheets call it "
+            "CSV UTF-8), or is it another format?",
+            line,
+        )
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        fail(path, "the file holds a NUL character; is it another format?", line)
+    if not text.strip():
+        fail(path, "the file is empty")
+    return text
+
+
+def numbered_lines(text: str, comment: str | None = None) -> Iterator[tuple[int, str]]:
+    """Give the lines that are not blank, nor a comment, with their numbers."""
+    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+        stripped = line.strip()
+        if stripped and not (comment and stripped.startswith(comment)):
+            yield number, stripped
+
+
+def number(token: str, decimal: str = ".", finite: bool = True) -> float | None:
+    """Return the number that `token` spells, or None.
+
+    Stricter than `float`, which also reads "1_000", "nan" and other alphabets' digits.
+    """
+    text = token.strip()
+    if decimal != ".":
+        text = text.replace(decimal, ".")
+    if not _NUMBER.fullmatch(text):
+        if not finite and _INFINITE.fullmatch(text):
+            return float(text)
+        return None
+    value = float(text)
+    return value if math.isfinite(value) or not finite else None
+
+
+def numbers(
+    tokens: Sequence[str], path: Path, line: int, names: Sequence[str] | None = None
+) -> list[float]:
+    """Return the numbers of one row, or name the column that holds none."""
+    # Of these characters alone, `float` reads nothing that `number` would refuse.
+    if _PLAIN_ROW.fullmatch("".join(tokens)):
+        try:
+            row = [float(token) for token in tokens]
+        except ValueError:
+            row = [math.inf]
+        if all(map(math.isfinite, row)):
+            return row
+    values = []
+    for j, token in enumerate(tokens):
+        value = number(token)
+        if value is None:
+            column = f"column {names[j]!r}" if names else f"value {j + 1}"
+            fail(path, f"{column} holds {_shown(token)}", line)
+        values.append(value)
+    return values
+
+
+def _shown(token: str) -> str:
+    text = token.strip()
+    if text == "" or text == "?" or text.lower() in ("nan", "na", "null", "none"):
+        return f"{text!r}, a missing value: impute or drop it first"
+    try:
+        float(text.replace("_", "x"))
+    except ValueError:
+        return f"{text[:40]!r}, which is not a number"
+    return f"{text[:40]!r}, which is not a finite number"
+
+
+def boolean_values(tokens: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+    """Return booleans if every token spells one, otherwise None."""
+    if not tokens or not all(t in _TRUTHS for t in tokens):
+        return None
+    return np.array([_TRUTHS[t] for t in tokens], dtype=bool)
+
+
+def plain_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
+    """Return ids as int64 if every token is spelt as Python would, else as objects."""
+    if all(_INTEGER.fullmatch(t) for t in dict.fromkeys(tokens)):
+        return np.array([int(t) for t in tokens], dtype=np.int64)
+    result = np.empty(len(tokens), dtype=object)
+    result[:] = list(tokens)
+    return result
+
+
+def label_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
+    """Return labels as int64, float64, bool or objects, the first that fits them all.
+
+    An empty token is a missing label; it stays empty.
+    """
+    values = plain_values(tokens)
+    if values.dtype != object:
+        return values
+    truths = boolean_values(tokens)
+    if truths is not None:
+        return truths
+    floats = {t: number(t) for t in dict.fromkeys(tokens)}
+    if all(f is not None for f in floats.values()):
+        return np.array([floats[t] for t in tokens], dtype=np.float64)
+    return values
+
+
+def assemble(
+    data: Any,
+    bag_tokens: Sequence[str],
+    label_tokens: Sequence[str] | None,
+    lines: Sequence[int],
+    path: Path,
+    feature_names: Sequence[str] | None = None,
+) -> tuple[Bags, npt.NDArray[Any] | None]:
+    """Group rows into bags and give every bag its one label."""
+    matrix, offsets, ids, order = group_rows(data, plain_values(bag_tokens))
+    names = None
+    if feature_names is not None:
+        names = np.array(feature_names, dtype=object)
+    X = Bags(matrix, offsets, ids=ids, feature_names=names)
+    if label_tokens is None:
+        return X, None
+    labels = label_values(label_tokens)[order]
+    if labels.dtype == object:
+        labels = labels.astype(str)
+    first = labels[offsets[:-1]]
+    changed = np.flatnonzero(labels != first[X.bag_index])
+    if changed.size:
+        row = int(changed[0])
+        i = int(X.bag_index[row])
+        line = int(np.asarray(lines)[order][row])
+        fail(
+            path,
+            f"bag {ids[i]} has the label {labels[row]} here and {first[i]} before; "
+            "a bag has one label",
+            line,
+        )
+    return X, first

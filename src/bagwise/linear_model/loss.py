@@ -1,0 +1,377 @@
+r"""The loss of linear instance scores under a pooling, and its minimisation.
+
+One evaluation costs two products with the instance matrix, whatever the pooling. The
+same object serves multi-instance logistic regression and MIDR.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bagwise.bags.segments import bag_matrix, repeat
+from bagwise.linear_model._loops import FLOOR, apply_loss
+from bagwise.linear_model.pooling import PoolBuffers, pool_flat
+
+#: Names of the losses between a bag's probability and its label.
+LOSSES = ("squared", "log")
+
+# Rows whose products are summed in float32 before they go into a float64 total.
+_BLOCK = 65_536
+
+
+def relative_rounding(single, n_instances):
+    """Relative decrease of the objective that is rounding.
+
+    In float32 scores carry errors of 1e-7, which average out over instances.
+    """
+    if not single:
+        return 64 * float(np.finfo(np.float64).eps)
+    return max(1e-9, float(np.finfo(np.float32).eps) / np.sqrt(n_instances))
+
+
+def precise(X, mean):
+    """Return the bags, in double precision where single would lose what they are about.
+
+    Rows far from zero for their spread: products with them are large, and alike.
+    """
+    if mean is None or X.is_sparse or X.dtype != np.float32:
+        return X
+    spread = np.ptp(X.data[:1000], axis=0)
+    far = (np.abs(mean) > 100.0 * spread) & (spread > 0)
+    return X.with_data(X.data.astype(np.float64)) if far.any() else X
+
+
+def bag_loss(pooled, target, loss="squared"):
+    r"""Loss of each bag and its derivative with respect to the bag's probability.
+
+    .. math::
+        \text{squared:}\ (P - y)^2 \qquad
+        \text{log:}\ -y \log P - (1 - y) \log (1 - P)
+
+    Parameters
+    ----------
+    pooled : PooledBags
+        What `pool` returned.
+    target : ndarray of the shape of ``pooled.prob``
+        Labels 0.0 or 1.0.
+    loss : {"squared", "log"}, default="squared"
+        Which loss.
+
+    Returns
+    -------
+    value, derivative : ndarrays of the shape of `target`
+    """
+    if loss == "squared":
+        error = pooled.prob - target  # |1 - P| needs no relative precision here
+        return error * error, 2.0 * error
+    # The probability of what was observed; its floor only matters where exp underflows.
+    observed = np.where(target > 0.5, pooled.prob, pooled.complement)
+    observed = np.maximum(observed, FLOOR)
+    return -np.log(observed), np.where(target > 0.5, -1.0, 1.0) / observed
+
+
+class BagLoss:
+    r"""Weighted mean loss of bags under linear instance scores.
+
+    .. math::
+        L(U, b) = \frac{1}{\sum_i \omega_i} \sum_i \omega_i \sum_k
+            \ell\bigl(P_{ik}, y_{ik}\bigr), \qquad
+        P_{ik} = \mathrm{pool}_{j, h}\ \sigma\bigl((x_{ij} - \bar x)' u_{kh}
+            + b_{kh}\bigr)
+
+    where :math:`k` runs over outputs, :math:`h` over the hypotheses of one output,
+    and :math:`u_{kh}` is column ``k * n_hypotheses + h`` of :math:`U`. The mean
+    :math:`\bar x` is folded into the intercept, so a sparse matrix stays sparse.
+
+    Parameters
+    ----------
+    data : ndarray or CSR of shape (n_instances, n_features)
+        Stacked instances; float32 data are multiplied in float32.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where bags begin.
+    target : ndarray of shape (n_bags,) or (n_bags, n_outputs)
+        Labels 0.0 or 1.0.
+    weight : ndarray of shape (n_bags,), default=None
+        Weight :math:`\omega` of each bag.
+    pooling, alpha, loss : as in `pool` and `bag_loss`
+    n_hypotheses : int, default=1
+        Directions that share one output.
+    mean : ndarray of shape (n_features,), default=None
+        Subtracted from every instance, without forming the difference.
+    """
+
+    def __init__(
+        self,
+        data,
+        offsets,
+        target,
+        weight=None,
+        *,
+        pooling="softmax",
+        alpha=3.5,
+        loss="squared",
+        n_hypotheses=1,
+        mean=None,
+    ):
+        self.data = data
+        self.offsets = offsets
+        self.target = target if target.ndim == 2 else target[:, None]
+        n_bags = offsets.shape[0] - 1
+        weight = np.ones(n_bags) if weight is None else weight
+        self.weight = (weight / weight.sum())[:, None]
+        self.pooling = pooling
+        self.alpha = alpha
+        self.loss = loss
+        self.n_hypotheses = n_hypotheses
+        self.mean = mean
+        self._transposed = data.T
+        # What every evaluation needs, made once: the columns and labels of each output,
+        # and room for its scores and what is pooled from them.
+        self._outputs = [
+            (slice(k * n_hypotheses, (k + 1) * n_hypotheses), labels)
+            for k, labels in enumerate(np.array(self.target.T, np.float64, order="C"))
+        ]
+        self._shares = np.ascontiguousarray(self.weight[:, 0])
+        self._bounds = offsets * n_hypotheses
+        self._scores = np.empty((data.shape[0], n_hypotheses))
+        self._buffers = PoolBuffers(data.shape[0] * n_hypotheses, n_bags)
+
+    @property
+    def n_columns(self):
+        """Number of directions: outputs times hypotheses."""
+        return self.target.shape[1] * self.n_hypotheses
+
+    @property
+    def n_features(self):
+        """Number of columns of the data."""
+        return self.data.shape[1]
+
+    @property
+    def rounding(self):
+        """Relative decrease of the loss that is rounding."""
+        return relative_rounding(self.data.dtype == np.float32, self.data.shape[0])
+
+    def rates(self):
+        """Return the weighted frequency of each output and the mean size of bags."""
+        rate = (self.weight * self.target).sum(axis=0)
+        return rate, float(self.weight[:, 0] @ np.diff(self.offsets))
+
+    def mean_square(self):
+        """Return the mean squared norm of the (centred) instances."""
+        data = self.data
+        if isinstance(data, np.ndarray):
+            norms = np.einsum("ij,ij->i", data, data)
+        else:
+            norms = np.asarray(data.multiply(data).sum(axis=1)).ravel()
+        rows = repeat(self.weight[:, 0], self.offsets)
+        total = float(np.average(norms, weights=rows))
+        return total if self.mean is None else total - float(self.mean @ self.mean)
+
+    def of_means(self):
+        """Return the convex loss of the means of bags: gmean with the log loss."""
+        return BagLoss(
+            bag_matrix(self.offsets, mean=True) @ self.data,
+            np.arange(len(self.offsets)),
+            self.target,
+            self.weight[:, 0],
+            pooling="gmean",
+            loss="log",
+            mean=self.mean,
+        )
+
+    def on(self, data):
+        """Return the same loss on other features of the same instances."""
+        return BagLoss(
+            data,
+            self.offsets,
+            self.target,
+            self.weight[:, 0],
+            pooling=self.pooling,
+            alpha=self.alpha,
+            loss=self.loss,
+            n_hypotheses=self.n_hypotheses,
+        )
+
+    def _pool(self, part, shift):
+        """Pool one output, into buffers that the next one overwrites.
+
+        Hypotheses are pooled as if each were an instance of its own.
+        """
+        z = self._scores
+        np.add(part, shift, out=z)
+        flat = z.reshape(-1)
+        return pool_flat(flat, self._bounds, self.pooling, self.alpha, self._buffers)
+
+    def value(self, U, b):
+        """Return the loss alone, for half the price."""
+        product, shift = _product(self.data, U), _shift(U, b, self.mean)
+        total = 0.0
+        for columns, labels in self._outputs:
+            pooled = self._pool(product[:, columns], shift[columns])
+            total += float(self._shares @ bag_loss(pooled, labels, self.loss)[0])
+        return total
+
+    def __call__(self, U, b):
+        """Return the loss, its gradient in `U` and its gradient in `b`."""
+        product, shift = _product(self.data, U), _shift(U, b, self.mean)
+        log = self.loss == "log"
+        value, total = 0.0, np.empty(U.shape[1])
+        for columns, labels in self._outputs:
+            part = product[:, columns]
+            prob, complement, slope = self._pool(part, shift[columns])
+            value += apply_loss(
+                prob, complement, labels, self._shares, log, slope, self._bounds
+            )
+            slope = slope.reshape(part.shape)  # by now dL/dz
+            slope.sum(axis=0, out=total[columns])
+            part[:] = slope  # where the scores were, in the type of the data
+        gradient = self._back_project(product)
+        if self.mean is not None:
+            gradient -= self.mean[:, None] * total
+        return value, gradient, total
+
+    def _back_project(self, residual):
+        """Return ``data.T @ residual`` in float64."""
+        if residual.shape[1] == 1:  # a matrix-vector product proper is faster
+            residual = residual[:, 0]
+        if residual.dtype == np.float64 or len(residual) <= _BLOCK:
+            gradient = self._transposed @ residual
+        else:
+            gradient = 0.0
+            for start in range(0, len(residual), _BLOCK):
+                rows = slice(start, start + _BLOCK)
+                part = self.data[rows].T @ residual[rows]
+                gradient = gradient + part.astype(np.float64)
+        gradient = gradient.astype(np.float64, copy=False)
+        return gradient.reshape(self.data.shape[1], -1)
+
+
+def linear_scores(data, U, b, mean=None):
+    """Scores ``(data - mean) @ U + b`` in float64, without forming the difference."""
+    return np.add(_product(data, U), _shift(U, b, mean), dtype=np.float64)
+
+
+def _product(data, U):
+    """Return ``data @ U`` in the type of the data."""
+    coef = U.astype(data.dtype, copy=False)
+    if U.shape[1] == 1:  # a matrix-vector product proper is faster
+        return (data @ coef[:, 0])[:, None]
+    return data @ coef
+
+
+def _shift(U, b, mean):
+    return b if mean is None else b - mean @ U
+
+
+def column_means(X, weight):
+    """Mean of every column of `Bags`, instances counting with their bag's weight."""
+    if np.ptp(weight) == 0.0:
+        mean = X.data.mean(axis=0, dtype=np.float64)
+        return np.asarray(mean).ravel()
+    share = repeat(weight, X.offsets)
+    share /= share.sum()
+    return np.asarray(X.data.T @ share, dtype=np.float64).ravel()
+
+
+class LinearFit(NamedTuple):
+    """Result of `fit_linear`; `stop` is "converged", "max_iter" or "stalled"."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    objective: float
+    path: list
+    n_iter: int
+    stop: str
+
+
+def fit_linear(
+    loss,
+    coef,
+    intercept,
+    *,
+    ridge,
+    fit_intercept=True,
+    max_iter=500,
+    tol=1e-5,
+    ftol=None,
+):
+    r"""Minimise ``loss(U, b) + ridge / 2 * |U|^2`` by L-BFGS from one start.
+
+    Parameters
+    ----------
+    loss : BagLoss or SummedLoss
+        The loss.
+    coef : ndarray of shape (n_features, n_columns)
+        Start.
+    intercept : ndarray of shape (n_columns,)
+        Start; kept as it is without `fit_intercept`.
+    ridge : float
+        Strength of the penalty on `U`; `b` is not penalised.
+    fit_intercept : bool, default=True
+        Whether `b` is free.
+    max_iter : int, default=500
+        Largest number of iterations.
+    tol : float, default=1e-5
+        Stop when no entry of the gradient is larger.
+    ftol : float, default=None
+        Stop when an iteration lowers the objective by less, relatively. By default
+        what rounding allows; objectives with kinks, whose gradient never vanishes,
+        need a larger value.
+
+    Returns
+    -------
+    LinearFit
+    """
+    if ftol is None:
+        ftol = loss.rounding
+    shape = coef.shape
+    fixed = np.array(intercept, dtype=np.float64)
+
+    def split(theta):
+        U = theta[: coef.size].reshape(shape)
+        return U, (theta[coef.size :] if fit_intercept else fixed)
+
+    def objective(theta):
+        U, b = split(theta)
+        value, gradient, slope = loss(U, b)
+        value += 0.5 * ridge * np.vdot(U, U)
+        gradient = (gradient + ridge * U).ravel()
+        return value, np.concatenate([gradient, slope]) if fit_intercept else gradient
+
+    theta = np.concatenate([np.ravel(coef), fixed]) if fit_intercept else np.ravel(coef)
+    path = [objective(theta)[0]]
+    n_iter = 0
+    while True:
+        result = minimize(
+            objective,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            callback=lambda intermediate_result: path.append(
+                float(intermediate_result.fun)
+            ),
+            options={
+                "maxiter": max(max_iter - n_iter, 1),
+                "maxfun": 20 * max_iter + 100,
+                "gtol": tol,
+                "ftol": ftol,
+            },
+        )
+        theta = result.x
+        n_iter += int(result.nit)
+        # A failed line search (kinks of the maximum, rounding of float32) has another
+        # chance with an empty memory, as long as that still makes progress.
+        if result.status != 2 or result.nit == 0 or n_iter >= max_iter:
+            break
+    stop = {0: "converged", 1: "max_iter"}.get(int(result.status), "stalled")
+    if stop == "stalled":
+        # Converged as far as rounding lets it? Curvature is at most about the mean
+        # square of the instances, so that a step down the gradient g is sure to gain
+        # g'g / 2L, and no line search sees less than the rounding of the objective.
+        g, curvature = result.jac, 1.0 + ridge + loss.mean_square()
+        gain = 0.5 * float(g @ g) / curvature
+        if np.abs(g).max() <= 100 * tol or gain <= loss.rounding * abs(result.fun):
+            stop = "converged"
+    U, b = split(theta)
+    return LinearFit(U, b, float(result.fun), path, n_iter, stop)
