@@ -244,7 +244,7 @@ def _look(
             raise
         # A file that is cut off shows in the library that reads it, in many ways.
         except Exception as error:
-            problems.add("cannot be read", f"{name!r} ({str(error)[:120]})")
+            problems.add("cannot be read", f"{name!r} ({str(error)[:300]})")
             continue
         if file.n_rows == 0:
             problems.add("without rows", repr(name))

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bagwise.io.readers._zarr import check_store
+
 SUFFIXES = (".h5", ".hdf5", ".pt", ".pth", ".npz", ".npy", ".zarr")
 FEATURES = ("features", "feats", "patch_embeddings", "embeddings", "X")
 COORDS = ("coords", "coordinates")
@@ -218,8 +220,10 @@ def _opened(path: Path) -> Iterator[Any]:
         with zipfile.ZipFile(path) as archive:
             yield _Members(archive)
     elif kind == ".zarr":
+        check_store(path)
         zarr = _require("zarr", path)
-        store = zarr.open(os.fspath(path), mode="r")
+        # (absolute: a name is a path here, and never an address)
+        store = zarr.open(os.fspath(path.resolve()), mode="r")
         yield {None: store} if hasattr(store, "shape") else _Group(store)
     else:
         yield _tensors(path)
