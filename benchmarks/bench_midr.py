@@ -1,7 +1,6 @@
 """MIDR and multi-instance logistic regression: what an evaluation and a fit cost.
 
-Three questions: how long the default solver takes to reach the objective at which
-Algorithm 1 ends; what one evaluation of loss and gradient costs next to the two
+Two questions: what one evaluation of loss and gradient costs next to the two
 matrix-vector products it contains; how time grows with the number of instances.
 """
 
@@ -14,9 +13,6 @@ from _timing import show
 
 from bagwise import Bags
 from bagwise.datasets import fetch
-from bagwise.decomposition.midr._objective import MIDRObjective
-from bagwise.decomposition.midr._solvers import MIDR_SOLVERS
-from bagwise.decomposition.midr._start import InstanceCovariance, starts
 from bagwise.linear_model import MILogisticRegression
 from bagwise.linear_model.loss import LOSSES, BagLoss
 from bagwise.linear_model.milr import LINEAR_POOLINGS
@@ -32,51 +28,6 @@ def scaled(name):
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     return X, data.X.offsets, (data.y == np.unique(data.y)[1]).astype(np.float64)
-
-
-class _Reached(Exception):
-    pass
-
-
-def time_to(objective, start, target):
-    """Seconds until L-BFGS is at `target` or below."""
-
-    def stop(value):
-        if value <= target:
-            raise _Reached
-
-    begin = time.perf_counter()
-    try:
-        MIDR_SOLVERS["lbfgs"](objective, *start, max_iter=2000, tol=0.0, callback=stop)
-    except _Reached:
-        return time.perf_counter() - begin
-    return np.inf
-
-
-def solvers(names, repeats, init):
-    rows = []
-    for name in names:
-        X, offsets, y = scaled(name)
-        mean = X.mean(axis=0)
-        loss = BagLoss(X, offsets, y, mean=mean)
-        # The setting of the paper's sums: ridge 1, C1 = 0.1, C2 = 1.
-        objective = MIDRObjective(loss, C=len(y), C1=0.1 / len(y), tau=0.1)
-        covariance = InstanceCovariance(X, offsets, mean, np.ones(len(y)))
-        rng = np.random.RandomState(0)
-        d = round(0.3 * X.shape[1])
-        start = next(
-            starts(objective, covariance, d, init=init, n_init=1, tol=1e-6, rng=rng)
-        )
-        begin = time.perf_counter()
-        end = MIDR_SOLVERS["alternating"](objective, *start, max_iter=300)
-        slow = time.perf_counter() - begin
-        fast = min(time_to(objective, start, end.objective) for _ in range(repeats))
-        ratio = slow / fast
-        what = f"{name}, {init} start: Algorithm 1 {slow:.2f} s, {end.n_iter} it"
-        rows.append((what, f"{ratio:.1f}x sooner", "bar: 3x"))
-    show(
-        "Time to the objective at which Algorithm 1 ends (300 iterations at most)", rows
-    )
 
 
 def against_products(data, offsets, y, repeats, **settings):
@@ -171,9 +122,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    solvers(SETS[:1] if quick else SETS, 1 if quick else 3, "milr")
-    if not quick:
-        solvers(SETS, 3, "pca")
     evaluation((*SETS, "protein"), 50 if quick else 300)
     if not quick:
         poolings(("musk1", "protein"), 100)

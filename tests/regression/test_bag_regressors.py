@@ -151,11 +151,11 @@ def test_the_objective_never_rises(pooling, toy):
 
 def test_the_softmax_step_is_its_linearisation(toy):
     # Towards the step's solution the objective falls, unless it is a minimum.
-    from bagwise.linear_model._regression_problem import Problem
+    from bagwise.linear_model._mi_linear_regression import PooledRegression
 
     X, y = toy
     settings = MILinearRegression("softmax", C=5.0)
-    problem = Problem(X, y, np.ones(len(y)), settings)
+    problem = PooledRegression(X, y, np.ones(len(y)), settings)
     rng = np.random.default_rng(0)
     for _ in range(5):
         w, b = rng.normal(size=3), rng.normal()

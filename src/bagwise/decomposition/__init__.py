@@ -1,5 +1,5 @@
 """Dimensionality reduction that learns from the labels of bags."""
 
-from bagwise.decomposition.midr._midr import MIDR
+from bagwise.decomposition._midr import MIDR
 
 __all__ = ["MIDR"]

@@ -191,7 +191,7 @@ def pool_power(z, slope, offsets, alpha, prob, complement):
 def apply_loss(prob, complement, target, weight, log, slope, offsets):
     """Return the weighted loss and turn slopes into derivatives of it, in place.
 
-    The same as `bag_loss` and the chain rule, in one pass.
+    The loss of a bag is (P - y)^2 or, with `log`, -y log P - (1 - y) log(1 - P).
     """
     total = 0.0
     for i in range(offsets.shape[0] - 1):

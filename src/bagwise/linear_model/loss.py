@@ -4,13 +4,15 @@ One evaluation costs two products with the instance matrix, whatever the pooling
 same object serves multi-instance logistic regression and MIDR.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from bagwise.bags.segments import bag_matrix, repeat
-from bagwise.linear_model._loops import FLOOR, apply_loss
+from bagwise.linear_model._loops import apply_loss
 from bagwise.linear_model.pooling import PoolBuffers, pool_flat
 
 #: Names of the losses between a bag's probability and its label.
@@ -42,35 +44,6 @@ def precise(X, mean):
     return X.with_data(X.data.astype(np.float64)) if far.any() else X
 
 
-def bag_loss(pooled, target, loss="squared"):
-    r"""Loss of each bag and its derivative with respect to the bag's probability.
-
-    .. math::
-        \text{squared:}\ (P - y)^2 \qquad
-        \text{log:}\ -y \log P - (1 - y) \log (1 - P)
-
-    Parameters
-    ----------
-    pooled : PooledBags
-        What `pool` returned.
-    target : ndarray of the shape of ``pooled.prob``
-        Labels 0.0 or 1.0.
-    loss : {"squared", "log"}, default="squared"
-        Which loss.
-
-    Returns
-    -------
-    value, derivative : ndarrays of the shape of `target`
-    """
-    if loss == "squared":
-        error = pooled.prob - target  # |1 - P| needs no relative precision here
-        return error * error, 2.0 * error
-    # The probability of what was observed; its floor only matters where exp underflows.
-    observed = np.where(target > 0.5, pooled.prob, pooled.complement)
-    observed = np.maximum(observed, FLOOR)
-    return -np.log(observed), np.where(target > 0.5, -1.0, 1.0) / observed
-
-
 class BagLoss:
     r"""Weighted mean loss of bags under linear instance scores.
 
@@ -94,7 +67,7 @@ class BagLoss:
         Labels 0.0 or 1.0.
     weight : ndarray of shape (n_bags,), default=None
         Weight :math:`\omega` of each bag.
-    pooling, alpha, loss : as in `pool` and `bag_loss`
+    pooling, alpha, loss : as in `pool`, and one of `LOSSES`
     n_hypotheses : int, default=1
         Directions that share one output.
     mean : ndarray of shape (n_features,), default=None
@@ -202,15 +175,6 @@ class BagLoss:
         np.add(part, shift, out=z)
         flat = z.reshape(-1)
         return pool_flat(flat, self._bounds, self.pooling, self.alpha, self._buffers)
-
-    def value(self, U, b):
-        """Return the loss alone, for half the price."""
-        product, shift = _product(self.data, U), _shift(U, b, self.mean)
-        total = 0.0
-        for columns, labels in self._outputs:
-            pooled = self._pool(product[:, columns], shift[columns])
-            total += float(self._shares @ bag_loss(pooled, labels, self.loss)[0])
-        return total
 
     def __call__(self, U, b):
         """Return the loss, its gradient in `U` and its gradient in `b`."""
@@ -375,3 +339,118 @@ def fit_linear(
             stop = "converged"
     U, b = split(theta)
     return LinearFit(U, b, float(result.fun), path, n_iter, stop)
+
+
+class SummedLoss:
+    """What `BagLoss` is, for bags that are never in one place.
+
+    Every evaluation asks each piece for its share of the loss and of the gradient. The
+    pieces have the weighted mean over *all* bags in common, and the means of columns.
+
+    Parameters
+    ----------
+    pieces : Chunks or Partitions
+        Anything with ``sum(function, *shared)`` over pieces that have `X` (Bags), `y`
+        (0.0 or 1.0 for each bag and output) and `weight`.
+    centre : bool
+        Whether the means of columns are subtracted.
+    pooling, alpha, loss : as in `BagLoss`
+    """
+
+    n_hypotheses = 1
+
+    def __init__(self, pieces, *, centre, **options):
+        self.pieces = pieces
+        self.options = options
+        total, rates, size, rows, sums, squares, single = pieces.sum(_statistics)
+        self.total = total
+        self.n_features = len(sums)
+        self.n_columns = len(rates)
+        self.mean = sums / rows if centre else None
+        self._rates = rates / total, size / total
+        self._square = squares / rows
+        self.rounding = relative_rounding(single, rows)
+
+    @property
+    def pooling(self):
+        """How instance probabilities make a bag probability."""
+        return self.options["pooling"]
+
+    @property
+    def loss(self):
+        """Which loss."""
+        return self.options["loss"]
+
+    def rates(self):
+        """Return the weighted frequency of each output and the mean size of bags."""
+        return self._rates
+
+    def mean_square(self):
+        """Return the mean squared norm of the (centred) instances."""
+        if self.mean is None:
+            return self._square
+        return self._square - float(self.mean @ self.mean)
+
+    def of_means(self):
+        """Return the convex loss of the means of bags: gmean with the log loss.
+
+        The means are gathered: one row for each bag.
+        """
+        found = self.pieces.each(_bag_means)
+        means, target, weight = (
+            np.concatenate(part) for part in zip(*found, strict=True)
+        )
+        return BagLoss(
+            means,
+            np.arange(len(means) + 1),
+            target,
+            weight,
+            pooling="gmean",
+            loss="log",
+            mean=self.mean,
+        )
+
+    def __call__(self, U, b):
+        """Return the loss, its gradient in `U` and its gradient in `b`."""
+        value, gradient, slope = self.pieces.sum(
+            _evaluate, U, b, self.mean, self.options
+        )
+        return value / self.total, gradient / self.total, slope / self.total
+
+
+def _targets(piece):
+    return piece.y if piece.y.ndim == 2 else piece.y[:, None]
+
+
+def _statistics(piece):
+    """Sums of weights, targets, sizes, rows, columns, squared norms; float32 pieces."""
+    X, weight = piece.X, piece.weight
+    rows = repeat(weight, X.offsets)
+    sums = np.asarray(X.data.T @ rows, dtype=np.float64).ravel()
+    if X.is_sparse:
+        norms = np.asarray(X.data.multiply(X.data).sum(axis=1)).ravel()
+    else:
+        norms = np.einsum("ij,ij->i", X.data, X.data)
+    return (
+        float(weight.sum()),
+        weight @ _targets(piece),
+        float(weight @ X.sizes),
+        float(rows.sum()),
+        sums,
+        float(rows @ norms),
+        int(X.dtype == np.float32),
+    )
+
+
+def _bag_means(piece):
+    means = bag_matrix(piece.X.offsets, mean=True) @ piece.X.data
+    means = means.toarray() if piece.X.is_sparse else np.asarray(means)
+    return means.astype(np.float64, copy=False), _targets(piece), piece.weight
+
+
+def _evaluate(piece, U, b, mean, options):
+    loss = BagLoss(
+        piece.X.data, piece.X.offsets, piece.y, piece.weight, mean=mean, **options
+    )
+    share = float(piece.weight.sum())  # the piece's own loss is a mean
+    return tuple(share * part for part in loss(U, b))

@@ -10,10 +10,10 @@ from sklearn.utils import check_random_state
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.chunks import Chunks, larger_than_a_piece
 from bagwise.base import ProbabilityMixin, WeightedBagClassifier
-from bagwise.linear_model._summed import SummedLoss
 from bagwise.linear_model.loss import (
     LOSSES,
     BagLoss,
+    SummedLoss,
     column_means,
     fit_linear,
     linear_scores,

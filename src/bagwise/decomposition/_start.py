@@ -3,18 +3,11 @@
 from numbers import Integral
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, qr
 from scipy.sparse.linalg import LinearOperator, svds
 
 from bagwise._sizes import check_memory
 from bagwise.bags.segments import repeat
-from bagwise.decomposition.midr._stiefel import (
-    basis_of_span,
-    fill_with_axes,
-    fix_signs,
-    orthonormal_from,
-    random_orthonormal,
-)
 from bagwise.linear_model.milr import fit_with_restarts
 
 _FULL_COVARIANCE = 2000
@@ -232,3 +225,64 @@ def canonical_form(A, W, covariance, *, penalised):
         A, W = rotated, rotated.T @ (A @ W)
     signs = fix_signs(A)
     return A * signs, W * signs[:, None]
+
+
+def random_orthonormal(n_rows, n_columns, rng):
+    """Draw a matrix with orthonormal columns uniformly."""
+    Q, R = np.linalg.qr(rng.standard_normal((n_rows, n_columns)))
+    return Q * np.where(np.diag(R) < 0, -1.0, 1.0)
+
+
+def orthonormal_from(first, basis, n_columns):
+    """Return orthonormal columns that span those of `first`, then those of `basis`.
+
+    Columns that those before them span are left out; `n_columns` remain whenever
+    `basis` has that many independent columns.
+    """
+    out = np.empty((basis.shape[0], n_columns))
+    n_found = 0
+    # Not one QR factorisation: where a column adds nothing, its factor is an arbitrary
+    # direction, and those after it would be made orthogonal to that.
+    for column in np.hstack([first, basis]).T:
+        length = np.linalg.norm(column)
+        rest = column.copy()
+        for _ in range(2):  # once more for what rounding left
+            rest -= out[:, :n_found] @ (out[:, :n_found].T @ rest)
+        height = np.linalg.norm(rest)
+        if height > 1e-7 * length:
+            out[:, n_found] = rest / height
+            n_found += 1
+        if n_found == n_columns:
+            break
+    return np.ascontiguousarray(out[:, :n_found])
+
+
+def basis_of_span(N):
+    """Return orthonormal columns that depend on the span of those of `N` alone.
+
+    They are made of projected unit vectors, so rounding or a rotation of `N` does not
+    change them as it changes the eigenvectors of a repeated eigenvalue.
+    """
+    n_columns = N.shape[1]
+    if n_columns == 0:
+        return N
+    pivots = qr(N.T, mode="r", pivoting=True)[1][:n_columns]
+    return orthonormal_from(N @ N[pivots].T, N, n_columns)
+
+
+def fill_with_axes(found, n_columns):
+    """Append unit vectors, made orthogonal, until there are `n_columns` columns."""
+    if found.shape[1] == n_columns:
+        return np.ascontiguousarray(found)
+    # Axes that the columns found cover least; rounded, so that ties go by position.
+    covered = np.round(np.einsum("ij,ij->i", found, found), 8)
+    axes = np.argsort(covered, kind="stable")[:n_columns]
+    basis = np.zeros((found.shape[0], n_columns))
+    basis[axes, np.arange(n_columns)] = 1.0
+    return orthonormal_from(found, basis, n_columns)
+
+
+def fix_signs(A):
+    """Return the sign that makes the largest entry of each column positive."""
+    largest = np.abs(A).argmax(axis=0)
+    return np.where(A[largest, np.arange(A.shape[1])] < 0, -1.0, 1.0)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from bagwise.linear_model._regression_problem import dense_ridge
+from bagwise.linear_model._mi_linear_regression import dense_ridge
 
 
 @pytest.mark.parametrize("shape", [(30, 4), (6, 20)])

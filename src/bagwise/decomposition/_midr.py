@@ -16,13 +16,13 @@ from bagwise.base import (
     ProbabilityMixin,
     sigmoid_threshold,
 )
-from bagwise.decomposition.midr._objective import (
+from bagwise.decomposition._solver import (
     PENALTIES,
     MIDRObjective,
+    minimize_on_manifold,
     soft_threshold,
 )
-from bagwise.decomposition.midr._solvers import MIDR_SOLVERS
-from bagwise.decomposition.midr._start import (
+from bagwise.decomposition._start import (
     InstanceCovariance,
     canonical_form,
     resolve_n_components,
@@ -92,11 +92,6 @@ class MIDR(
         Directions that share one output.
     penalty : {"huber", "smooth_l1"}, default="huber"
         The penalty above, or :math:`C_1 \sum \sqrt{A_{st}^2 + 10^{-6}}` (Eq. (5)).
-    solver : {"lbfgs", "alternating", "flow"}, default="lbfgs"
-        L-BFGS on the manifold in all variables at once; Algorithm 1 of [1]_ with its
-        steps brought back to the manifold; the gradient flow of Eq. (9), stabilised.
-        The last two are there to reproduce the paper. The flow needs thousands of
-        (cheap) iterations.
     init : {"milr", "pca", "random"}, default="milr"
         Start from the logistic model on all features, completed by principal
         directions of the rest or, with ``C1 > 0``, by the features that stand for the
@@ -170,10 +165,11 @@ class MIDR(
     number of directions: the penalty, several classes or several hypotheses make it
     something else.
 
-    Differs from [1]_: steps are brought back to the manifold (the published ones leave
-    it); a ridge on :math:`W`, without which separable bags have no solution; the
-    matrix :math:`H` is eliminated; mean loss; several classes and hypotheses. Scale
-    features before: the paper does not say how it did.
+    Differs from [1]_: Riemannian L-BFGS in all variables at once instead of Algorithm 1
+    or the gradient flow, whose published steps leave the manifold; a ridge on
+    :math:`W`, without which separable bags have no solution; the matrix :math:`H` is
+    eliminated; mean loss; several classes and hypotheses. Scale the features before
+    (the paper does not say how it did).
 
     An iteration costs two products with the instance matrix and
     ``O(n_features * n_components**2)``; the start one covariance matrix, or with
@@ -210,7 +206,6 @@ class MIDR(
         "loss": [StrOptions(set(LOSSES))],
         "n_hypotheses": [Interval(Integral, 1, None, closed="left")],
         "penalty": [StrOptions(set(PENALTIES))],
-        "solver": [StrOptions(set(MIDR_SOLVERS))],
         "init": [StrOptions({"milr", "pca", "random"})],
         "n_init": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "threshold": [StrOptions({"train", "zero"})],
@@ -232,7 +227,6 @@ class MIDR(
         loss="squared",
         n_hypotheses=1,
         penalty="huber",
-        solver="lbfgs",
         init="milr",
         n_init="auto",
         threshold="train",
@@ -251,7 +245,6 @@ class MIDR(
         self.loss = loss
         self.n_hypotheses = n_hypotheses
         self.penalty = penalty
-        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.threshold = threshold
@@ -329,15 +322,12 @@ class MIDR(
                 'n_hypotheses > 1 has no meaning with pooling="gmean": the mean of '
                 "several linear scores is one linear score. Use another pooling."
             )
-        if self.solver == "alternating" and self.penalty != "huber":
-            raise ValueError('solver="alternating" needs penalty="huber".')
 
     def _minimise(self, objective, covariance, n_components):
         rng = check_random_state(self.random_state)
         n_init = self.n_init
         if n_init == "auto":
             n_init = 5 if self.n_features_in_ <= _LOW_DIMENSION and self.C1 > 0 else 1
-        solver = MIDR_SOLVERS[self.solver]
         best = None
         for start in starts(
             objective,
@@ -348,7 +338,9 @@ class MIDR(
             tol=self.tol,
             rng=rng,
         ):
-            fit = solver(objective, *start, max_iter=self.max_iter, tol=self.tol)
+            fit = minimize_on_manifold(
+                objective, *start, max_iter=self.max_iter, tol=self.tol
+            )
             if best is None or fit.objective < best.objective:
                 best = fit
         return best

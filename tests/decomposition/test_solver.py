@@ -1,17 +1,20 @@
-"""The penalties, the gradient of the whole objective, and the three solvers."""
+"""The objective of MIDR, its gradient, the geometry and the minimization."""
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
+import scipy.linalg
+from scipy.optimize import minimize, minimize_scalar
 
-from bagwise.decomposition.midr._objective import (
+from bagwise.decomposition._solver import (
     PENALTIES,
     MIDRObjective,
     huber_penalty,
+    minimize_on_manifold,
+    project_tangent,
+    retract,
     soft_threshold,
 )
-from bagwise.decomposition.midr._solvers import MIDR_SOLVERS, stabilised_gradient
-from bagwise.decomposition.midr._stiefel import project_tangent, random_orthonormal
+from bagwise.decomposition._start import random_orthonormal
 from bagwise.linear_model.loss import LOSSES, BagLoss
 from bagwise.linear_model.milr import LINEAR_POOLINGS
 
@@ -53,17 +56,15 @@ def test_gradient(pooling, loss, penalty, shape):
         penalty=penalty or "huber",
     )
     parts = random_start(objective, 2)
-    value, *gradients = objective(*parts)
-    assert value == pytest.approx(objective.value(*parts), rel=1e-13)
+    _, *gradients = objective(*parts)
     theta = np.concatenate([p.ravel() for p in parts])
     gradient = np.concatenate([g.ravel() for g in gradients])
     cuts = np.cumsum([p.size for p in parts])[:-1]
 
     def at(x):
         pieces = np.split(x, cuts)
-        return objective.value(
-            *(c.reshape(p.shape) for c, p in zip(pieces, parts, strict=True))
-        )
+        pieces = (c.reshape(p.shape) for c, p in zip(pieces, parts, strict=True))
+        return objective(*pieces)[0]
 
     step = 1e-5
     shifts = step * np.eye(len(theta))
@@ -115,69 +116,104 @@ def test_a_threshold_of_one_switches_the_penalty_off():
     assert not soft_threshold(A, tau).any()
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "alternating"])
-def test_a_penalty_that_is_off_changes_nothing(solver):
+def test_a_penalty_that_is_off_changes_nothing():
     loss = toy_loss()
     off = MIDRObjective(loss, C=5.0, C1=0.0, tau=0.1)
     constant = MIDRObjective(loss, C=5.0, C1=0.2, tau=1.0)
     start = random_start(off, 2)
-    solve = MIDR_SOLVERS[solver]
-    a = solve(off, *start, tol=1e-9, max_iter=2000)
-    b = solve(constant, *start, tol=1e-10, max_iter=2000)
+    a = minimize_on_manifold(off, *start, tol=1e-9, max_iter=2000)
+    b = minimize_on_manifold(constant, *start, tol=1e-10, max_iter=2000)
     assert b.objective - 0.2 * 2 / 2 == pytest.approx(a.objective, abs=1e-6)
     np.testing.assert_allclose(a.A @ a.W, b.A @ b.W, atol=5e-3)
 
 
 @pytest.mark.parametrize("C1", [0.0, 0.05])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 2)], ids=str)
-@pytest.mark.parametrize("solver", ["lbfgs", "alternating"])
-def test_monotone_and_orthonormal(solver, shape, C1):
+def test_monotone_and_orthonormal(shape, C1):
     objective = MIDRObjective(toy_loss("softmax", "log", *shape), C=5.0, C1=C1, tau=0.1)
-    start = random_start(objective, 3)
-    fit = MIDR_SOLVERS[solver](objective, *start, max_iter=300)
+    fit = minimize_on_manifold(objective, *random_start(objective, 3), max_iter=300)
     assert (np.diff(fit.path) <= 1e-12).all()
     assert fit.path[-1] < fit.path[0]
     assert np.abs(fit.A.T @ fit.A - np.eye(3)).max() < 1e-12
-    assert fit.objective == pytest.approx(
-        objective.value(fit.A, fit.W, fit.b), rel=1e-12
+    assert fit.objective == pytest.approx(objective(fit.A, fit.W, fit.b)[0], rel=1e-12)
+
+
+def test_minimum_against_scipy():
+    """An unconstrained minimization over M with A its polar factor ends there, too."""
+    objective = MIDRObjective(toy_loss(), C=5.0, C1=0.05, tau=0.2)
+    found = minimize_on_manifold(objective, *random_start(objective, 2), tol=1e-10)
+
+    def value(x):
+        A = scipy.linalg.polar(x[:12].reshape(6, 2))[0]
+        return objective(A, x[12:14].reshape(2, 1), x[14:])[0]
+
+    rng = np.random.default_rng(1)
+    x = np.concatenate([found.A.ravel(), found.W.ravel(), found.b])
+    near = minimize(value, x + 0.03 * rng.normal(size=len(x)), options={"gtol": 1e-7})
+    assert value(x) == pytest.approx(found.objective, rel=1e-12)
+    assert near.fun == pytest.approx(found.objective, rel=1e-7)
+    A = scipy.linalg.polar(near.x[:12].reshape(6, 2))[0]
+    U, expected = A @ near.x[12:14], (found.A @ found.W)[:, 0]
+    np.testing.assert_allclose(U, expected, atol=1e-3)
+
+
+SHAPES = [(7, 3), (5, 5), (6, 1)]
+
+
+def symmetric(M):
+    return (M + M.T) / 2
+
+
+@pytest.fixture(params=SHAPES, ids=str)
+def point(request):
+    rng = np.random.default_rng(0)
+    A = random_orthonormal(*request.param, rng)
+    return A, rng.normal(size=request.param), rng
+
+
+def test_projection(point):
+    A, Z, rng = point
+    G = project_tangent(A, Z)
+    np.testing.assert_allclose(A.T @ G + G.T @ A, 0, atol=1e-12)
+    np.testing.assert_allclose(project_tangent(A, G), G, atol=1e-12)
+    Y = rng.normal(size=A.shape)
+    assert np.vdot(G, Y) == pytest.approx(np.vdot(Z, project_tangent(A, Y)), abs=1e-12)
+    inner = A.T @ Z
+    published = A @ (inner - inner.T) / 2 + Z - A @ inner  # Eq. (7)
+    np.testing.assert_allclose(G, published, atol=1e-12)
+
+
+def test_step_without_retraction_leaves(point):
+    A, Z, _ = point
+    G = project_tangent(A, Z)
+    gamma = 0.3
+    moved = A - gamma * G
+    np.testing.assert_allclose(
+        moved.T @ moved - np.eye(A.shape[1]), gamma**2 * G.T @ G, atol=1e-12
     )
 
 
-def test_solvers_agree():
-    """Algorithm 1 and the flow end where L-BFGS ends, from near by."""
-    objective = MIDRObjective(toy_loss(), C=5.0, C1=0.05, tau=0.2)
-    near = MIDR_SOLVERS["lbfgs"](objective, *random_start(objective, 2), tol=1e-10)
-    rng = np.random.default_rng(1)
-    A = near.A + 0.05 * rng.normal(size=near.A.shape)
-    A = np.linalg.qr(A)[0]
-    A = A * np.sign((A * near.A).sum(axis=0))
-    start = (A, near.W + 0.05, near.b + 0.05)
-    joint = MIDR_SOLVERS["lbfgs"](objective, *start, tol=1e-9)
-    turns = MIDR_SOLVERS["alternating"](objective, *start, tol=1e-9, max_iter=2000)
-    path = MIDR_SOLVERS["flow"](objective, *start, tol=1e-4, max_iter=4000)
-    assert turns.objective == pytest.approx(joint.objective, rel=1e-6)
-    assert path.objective == pytest.approx(joint.objective, rel=1e-5)
-    assert path.stop == "converged"
-    assert np.abs(path.A.T @ path.A - np.eye(2)).max() < 1e-12
+def test_retraction_is_the_qr_factor(point):
+    A, Z, _ = point
+    xi = project_tangent(A, Z)
+    Q, R = np.linalg.qr(A + xi)
+    expected = Q * np.sign(np.diag(R))
+    np.testing.assert_allclose(retract(A, xi), expected, atol=1e-12)
+    for t in (1e-2, 1e-3, 1e-4):
+        error = np.linalg.norm(retract(A, t * xi) - A - t * xi)
+        assert error <= 2 * t**2 * np.linalg.norm(xi) ** 2
 
 
-def test_published_flow_drifts_and_the_stabilised_one_does_not():
-    """Small steps down a penalty, from a point that is off the manifold by 1e-6."""
-    rng = np.random.default_rng(0)
-    start = random_orthonormal(6, 2, rng)
-    start = start + 1e-6 * rng.normal(size=start.shape)
-
-    def drift_after(n_steps, field):
-        A = start
-        for _ in range(n_steps):
-            A = A - 0.02 * field(A, huber_penalty(A, 1.0, 0.05)[1])
-        return np.abs(A.T @ A - np.eye(2)).max()
-
-    assert drift_after(60, project_tangent) > 0.5
-    assert drift_after(160, stabilised_gradient) < 1e-6
+def test_retraction_does_not_drift(point):
+    A, _, rng = point
+    for _ in range(300):
+        A = retract(A, project_tangent(A, rng.normal(size=A.shape)))
+    assert np.abs(A.T @ A - np.eye(A.shape[1])).max() < 1e-12
 
 
-def test_alternating_needs_the_huber_penalty():
-    objective = MIDRObjective(toy_loss(), C=1.0, C1=0.1, tau=0.1, penalty="smooth_l1")
-    with pytest.raises(ValueError, match="huber"):
-        MIDR_SOLVERS["alternating"](objective, *random_start(objective, 2))
+def test_retraction_leaves_its_input_alone(point):
+    A, Z, _ = point
+    before = A.copy(), Z.copy()
+    retract(A, Z)
+    np.testing.assert_array_equal(A, before[0])
+    np.testing.assert_array_equal(Z, before[1])

@@ -1,1 +1,0 @@
-"""MIDR: a sparse projection learned from bags."""
