@@ -11,7 +11,6 @@ from bagwise import Bags
 from bagwise.comparison import (
     Method,
     Problem,
-    choose_methods,
     find_method,
     list_methods,
     missing_methods,
@@ -19,6 +18,7 @@ from bagwise.comparison import (
 from bagwise.comparison._search import FEW, LEAST, MOST, SHARE
 from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.catalogue._lookup import METHODS, resolve
+from bagwise.comparison.choose import judge
 from bagwise.comparison.description import build_estimator, describe_estimator
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.inspection import instance_scores
@@ -105,7 +105,7 @@ def test_estimators_and_pairs_are_methods_too():
 def test_size_and_kind_of_the_data_decide(problem):
     small = Method("small", "toy_methods.Toy", max_bags=10, cost="bags")
     asked = Method("asked", "toy_methods.Toy", default=False, note="slow")
-    chosen = {c.method.name: c for c in choose_methods(problem, [small, asked])}
+    chosen = {c.method.name: c for c in judge([small, asked], problem)}
     assert not chosen["small"].chosen
     assert "40 bags are more than 10" in chosen["small"].reason
     assert not chosen["asked"].chosen
@@ -114,13 +114,13 @@ def test_size_and_kind_of_the_data_decide(problem):
 def test_a_larger_variant_takes_the_place_of_a_method(problem):
     small = Method("small", "toy_methods.Toy", max_bags=10, larger="wide")
     wide = Method("wide", "toy_methods.Toy", default=False, max_bags=1000)
-    chosen = {c.method.name: c for c in choose_methods(problem, [small, wide])}
+    chosen = {c.method.name: c for c in judge([small, wide], problem)}
     assert not chosen["small"].chosen
     assert "wide takes its place" in chosen["small"].reason
     assert chosen["wide"].chosen
     assert "in place of small, as 40 bags are more than 10" in chosen["wide"].reason
     few = Problem("few", problem.X[:8], problem.y[:8])
-    chosen = {c.method.name: c for c in choose_methods(few, [small, wide])}
+    chosen = {c.method.name: c for c in judge([small, wide], few)}
     assert (chosen["small"].chosen, chosen["wide"].chosen) == (True, False)
 
 

@@ -1,6 +1,5 @@
 """Compare methods honestly: runs, stores, statistics, results."""
 
-from bagwise.comparison._as_problem import as_problem
 from bagwise.comparison._compare import compare
 from bagwise.comparison._demo import demo
 from bagwise.comparison._tuning import Fitted
@@ -15,7 +14,7 @@ from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.many_runs import Event
 from bagwise.comparison.own_files import explain_file, fit_file, predict_file
-from bagwise.comparison.problem import Problem
+from bagwise.comparison.problem import Problem, as_problem
 from bagwise.comparison.protocols import (
     Halves,
     KFold,

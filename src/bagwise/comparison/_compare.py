@@ -19,20 +19,18 @@ import numpy as np
 
 from bagwise._sizes import parse_size
 from bagwise.base import require_survival
-from bagwise.comparison._as_problem import as_problem, join_problems
 from bagwise.comparison._outputs import write_outputs
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison._tuning import IMPUTE
-from bagwise.comparison.catalogue._lookup import resolve
 from bagwise.comparison.catalogue._method import Method
-from bagwise.comparison.choose import Choice, choose_methods, refuse_other_task
+from bagwise.comparison.choose import choose_methods
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.frozen import freeze
 from bagwise.comparison.many_runs import Listener, run_all
 from bagwise.comparison.one_run import versions
-from bagwise.comparison.problem import Problem
+from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import KFold, Protocol, TrainTest
 from bagwise.comparison.store import Store
 from bagwise.comparison.tasks import Task, task_of
@@ -81,14 +79,16 @@ def compare(
 
     Parameters
     ----------
-    data : str, path, Bunch, Bags or list of 2-D arrays
+    data : str, path, Bunch, Bags, list of 2-D arrays or Problem
         A file, a known data set, what a loader returns, or bags (then `y` is needed).
+        A problem that `as_problem` has built is taken as it is.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), optional
         Labels or values; a table of zeros and ones for several labels a bag, each of
         which then has a model of its own.
     methods : sequence, optional
         Names of the catalogue, estimators, or pairs ``(name, estimator)``. By default
         those that suit the size and kind of the data; `Comparison.choices` says why.
+        What `choose_methods` returned is taken as it is.
     protocol : Protocol, optional
         `KFold`, `Halves`, `LeaveOneBagOut` or `TwoWay`; ``KFold(5)`` by default.
     metric : str, default="auto"
@@ -182,6 +182,7 @@ def compare(
     columns |= {"pos_label": pos_label, "missing": impute is not None}
     weights = {"sample_weight": sample_weight}
     problem = as_problem(data, y, name=name, groups=groups, **weights, **columns)
+    problem.check_values(missing=impute is not None)
     if images is not None:
         problem = replace(problem, images=as_images(images, problem.X))
     if test is not None:
@@ -189,6 +190,7 @@ def compare(
         if not isinstance(sample_weight, str):
             weights = {}  # numbers are those of the training bags
         held_out = as_problem(test, groups=group, **weights, **columns)
+        held_out.check_values(missing=impute is not None)
         problem, n_train = join_problems(problem, held_out)
         protocol = TrainTest(n_train)
     if protocol is None:
@@ -209,7 +211,7 @@ def compare(
             " task='regression' takes them for values"
         ) from None
     metric, metric_reason = _metric(metric, task_of(problem))
-    choices = _choices(methods, problem)
+    choices = choose_methods(problem, methods)
     chosen = [choice.method for choice in choices if choice.chosen]
     tuning: dict[str, Any] | None = None
     if inner:
@@ -376,20 +378,6 @@ def _numbers_for_classes(problem: Problem, task: str) -> bool:
     """Whether many numbers were taken for classes, and nobody had said so."""
     classes = task == "auto" and problem.task == "classification"
     return classes and problem.y.dtype.kind in "iuf" and len(problem.classes) > 10
-
-
-def _choices(methods: Sequence[Any] | None, problem: Problem) -> list[Choice]:
-    if methods is not None:
-        if isinstance(methods, str):
-            methods = [methods]
-        asked = resolve(methods)
-        for method in asked:
-            refuse_other_task(method, problem)
-        return [Choice(method, True, "as asked") for method in asked]
-    choices = choose_methods(problem)
-    if not any(choice.chosen for choice in choices):
-        raise ValueError("no method of the catalogue suits these data; name some")
-    return choices
 
 
 def _jobs(methods: Sequence[Method], n_jobs: int) -> int:

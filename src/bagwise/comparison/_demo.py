@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from bagwise.comparison._as_problem import as_problem
 from bagwise.comparison._compare import compare
 from bagwise.comparison.choose import choose_methods
 from bagwise.comparison.comparison import Comparison
+from bagwise.comparison.problem import as_problem
 
 __all__ = ["demo"]
 

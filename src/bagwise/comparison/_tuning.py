@@ -26,8 +26,8 @@ from sklearn.preprocessing import (
 )
 
 from bagwise.base import bag_folds, most_folds
+from bagwise.base.weights import weight_arguments
 from bagwise.comparison._search import Search, resolved
-from bagwise.comparison._weights import weight_arguments
 from bagwise.comparison.description import build_estimator, to_plain
 from bagwise.comparison.evaluate import auroc, average_precision, predictions
 from bagwise.comparison.grid_ends import ends_of, expand

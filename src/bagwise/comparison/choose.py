@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from bagwise._sizes import memory_budget
 from bagwise.comparison.catalogue import Method, list_methods
+from bagwise.comparison.catalogue._lookup import resolve
 from bagwise.comparison.problem import Problem
 
 __all__ = ["Choice", "choose_methods"]
@@ -34,35 +36,56 @@ class Choice:
 
 
 def choose_methods(
-    problem: Problem, methods: Iterable[Method] | None = None
+    problem: Problem, methods: Sequence[Any] | None = None
 ) -> list[Choice]:
-    """Choose the methods that suit the size and the kind of the data.
+    """Choose the methods to compare on given data.
+
+    `compare` takes the list as its `methods`, so that a front end can show the choice
+    before the work starts without choosing twice.
 
     Parameters
     ----------
     problem : Problem
         The data.
-    methods : iterable of Method, optional
-        Those to choose from; the whole catalogue by default.
+    methods : sequence, optional
+        Names of the catalogue, estimators, pairs ``(name, estimator)`` or entries, all
+        of which take part. By default the methods of the catalogue that suit the size
+        and the kind of the data. A list of choices is returned as it is.
 
     Returns
     -------
     list of Choice
-        One for every method, chosen or not, with the reason.
+        One for every method considered, with the reason why it takes part or not.
     """
-    pool = list_methods() if methods is None else list(methods)
+    if methods is None:
+        choices = judge(list_methods(), problem)
+        if not any(choice.chosen for choice in choices):
+            raise ValueError("no method of the catalogue suits these data; name some")
+        return choices
+    methods = [methods] if isinstance(methods, str) else list(methods)
+    if methods and all(isinstance(item, Choice) for item in methods):
+        return methods
+    asked = resolve(methods)
+    for method in asked:
+        refuse_other_task(method, problem)
+    return [Choice(method, True, "as asked") for method in asked]
+
+
+def judge(methods: Iterable[Method], problem: Problem) -> list[Choice]:
+    """Return for every method whether it suits the data, and why."""
+    pool = list(methods)
     choices = [_judge(method, problem) for method in pool]
     places = {method.name: k for k, method in enumerate(pool)}
     for k, choice in enumerate(choices):
         larger = places.get(choice.method.larger)
-        if larger is None or not _too_large(choice.method, problem):
+        if larger is None or not choice.method.default:
             continue
-        if not choice.method.default:
+        too_large = _too_large(choice.method, problem)
+        if not too_large:
             continue
         stand_in = _judge(replace(pool[larger], default=True), problem)
         if stand_in.chosen:
-            name = choice.method.name
-            reason = f"in place of {name}, as {_too_large(choice.method, problem)}"
+            reason = f"in place of {choice.method.name}, as {too_large}"
             choices[larger] = Choice(pool[larger], True, reason)
             text = f"{choice.reason}; {pool[larger].name} takes its place"
             choices[k] = Choice(choice.method, False, text)

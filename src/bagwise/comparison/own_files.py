@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_regressor
 
-from bagwise.comparison._as_problem import as_problem, as_unlabelled
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import find_method
 from bagwise.comparison.choose import refuse_other_task
 from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.problem import as_problem, as_unlabelled
 from bagwise.comparison.protocols import KFold
 from bagwise.comparison.tasks import task_of
 from bagwise.compose.per_label import OneModelPerLabel
@@ -96,6 +96,7 @@ def fit_file(
         sample_weight=sample_weight,
         **columns,
     )
+    problem.check_values(missing=impute is not None)
     problem.check_positive()
     if problem.task == "survival" and out is not None:
         raise ValueError(

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from bagwise.comparison._weights import ignores_weights
+from bagwise.base.weights import weight_arguments
 from bagwise.comparison.description import (
     Spec,
     build_estimator,
@@ -214,7 +215,7 @@ class Method:
     @property
     def weights(self) -> bool:
         """Whether weights of bags are taken."""
-        return not ignores_weights(self._built)
+        return bool(weight_arguments(self._built, np.ones(1)))
 
     @property
     def in_pieces(self) -> bool:
