@@ -14,7 +14,7 @@ export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
 .PHONY: help setup demo test test-lowest test-portable lint types unit format bench clean \
-	docs docs-quick docs-test dist test-pythons
+	docs docs-quick docs-test dist test-pythons test-studies reproduce
 
 help:
 	@echo "make demo    compare methods on digit bags and write a report"
@@ -26,6 +26,8 @@ help:
 	@echo "make docs-test      the site, and its tests"
 	@echo "make dist    sdist and wheel, tried in an empty environment"
 	@echo "make bench   the benchmarks (slow)"
+	@echo "make reproduce TABLE=safe-table3  re-run a published table (slow); TABLE= lists them"
+	@echo "make test-studies   the tests of the studies"
 	@echo "make format  format the code"
 
 $(VENV)/.done: pyproject.toml
@@ -112,6 +114,13 @@ format: setup
 
 bench: setup
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# A published table next to what is measured; OPTIONS go to the command.
+reproduce: setup
+	$(BIN)/python -m studies reproduce $(TABLE) --jobs $(JOBS) $(OPTIONS)
+
+test-studies: setup
+	$(BIN)/python -m pytest -q studies
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -32,13 +32,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import wilcoxon
-
-from bagwise.comparison import KFold, Method, Problem, compare, find_method
-from bagwise.comparison.one_run import versions
-from bagwise.comparison.store import Store
-from bagwise.datasets import fetch
-from bagwise.report import plot_ranks
 from bagwise.reproduction import leaderboard
 from bagwise.reproduction._leaderboard import (
     Leaderboard,
@@ -48,6 +41,13 @@ from bagwise.reproduction._leaderboard import (
     mean_ranks,
 )
 from bagwise.reproduction._tables import reduced
+from scipy.stats import wilcoxon
+
+from bagwise.comparison import KFold, Method, Problem, compare, find_method
+from bagwise.comparison.one_run import versions
+from bagwise.comparison.store import Store
+from bagwise.datasets import fetch
+from bagwise.report import plot_ranks
 
 BINARY = ["musk1", "musk2", "elephant", "fox", "tiger", "trec1", "trec2", "protein"]
 GROUPS = ["alt.atheism", "comp.graphics", "misc.forsale", "rec.autos", "sci.crypt"]

@@ -33,7 +33,6 @@ LAYERS = [
     ["metrics", "inspection", "io"],
     ["datasets"],
     ["comparison"],
-    ["reproduction"],
     ["report"],
     ["cli"],
 ]

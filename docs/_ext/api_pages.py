@@ -36,7 +36,6 @@ ROOMS = {
     "bagwise.inspection": "Explanations",
     "bagwise.comparison": "Comparing methods",
     "bagwise.report": "Reports and their charts",
-    "bagwise.reproduction": "Tables of papers",
     "bagwise.distributed": "Clusters",
     "bagwise.testing": "Checks of estimators",
     "bagwise.base": "Writing methods",

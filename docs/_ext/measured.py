@@ -1,4 +1,4 @@
-"""Read the measured tables of ``results/``; one that is not there is empty."""
+"""Read the measured tables of ``studies/results``; one that is not there is empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statistics import mean, median
 from bagwise.inspection import measured_assumptions
 from bagwise.testing._assumptions import TESTS
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "studies" / "results"
 
 
 def _rows(path: str) -> list[dict[str, str]]:

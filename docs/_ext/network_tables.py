@@ -1,4 +1,4 @@
-"""Tables of the page on networks, from ``results/neural`` and the leaderboard."""
+"""Tables of the page on networks: the study ``neural`` and the leaderboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring the pages of ``results/`` and of the root of the repository into the site."""
+"""Copy the pages of ``studies/results`` into the site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parents[2] / "studies" / "results"
 KINDS = {".md", ".csv", ".png", ".svg", ".json", ".html"}
 
 
@@ -15,13 +15,11 @@ def copy_results(app) -> None:
     """Copy the results beside the pages; Sphinx reads no folder but its own."""
     target = Path(app.srcdir) / "results"
     found = [
-        path
-        for path in (ROOT / "results").rglob("*")
-        if path.suffix in KINDS and path.is_file()
+        path for path in RESULTS.rglob("*") if path.suffix in KINDS and path.is_file()
     ]
     kept = set()
     for path in found:
-        copy = target / path.relative_to(ROOT / "results")
+        copy = target / path.relative_to(RESULTS)
         copy.parent.mkdir(parents=True, exist_ok=True)
         kept.add(copy)
         if not copy.exists() or not filecmp.cmp(path, copy, shallow=False):
@@ -35,7 +33,7 @@ def mend_links(app, docname, content) -> None:
     """Let links that are right in the repository be right in the site."""
     text = content[0]
     up = "../" * docname.count("/")
-    text = text.replace("](../results/", f"]({up}results/")
+    text = text.replace("](../studies/results/", f"]({up}results/")
     if docname in ("changelog", "contributing"):
         text = re.sub(r"\]\(docs/", "](", text)
     text = re.sub(r"^   \(others\) (.+)$", _others(text, docname), text, flags=re.M)
@@ -63,7 +61,7 @@ def _others(text: str, docname: str):
 
 def _to_folder(match: re.Match) -> str:
     name = match.group(1)
-    if not (ROOT / "results" / name / "README.md").exists():
+    if not (RESULTS / name / "README.md").exists():
         return match.group(0)
     return f"[`results/{name}`](results/{name}/README.md)"
 

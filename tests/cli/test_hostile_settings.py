@@ -219,8 +219,6 @@ def test_rows_of_a_store_run_no_code(run, folder, spec):
     db.close()
     assert run(*line)[0] in (0, 1)
     assert run(*line, "--retry-failed")[0] == 0
-    page = ["--out", folder / "board.html", "--min-methods", 1]
-    run("leaderboard", out / "runs.sqlite", *page)
     with pytest.raises((ImportError, ValueError), match=r"may name|memory="):
         Run.from_dict(description)
     with pytest.raises((ImportError, ValueError), match=r"may name|memory="):

@@ -14,7 +14,6 @@ from bagwise.comparison import (
     LeaveOneBagOut,
     Problem,
     TrainTest,
-    TwoWay,
     as_problem,
     compare,
     explain_file,
@@ -113,8 +112,6 @@ def test_what_groups_forbid_is_said():
         compare(X, y, groups=groups, methods=["SimpleMI"], protocol=KFold(8), **QUIET)
     with pytest.raises(ValueError, match="training and in the test file"):
         TrainTest(4).split(y, 0, 0, 0, groups)
-    with pytest.raises(ValueError, match="cannot keep groups"):
-        TwoWay(2, 2).split(y, 0, 0, 0, groups)
 
 
 # The positive class ------------------------------------------------------------------
@@ -289,3 +286,8 @@ def test_whole_numbers_are_classes_unless_told_otherwise():
         compare(X, np.ones(44), task="regression", **QUIET)
     with pytest.raises(ValueError, match="too few bags: there are 3"):
         compare(X[:3], y[:3], task="regression", methods=regressors(), **QUIET)
+
+
+def test_names_that_look_like_files_are_known_sets(benchmark):
+    benchmark("newsgroups_sci.med")  # skips where it is absent
+    assert as_problem("newsgroups_sci.med").X.n_bags == 100

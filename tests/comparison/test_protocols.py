@@ -9,7 +9,6 @@ from bagwise.comparison import (
     KFold,
     LeaveOneBagOut,
     TrainTest,
-    TwoWay,
     compare,
 )
 from bagwise.comparison.protocols import protocol_from_dict
@@ -81,7 +80,7 @@ def test_one_class_is_refused():
 
 @pytest.mark.parametrize(
     "protocol",
-    [KFold(4, 2), Halves(3), LeaveOneBagOut(), TrainTest(12), TwoWay(3, 2)],
+    [KFold(4, 2), Halves(3), LeaveOneBagOut(), TrainTest(12)],
     ids=lambda protocol: protocol.kind,
 )
 def test_a_protocol_survives_json(protocol):
@@ -95,7 +94,6 @@ def test_a_protocol_survives_json(protocol):
         (lambda: KFold(1), "n_splits >= 2, got 1"),
         (lambda: Halves(0), "n_repeats >= 1"),
         (lambda: TrainTest(1), "n_train >= 2"),
-        (lambda: TwoWay(1, 3), "n_positive >= 2"),
         (lambda: protocol_from_dict({"kind": "jackknife"}), "known: half, kfold"),
     ],
 )
@@ -104,14 +102,14 @@ def test_impossible_protocols_are_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("protocol", [KFold(3), Halves(2), TwoWay(3, 2)])
+@pytest.mark.parametrize("protocol", [KFold(3), Halves(2)])
 def test_the_share_of_test_bags_is_that_of_the_splits(protocol):
     y = np.array([0] * 12 + [1] * 12)
     shares = [len(test) / len(train) for train, test in protocol.splits(y)]
     assert protocol.test_share(y) == pytest.approx(np.mean(shares), rel=0.05)
 
 
-@pytest.mark.parametrize("protocol", [TwoWay(3, 2), LeaveOneBagOut(), Halves(1)])
+@pytest.mark.parametrize("protocol", [LeaveOneBagOut(), Halves(1)])
 def test_every_protocol_ends_in_a_ranking(protocol):
     problem = make_problem(24)
     found = compare(

@@ -22,10 +22,8 @@ from bagwise.cli import (
     _demo,
     _explain,
     _fit,
-    _leaderboard,
     _methods,
     _predict,
-    _reproduce,
 )
 from bagwise.cli._wording import UsageError, in_options
 
@@ -68,8 +66,6 @@ _register("predict", _predict.predict)
 _register("explain", _explain.explain)
 _register("datasets", _datasets.datasets)
 _register("methods", _methods.methods)
-_register("reproduce", _reproduce.reproduce, continues=True)
-_register("leaderboard", _leaderboard.leaderboard)
 
 
 def _show_version(value: bool) -> None:

@@ -21,7 +21,6 @@ from bagwise.comparison.protocols import (
     LeaveOneBagOut,
     Protocol,
     TrainTest,
-    TwoWay,
 )
 from bagwise.comparison.ranking import RankRow
 from bagwise.comparison.statistics import (
@@ -47,7 +46,6 @@ __all__ = [
     "Store",
     "StoreError",
     "TrainTest",
-    "TwoWay",
     "as_problem",
     "choose_methods",
     "compare",

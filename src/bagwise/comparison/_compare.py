@@ -90,7 +90,7 @@ def compare(
         those that suit the size and kind of the data; `Comparison.choices` says why.
         What `choose_methods` returned is taken as it is.
     protocol : Protocol, optional
-        `KFold`, `Halves`, `LeaveOneBagOut` or `TwoWay`; ``KFold(5)`` by default.
+        `KFold`, `Halves` or `LeaveOneBagOut`; ``KFold(5)`` by default.
     metric : str, default="auto"
         What ranks: a name of `METRICS`. "auto" takes accuracy where classes are of
         similar size, average precision where positive bags are rare, AUROC where

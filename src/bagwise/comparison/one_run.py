@@ -24,7 +24,6 @@ from bagwise.comparison._tuning import concordance_score, fit_method, uncalibrat
 from bagwise.comparison.description import Run
 from bagwise.comparison.evaluate import score_instances
 from bagwise.comparison.frozen import load_problem
-from bagwise.comparison.optimism import is_optimistic, score_on_test
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.tasks import task_of
 from bagwise.inspection import (
@@ -125,15 +124,6 @@ def one_line(error: BaseException) -> str:
 
 
 def _measure(run: Run, problem: Problem) -> Outcome:
-    if is_optimistic(run):
-        state = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
-        arrays = score_on_test(run, problem, state % 2**31)
-        times = {"fit": float(arrays["cpu_seconds"][0]), "tune": 0.0, "predict": 0.0}
-        return Outcome("ok", {}, times, arrays=arrays, versions=versions())
-    return _measure_honestly(run, problem)
-
-
-def _measure_honestly(run: Run, problem: Problem) -> Outcome:
     X, y, task = problem.X, problem.targets, task_of(problem)
     weight = problem.sample_weight
     train, test = run.protocol.split(

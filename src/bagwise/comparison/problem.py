@@ -17,7 +17,6 @@ from bagwise.bags import Bags, as_bags
 from bagwise.bags.annotations import first_missing, refuse_masked
 from bagwise.base import check_survival
 from bagwise.datasets import available, fetch, load_digit_bags
-from bagwise.datasets.simulated import draw, is_drawn
 from bagwise.io import read_bags
 from bagwise.io.positive import same_label
 
@@ -402,9 +401,6 @@ def _from_name(
     known = str(data) in available()  # some names look like files: sci.med
     if not known and (path.suffix or len(path.parts) > 1):
         raise FileNotFoundError(f"no such file: {path}")
-    if is_drawn(str(data)):
-        drawn = draw(str(data))
-        return _from_bunch(drawn, name or drawn.name)
     if str(data) == "digits":
         return _from_bunch(load_digit_bags(), name or "digits")
     return _from_bunch(fetch(str(data)), name or str(data))

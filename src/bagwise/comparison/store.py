@@ -274,29 +274,6 @@ class Store:
         with np.load(io.BytesIO(row[0]), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
 
-    def others(self, identities: Iterable[str], keys: Iterable[str]) -> set[str]:
-        """Return those identities of which the store has runs of other code only.
-
-        Parameters
-        ----------
-        identities, keys : iterable of str
-            Of the same runs, in the same order.
-
-        Returns
-        -------
-        set of str
-            The identities of stale runs.
-        """
-        query = "SELECT key, identity FROM runs WHERE status = 'ok'"
-        found = self._guard(lambda: self._db.execute(query).fetchall())
-        present = {key for key, _ in found}
-        known = {identity for _, identity in found}
-        return {
-            identity
-            for identity, key in zip(identities, keys, strict=True)
-            if key not in present and identity in known
-        }
-
     def __len__(self) -> int:
         """Return the number of rows."""
         query = "SELECT COUNT(*) FROM runs"

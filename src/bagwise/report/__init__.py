@@ -1,7 +1,6 @@
 """Pages and plots of results; a page is one HTML file that opens offline."""
 
 from bagwise.report._context import report_context
-from bagwise.report._leaderboard_page import plot_ranks, plot_times, write_leaderboard
 from bagwise.report._plots import (
     plot_confusion,
     plot_key_instances,
@@ -16,11 +15,8 @@ __all__ = [
     "plot_key_instances",
     "plot_precision_recall",
     "plot_ranking",
-    "plot_ranks",
     "plot_roc",
-    "plot_times",
     "render_report",
     "report_context",
-    "write_leaderboard",
     "write_report",
 ]

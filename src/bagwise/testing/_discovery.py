@@ -17,7 +17,6 @@ _LEFT_OUT = {
     "datasets",
     "comparison",
     "io",
-    "reproduction",
     "inspection",
     "report",
     "testing",

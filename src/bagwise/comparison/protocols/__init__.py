@@ -1,7 +1,7 @@
 """How bags are split into training and test sets."""
 
 from bagwise.comparison.protocols._base import Protocol, protocol_from_dict
-from bagwise.comparison.protocols._fixed import TrainTest, TwoWay
+from bagwise.comparison.protocols._fixed import TrainTest
 from bagwise.comparison.protocols._resampled import Halves, KFold, LeaveOneBagOut
 
 __all__ = [
@@ -10,6 +10,5 @@ __all__ = [
     "LeaveOneBagOut",
     "Protocol",
     "TrainTest",
-    "TwoWay",
     "protocol_from_dict",
 ]

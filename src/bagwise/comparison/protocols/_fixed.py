@@ -1,4 +1,4 @@
-"""Protocols whose training bags are given: two files, one fold of a class."""
+"""The protocol of two files: one to train on, one to test on."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from bagwise.comparison.protocols._base import (
     Protocol,
     at_least,
     is_discrete,
-    sorted_pair,
 )
 
-__all__ = ["TrainTest", "TwoWay"]
+__all__ = ["TrainTest"]
 
 
 @dataclass(frozen=True)
@@ -87,78 +86,3 @@ class TrainTest(Protocol):
         if len(head) < len(counts):
             raise ValueError("the training file lacks a class that the test file has")
         return int(head.min()), max(1, inner)
-
-
-@dataclass(frozen=True)
-class TwoWay(Protocol):
-    """Folds of the two classes crossed, training on one fold of the negative bags.
-
-    Positive bags are cut into `n_positive` folds, negative ones into `n_negative`. A
-    run trains on the positive bags outside one fold and the negative bags of *one*
-    fold, and is tested on all others. The fold of positive bags is the fold of the
-    run, the fold of negative bags its repeat.
-
-    Parameters
-    ----------
-    n_positive, n_negative : int, default=20, 8
-        Folds of the positive and of the negative bags (the smaller label).
-    """
-
-    n_positive: int = 20
-    n_negative: int = 8
-    kind: ClassVar[str] = "two_way"
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        at_least("TwoWay", 2, n_positive=self.n_positive, n_negative=self.n_negative)
-
-    def folds(self, n_bags: int, groups: Groups = None) -> list[tuple[int, int]]:
-        """Return the ``(repeat, fold)`` pairs."""
-        return [(r, f) for r in range(self.n_negative) for f in range(self.n_positive)]
-
-    def split(
-        self,
-        y: NDArray[Any],
-        repeat: int,
-        fold: int,
-        seed: int,
-        groups: Groups = None,
-    ) -> tuple[Indices, Indices]:
-        """Return the training and test bags of one pair of folds."""
-        if groups is not None:
-            raise ValueError(
-                "TwoWay cuts the two classes apart and cannot keep groups together;"
-                " take KFold"
-            )
-        positive = np.asarray(y == np.unique(y)[-1])
-        rng = np.random.default_rng(seed)  # one shuffle for all runs of the protocol
-        own = rng.permutation(np.flatnonzero(positive))
-        other = rng.permutation(np.flatnonzero(~positive))
-        held_out = np.array_split(own, self.n_positive)[fold]
-        seen = np.array_split(other, self.n_negative)[repeat]
-        train = np.concatenate([np.setdiff1d(own, held_out), seen])
-        return sorted_pair(train, np.setdiff1d(np.arange(len(y)), train))
-
-    def describe(self) -> str:
-        """Say in words how bags are split."""
-        return (
-            f"{self.n_positive} positive x {self.n_negative} negative folds, training"
-            " on one negative fold"
-        )
-
-    def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags over that of training bags."""
-        n_positive = int((y == np.unique(y)[-1]).sum())
-        train = n_positive * (1.0 - 1.0 / self.n_positive)
-        train += (len(y) - n_positive) / self.n_negative
-        return (len(y) - train) / train
-
-    def _smallest(
-        self, y: NDArray[Any], counts: NDArray[Any], inner: int
-    ) -> tuple[int, int]:
-        if not is_discrete(y) or len(counts) != 2:
-            raise ValueError("TwoWay is for two classes; take KFold")
-        # One negative fold, and all positive folds but one, must feed every inner fold.
-        positive = counts[-1] - int(np.ceil(counts[-1] / self.n_positive))
-        negative = (len(y) - counts[-1]) // self.n_negative
-        return int(min(positive, negative)), max(1, inner)

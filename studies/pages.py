@@ -1,0 +1,409 @@
+"""What a reproduced table looks like on disk: CSV, Markdown, and the page over all."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from studies.rows import Row, keep_earlier, read_rows
+from studies.tables import list_tables, load_table
+from studies.verdicts import RULE
+
+__all__ = ["table_page", "write_results_page", "write_table"]
+
+MARKS = {
+    "reached": "reached",
+    "not reached": "**not reached**",
+    "not comparable": "not comparable",
+    "not run": "not run",
+}
+
+
+def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
+    """Write the CSV file and the Markdown page of a table.
+
+    A cell that has not been run keeps the figures that the file there has for it: a
+    table may be measured again row by row. Such cells are marked, and the page names
+    them with the version that measured them.
+    """
+    name = rows[0]["table"]
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.csv"
+    if target.exists():
+        rows = keep_earlier(rows, read_rows(target))
+    scratch = target.with_name(target.name + ".part")
+    with scratch.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    scratch.replace(target)
+    page = folder / f"{name}.md"
+    page.write_text(table_page(rows), encoding="utf-8")
+    return {"csv": target, "markdown": page}
+
+
+# Markdown ----------------------------------------------------------------------
+
+
+def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str:
+    """Return a table as Markdown: measured next to published, then the reasons.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Rows of the CSV file of one table.
+    level : int
+        Depth of its heading.
+    rule : bool
+        Whether the rule of the verdicts is repeated.
+    """
+    first = rows[0]
+    lines = [
+        f"{'#' * level} {first['table']}: {first['title']}",
+        "",
+        f"{first['paper']}, {first['where']}.",
+        "",
+        _protocol_line(rows),
+        "",
+    ]
+    if rule:
+        lines += [RULE, ""]
+    lines += _grid(rows)
+    lines += ["", *_behind(rows), *_reasons(rows), *_cuts(rows), *_narrow(rows)]
+    lines += _kept(rows)
+    if first["table_note"]:
+        lines += ["", str(first["table_note"])]
+    lines += ["", f"{_origin(rows)} {_cost_line(rows)}", ""]
+    return "\n".join(lines)
+
+
+def _origin(rows: Sequence[Row]) -> str:
+    """Say which command makes the figures, and that they may be of several runs."""
+    most = max(rows, key=lambda row: int(row["repeats"]))
+    return (
+        f"`{most['command']}` makes all of it; cells may come from several runs, some"
+        " of a part of the table (columns `command` and `finished` of the CSV file)."
+    )
+
+
+def _protocol_line(rows: Sequence[Row]) -> str:
+    ran = [row for row in rows if row["dataset"]]
+    kinds = list(dict.fromkeys(str(row["protocol"]) for row in ran))
+    done = [int(row["repeats"]) for row in ran if row["measured"] != ""]
+    paper = sorted({int(row["paper_repeats"]) for row in ran})
+    times = _span(done) if done else "0"
+    extra = "; ".join(dict.fromkeys(_figure_name(row) for row in rows))
+    third = "optimistic / " if _can_look(rows) else ""
+    what = (
+        " Optimistic: the best values of the grid on the reported folds; - where this"
+        " was not run or nothing is tuned."
+        if third
+        else ""
+    )
+    return (
+        f"Protocol: {'; '.join(kinds)}. Repeats: {times} (paper: {_span(paper)})."
+        f" Figures: {extra}. Each cell: honest ± standard error / {third}published,"
+        f" verdict.{what}"
+    )
+
+
+def _can_look(rows: Sequence[Row]) -> bool:
+    """Tell whether a table has figures that values could be chosen by."""
+    return any(row["metric"] in ("accuracy", "auroc") for row in rows)
+
+
+def _figure_name(row: Row) -> str:
+    name = str(row["metric"]).replace("_", " ")
+    name = {"ari": "adjusted Rand index", "auroc": "AUROC"}.get(name, name)
+    lower = row["lower_is_better"] == "true"
+    if name == "seconds":
+        return "seconds, smaller is better"
+    if lower:
+        name = f"error, 1 - {name}, smaller is better"
+    return f"{name} in percent" if row["unit"] == "percent" else name
+
+
+def _span(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _grid(rows: Sequence[Row]) -> list[str]:
+    columns = list(dict.fromkeys(str(row["column"]) for row in rows))
+    labels = list(dict.fromkeys(str(row["row"]) for row in rows))
+    cells = {(row["row"], row["column"]): row for row in rows}
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for label in labels:
+        shown = [_entry(cells[label, column]) for column in columns]
+        lines.append(f"| {label} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def _entry(row: Row) -> str:
+    digits = {"percent": 1, "seconds": 3}.get(str(row["unit"]), 3)
+    measured = "-"
+    if row["measured"] != "":
+        measured = f"{float(row['measured']):.{digits}f}"
+        if row["std_error"] != "":
+            measured += f" ± {float(row['std_error']):.{digits}f}"
+    published = "-" if row["published"] == "" else f"{float(row['published']):g}"
+    if _can_look([row]):
+        looked = str(row.get("optimistic") or "")
+        third = f"{float(looked):.{digits}f}" if looked else "-"
+        published = f"{third} / {published}"
+    verdict = MARKS[str(row["verdict"])]
+    if row["behind"] == "true" and row["verdict"] in ("reached", "not reached"):
+        verdict += f" ({float(row['difference']):+.{digits}f})"
+    if row.get("cause"):
+        verdict += f": {row['cause']}"
+    return f"{measured} / {published}<br>{verdict}"
+
+
+def _behind(rows: Sequence[Row]) -> list[str]:
+    """Name the rows that are behind everywhere, which no single verdict shows."""
+    found = []
+    for label in dict.fromkeys(str(row["row"]) for row in rows):
+        judged = [
+            row
+            for row in rows
+            if row["row"] == label and row["verdict"] in ("reached", "not reached")
+        ]
+        if len(judged) > 2 and all(row["behind"] == "true" for row in judged):
+            mean = sum(float(row["difference"]) for row in judged) / len(judged)
+            found.append(f"{label} ({mean:+.3g} on average, {len(judged)} columns)")
+    if not found:
+        return []
+    return [
+        "- Behind in every column, whatever the verdicts: " + "; ".join(found) + "."
+    ]
+
+
+def _reasons(rows: Sequence[Row]) -> list[str]:
+    """Return a list of why cells were not reached, compared or run.
+
+    Only what was measured counts as a reason for a gap; what is known to differ from
+    the paper is a remark.
+    """
+    grouped: dict[str, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
+    for row in rows:
+        where = f"{row['row']} on {row['column']}"
+        verdict = str(row["verdict"])
+        if verdict == "not reached":
+            gap, looked = f"{float(row['difference']):+.3g}", _looked(row)
+            if row.get("optimistic"):
+                seen = float(row["optimistic"]) - float(row["published"])
+                gap += f", optimistic {seen:+.3g}"
+            grouped.setdefault(f"not reached{looked}", []).append(f"{where} ({gap})")
+            if row["note"] and not row.get("cause"):
+                remarks.setdefault(str(row["note"]), []).append(where)
+        elif verdict != "reached" and row["reason"]:
+            grouped.setdefault(f"{verdict}: {row['reason']}", []).append(where)
+    return [
+        f"- {reason[0].upper()}{reason[1:].rstrip('.')} — {_some(where, 20)}."
+        for reason, where in grouped.items()
+    ] + [
+        f"- Remark: {note.rstrip('.')} — {_some(where)}."
+        for note, where in remarks.items()
+    ]
+
+
+def _looked(row: Row) -> str:
+    """Say what the optimistic figure tells of a gap."""
+    if row.get("cause"):
+        return f": {row['cause']}"
+    if row.get("optimistic"):
+        return ", with the best values on the reported folds neither"
+    if row["tuning"] == "none" or not _can_look([row]):
+        return "; nothing is tuned, so that it is not optimism"
+    return "; the best values on the reported folds have not been looked for"
+
+
+def _cuts(rows: Sequence[Row]) -> list[str]:
+    """Say of which gaps a threshold can be the reason."""
+    level: list[str] = []
+    behind: list[str] = []
+    for row in rows:
+        if row["verdict"] != "not reached" or not row.get("best_cut"):
+            continue
+        best, published = float(row["best_cut"]), float(row["published"])
+        text = f"{row['row']} on {row['column']} ({best:.3g} / {published:g})"
+        (level if _is_level_at_best_cut(row) else behind).append(text)
+    parts = {
+        "- Level at the best cut of the test scores: the threshold may be the"
+        " reason": level,
+        "- Behind at the best cut of the test scores, too: no threshold closes the"
+        " gap": behind,
+    }
+    return [f"{text} — {_some(names, 20)}." for text, names in parts.items() if names]
+
+
+def _narrow(rows: Sequence[Row]) -> list[str]:
+    """Say where values were chosen at the end of a grid."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        for note in filter(None, str(row.get("grid_ends") or "").split("; ")):
+            where, _, _ = note.partition(" in ")
+            count = note.partition(" in ")[2].partition(" folds")[0]
+            place = f"{row['row']} on {row['column']} ({count})"
+            grouped.setdefault(where, []).append(place)
+    return [
+        f"- Chosen at the end, the grid may be too narrow: {where} — {_some(names)}."
+        for where, names in grouped.items()
+    ]
+
+
+def _kept(rows: Sequence[Row]) -> list[str]:
+    """Name the cells whose figures an earlier version has measured."""
+    grouped: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("kept"):
+            where = f"{row['row']} on {row['column']}"
+            grouped.setdefault(str(row["kept"]), []).append(where)
+    return [
+        f"- Not measured again since {version} — {_some(where)}."
+        for version, where in grouped.items()
+    ]
+
+
+def _some(names: Sequence[str], limit: int = 6) -> str:
+    more = len(names) - limit
+    return "; ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+def _cost(rows: Sequence[Row]) -> tuple[float, int]:
+    """Return processor minutes of one repeat, and how many cells are unknown."""
+    costs = [row["cpu_seconds_per_repeat"] for row in rows if _can_run(row)]
+    known = [float(cost) for cost in costs if cost != ""]
+    return sum(known) / 60.0, len(costs) - len(known)
+
+
+def _can_run(row: Row) -> bool:
+    return bool(row["method"] and row["dataset"]) and row["skipped"] == ""
+
+
+def _cost_line(rows: Sequence[Row]) -> str:
+    minutes, unknown = _cost(rows)
+    spent = sum(float(row["cpu_seconds"]) for row in rows) / 60.0
+    rest = f" ({unknown} cells have not been timed)" if unknown else ""
+    return (
+        f"One repeat costs about {minutes:.1f} processor minutes{rest};"
+        f" {spent:.1f} were spent on what is shown."
+    )
+
+
+# The page over all tables --------------------------------------------------------
+
+
+def write_results_page(folder: str | os.PathLike[str]) -> Path:
+    """Write ``README.md`` over the CSV files of a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Where `reproduce` wrote its tables.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    folder = Path(folder)
+    tables = {path.stem: read_rows(path) for path in sorted(folder.glob("*.csv"))}
+    if not tables:
+        raise FileNotFoundError(f"no CSV files of tables in {folder}")
+    page = folder / "README.md"
+    page.write_text(results_page(tables), encoding="utf-8")
+    return page
+
+
+def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
+    """Return the page over all tables."""
+    lines = [
+        "# The papers' tables, measured again",
+        "",
+        "This page is made from the CSV files next to it by `studies.pages`. Every"
+        " figure in them comes from a run of `python -m studies reproduce`, some cells"
+        " from later runs than others; the files give for each cell when and how often"
+        " it was run.",
+        "",
+        RULE,
+        "",
+        "| table | of | reached | (level or ahead) | not reached | not comparable |"
+        " not run | repeats | minutes a repeat |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    order = [name for name in list_tables() if name in tables]
+    order += [name for name in tables if name not in order]
+    lines += [_summary(name, tables[name]) for name in order]
+    for name in list_tables():
+        if name not in tables:
+            table = load_table(name)
+            lines.append(f"| {name} | {table.where} | | | | | all | 0 | |")
+    total = sum(_cost(tables[name])[0] for name in order)
+    unknown = sum(_cost(tables[name])[1] for name in order)
+    lines += [
+        "",
+        "Minutes are of one processor core, for one repeat of all cells, from the runs"
+        f" in the store; tables share runs. Sum: {total:.0f} minutes"
+        + (f", and {unknown} cells not timed yet." if unknown else "."),
+        "",
+    ]
+    lines += _gaps([row for name in order for row in tables[name]])
+    for name in order:
+        lines += [table_page(tables[name], level=2, rule=False)]
+    return "\n".join(lines)
+
+
+def _gaps(rows: Sequence[Row]) -> list[str]:
+    """Return a table of all that was not reached, with what explains it."""
+    behind = [row for row in rows if row["verdict"] == "not reached"]
+    if not behind:
+        return []
+    lines = [
+        "## What was not reached, and why",
+        "",
+        "Optimism: the best values on the reported folds reach the figure, by the same"
+        " rule. The cut: not those, but scores that are cut where the test bags are"
+        " told apart best do, so that it may be the reason. Open: neither does.",
+        "",
+        "| table | cell | published | honest | optimistic | best cut | reason |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in behind:
+        figures = [row["published"], row["measured"]]
+        figures += [row.get("optimistic") or "", row.get("best_cut") or ""]
+        shown = [f"{float(figure):.3g}" if figure != "" else "-" for figure in figures]
+        cells = [row["table"], f"{row['row']} on {row['column']}", *shown, _why(row)]
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    return [*lines, ""]
+
+
+def _why(row: Row) -> str:
+    """Return the reason of a gap in one word."""
+    if row.get("cause"):
+        return str(row["cause"])
+    return "the cut" if _is_level_at_best_cut(row) else "open"
+
+
+def _is_level_at_best_cut(row: Row) -> bool:
+    # Files of an older version next to this one do not have the column.
+    if not row.get("best_cut"):
+        return False
+    best, published = float(row["best_cut"]), float(row["published"])
+    return best <= published if row["lower_is_better"] == "true" else best >= published
+
+
+def _summary(name: str, rows: Sequence[Row]) -> str:
+    counts = [sum(row["verdict"] == verdict for row in rows) for verdict in MARKS]
+    done = [int(row["repeats"]) for row in rows if row["measured"] != ""]
+    minutes, unknown = _cost(rows)
+    cost = f"{minutes:.1f}" + (" +" if unknown else "")
+    times = _span(done) if done else "0"
+    ahead = [row["verdict"] == "reached" and row["behind"] == "false" for row in rows]
+    counts.insert(1, sum(ahead))
+    shown = " | ".join(str(count) for count in counts)
+    anchor = f"[{name}]({name}.md)"
+    return f"| {anchor} | {rows[0]['where']} | {shown} | {times} | {cost} |"

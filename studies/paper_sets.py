@@ -1,0 +1,129 @@
+"""The papers' artificial data sets, simulated by name and seed.
+
+A name is ``safe-toy-1``, ``safe-toy-2``, ``safe-toy-2-5000`` (so many instances, a
+tenth for training) or ``binding-5``; ``safe-toy-1:3`` is the same set simulated with
+seed 3.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from bagwise.bags import Bags
+from bagwise.datasets import make_multi_site_binding, make_safe_toy
+
+__all__ = ["is_simulated", "simulate", "training_bags"]
+
+_TOY = re.compile(r"safe-toy-([12])(?:-(\d+))?")
+_BINDING = re.compile(r"binding-(\d+)")
+BAG_SIZE = 5
+MAX_TRAINING_INSTANCES = 5_000
+BINDING_BAGS = 200
+
+
+def is_simulated(name: str) -> bool:
+    """Return whether a name, with or without a seed, is that of an artificial set."""
+    base = name.partition(":")[0]
+    return bool(_TOY.fullmatch(base) or _BINDING.fullmatch(base))
+
+
+def training_bags(name: str) -> int | None:
+    """Return how many bags come first for training; None for cross-validation.
+
+    Examples
+    --------
+    >>> training_bags("safe-toy-2-5000"), training_bags("binding-10")
+    (100, 200)
+    """
+    base = name.partition(":")[0]
+    if _BINDING.fullmatch(base):
+        return BINDING_BAGS
+    match = _TOY.fullmatch(base)
+    if match is None or match[2] is None:
+        return None
+    return min(int(match[2]) // 10, MAX_TRAINING_INSTANCES) // BAG_SIZE
+
+
+def simulate(name: str, *, seed: int = 0) -> Bunch:
+    """Simulate an artificial data set.
+
+    Parameters
+    ----------
+    name : str
+        See the module; a seed after a colon takes precedence over `seed`.
+    seed : int, default=0
+        Random seed.
+
+    Returns
+    -------
+    Bunch
+        `X`, `y`, `instance_labels` and `name`, which includes the seed.
+
+    Examples
+    --------
+    >>> simulate("binding-5:1").X.shape
+    (400,)
+    """
+    base, _, tail = name.partition(":")
+    if tail:
+        try:
+            seed = int(tail)
+        except ValueError:
+            raise ValueError(f"the seed of {name!r} must be an integer") from None
+    title = f"{base}:{seed}"
+    match = _TOY.fullmatch(base)
+    if match is not None:
+        return _toy(title, int(match[1]), match[2], seed)
+    match = _BINDING.fullmatch(base)
+    if match is None:
+        raise ValueError(
+            f"unknown artificial set {name!r}; known: safe-toy-1, safe-toy-2,"
+            " safe-toy-2-N, binding-D"
+        )
+    return _binding(title, int(match[1]), seed)
+
+
+def _toy(title: str, variant: int, total: str | None, seed: int) -> Bunch:
+    def part(n_bags: int, state: int) -> tuple[Bags, np.ndarray, np.ndarray]:
+        X, y, z = make_safe_toy(
+            variant,
+            n_bags,
+            bag_size=BAG_SIZE,
+            random_state=state,
+            return_instance_labels=True,
+        )
+        return Bags(X.data, X.offsets), y, np.asarray(z.values)
+
+    if total is None:
+        X, y, z = part(100, seed)
+        return _bunch(title, X, y, z)
+    # Training and test bags are simulated separately, so that both are balanced.
+    n_train = training_bags(f"safe-toy-{variant}-{total}")
+    n_test = int(total) // BAG_SIZE - (n_train or 0)
+    if not n_train or n_train < 4:
+        raise ValueError(f"{title!r} needs at least 200 instances")
+    parts = [part(n_train, 2 * seed), part(n_test, 2 * seed + 1)]
+    X = Bags.concatenate([one[0] for one in parts])
+    y = np.concatenate([one[1] for one in parts])
+    return _bunch(title, X, y, np.concatenate([one[2] for one in parts]))
+
+
+def _binding(title: str, n_features: int, seed: int) -> Bunch:
+    # Four subtargets in five dimensions, five in more (Tao et al. 2004, Section 6.3).
+    X, y, z = make_multi_site_binding(
+        2 * BINDING_BAGS,
+        variant="A",
+        n_features=n_features,
+        n_sites=4 if n_features <= 5 else 5,
+        random_state=seed,
+        return_instance_labels=True,
+    )
+    return _bunch(title, X, y, np.asarray(z.values))
+
+
+def _bunch(name: str, X: Bags, y: Any, labels: Any) -> Bunch:
+    return Bunch(X=X, y=y, instance_labels=labels, name=name)

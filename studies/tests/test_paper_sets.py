@@ -1,0 +1,24 @@
+import numpy as np
+import pytest
+
+from studies.paper_sets import is_simulated, simulate, training_bags
+
+
+def test_sets_by_name_and_seed():
+    one, same = simulate("safe-toy-1:3"), simulate("safe-toy-1", seed=3)
+    assert one.name == same.name == "safe-toy-1:3"
+    np.testing.assert_array_equal(one.X.data, same.X.data)
+    assert not np.array_equal(one.X.data, simulate("safe-toy-1:4").X.data)
+    assert simulate("binding-10").X.n_features == 10
+    assert not is_simulated("musk1")
+    with pytest.raises(ValueError, match="integer"):
+        simulate("binding-5:x")
+
+
+def test_training_bags_come_first_and_are_balanced():
+    large = simulate("safe-toy-2-1000")
+    assert large.X.n_instances == 1000
+    n_train = training_bags("safe-toy-2-1000")
+    assert n_train == 20
+    assert large.y[:n_train].sum() == 10
+    assert training_bags("safe-toy-1") is None
