@@ -7,6 +7,7 @@ import pkgutil
 import zipfile
 from contextlib import suppress
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,22 +23,24 @@ from sklearn.ensemble import (
 )
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, SVR
 
 import bagwise
 from bagwise.bags import Bags
-from bagwise.compose import SimpleMI
+from bagwise.compose import OnInstances, SimpleMI
 from bagwise.datasets import make_bags
 from bagwise.density import EMDD
-from bagwise.embedding import MILES
+from bagwise.embedding import MILES, MiFV, SlicedWassersteinEmbedding
 from bagwise.ensemble import MILBoost
 from bagwise.io._models import load, save
 from bagwise.io.model_files import _archive, _registry
 from bagwise.kernels import BoxGrid
 from bagwise.rectangles import GMIL, IAPR
-from bagwise.svm import MISVM, BagSVC
+from bagwise.svm import MISVM, PCSVM, BagSVC
 
 X, y = make_bags(12, n_features=4, random_state=0)
 RNG = np.random.default_rng(0)
@@ -268,6 +271,60 @@ def test_no_hook_of_a_trusted_class_runs(path):
     assert not Spy.ran
 
 
+# ------------------------------------------------------------- folders of pickles
+
+CACHING = {
+    "Pipeline": lambda memory: make_pipeline(
+        OnInstances(StandardScaler()), SimpleMI(), memory=memory
+    ),
+    "PCSVM": lambda memory: PCSVM(memory=memory),
+}
+
+
+@pytest.mark.parametrize("name", CACHING)
+@pytest.mark.parametrize("kind", [str, joblib.Memory])
+def test_a_folder_of_pickles_does_not_travel_with_a_model(path, tmp_path, name, kind):
+    """Whoever prepares the folder would choose what the next fit unpickles."""
+    folder = tmp_path / "cache"
+    model = CACHING[name](kind(str(folder))).fit(X, y)
+    assert model.memory is not None
+    save(model, path)
+    assert str(folder) not in json.dumps(read_parts(path)[0])
+    again = load(path)
+    assert again.memory is None
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
+    again.fit(X, y)
+    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize("name", CACHING)
+@pytest.mark.parametrize("folder", ["cache", "", "/tmp", True, ["cache"]])
+def test_a_file_that_names_a_folder_of_pickles(path, name, folder):
+    save(CACHING[name](None), path)
+    description, arrays = read_parts(path)
+    objects_of(description, name)[0]["v"]["memory"] = folder
+    write_parts(path, description, arrays)
+    refused(path, "a folder for joblib's cache")
+
+
+@pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_search_over_folders_of_pickles(path, search, several):
+    grid = {"memory": ["cache"]}
+    model = search(make_pipeline(SimpleMI()), [grid] if several else grid)
+    with pytest.raises(ValueError, match="cannot be saved.*'memory'"):
+        save(model, path)
+    attribute = "param_grid" if search is GridSearchCV else "param_distributions"
+    setattr(model, attribute, {"simplemi__pooling": ["max"]})
+    save(model, path)
+    description, arrays = read_parts(path)
+    state = objects_of(description, search.__name__)[0]["v"]
+    state[attribute]["v"][0][0] = "simplemi__memory"
+    write_parts(path, description, arrays)
+    refused(path, "'simplemi__memory', a folder of pickles")
+
+
 # ----------------------------------------------------------------- the container
 
 
@@ -461,6 +518,8 @@ def fit_rows(model):
 
 
 MACHINE = {"model": lambda: fit_rows(SVC()), "name": "SVC"}
+MIXTURE = {"model": lambda: MiFV(random_state=0).fit(X), "name": "GaussianMixture"}
+SLICED = SlicedWassersteinEmbedding(5, n_quantiles=2, random_state=0)
 TAMPERED = {
     "more support vectors": (MACHINE, {"_n_support": put(0, 10**6)}),
     "fewer support vectors": (MACHINE, {"_n_support": put(0, 0)}),
@@ -599,6 +658,26 @@ TAMPERED = {
         {"model": lambda: EMDD(n_starts=1).fit(X, y), "name": "EMDD"},
         {"scale_": cut},
     ),
+    "fewer directions": (
+        {"model": lambda: SLICED.fit(X), "name": "SlicedWassersteinEmbedding"},
+        {"directions_": narrow},
+    ),
+    "more directions than there is room for": (
+        {"model": lambda: SLICED.fit(X), "name": "SlicedWassersteinEmbedding"},
+        {"n_projections": lambda n: 1},
+    ),
+    "directions of another width": (
+        {"model": lambda: SLICED.fit(X), "name": "SlicedWassersteinEmbedding"},
+        {"directions_": cut},
+    ),
+    "fewer means": (MIXTURE, {"means_": cut}),
+    "narrow means": (MIXTURE, {"means_": narrow}),
+    "fewer covariances": (MIXTURE, {"covariances_": cut}),
+    "narrow covariances": (MIXTURE, {"covariances_": narrow}),
+    "full covariances": (MIXTURE, {"covariances_": lambda a: np.ones((2, 3, 3))}),
+    "fewer weights": (MIXTURE, {"weights_": cut}),
+    "fewer axes": ({**MIXTURE, "name": "EnergyProjection"}, {"axes": cut}),
+    "narrow axes": ({**MIXTURE, "name": "EnergyProjection"}, {"axes": narrow}),
     "a feature of a stump": (
         {"model": lambda: MILBoost(n_estimators=2).fit(X, y), "name": "Stump"},
         {"feature": lambda f: 4},

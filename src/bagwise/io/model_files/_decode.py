@@ -236,6 +236,11 @@ class Decoder:
                 values[name] = self._record(part.get("v"))
             else:
                 values[name] = self.decode(part, depth)
+        if not _sklearn.is_number_or_none(values.get("memory")):
+            raise DamagedFile(
+                "a model names a folder for joblib's cache (memory), which holds "
+                "pickles: such a folder is not taken from a file"
+            )
         # (neither the constructor nor any hook of the class runs)
         found: Any = object.__new__(cls)
         if issubclass(cls, Segmented):  # bags cannot change

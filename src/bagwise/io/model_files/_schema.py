@@ -85,6 +85,13 @@ _OF_CLASS: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
         "scale_": (("f", "d"),),
         "var_": (("f", "d"),),
     },
+    "SlicedWassersteinEmbedding": {"directions_": (("f", "d*"),)},
+    "GaussianMixture": {
+        "weights_": (("f", "k"),),
+        "means_": (("f", "kd"),),
+        "covariances_": (("f", "kd"), ("f", "kdd"), ("f", "dd"), ("f", "k")),
+        "precisions_cholesky_": (("f", "kd"), ("f", "kdd"), ("f", "dd"), ("f", "k")),
+    },
     "KMeans": {"cluster_centers_": (("f", "cd"),)},
     "MiniBatchKMeans": {"cluster_centers_": (("f", "cd"),)},
     "KernelBasis": {"landmarks": (("f", "ld"),), "projection": (("f", "l*"),)},

@@ -112,11 +112,18 @@ def _tree(parts: dict[str, Any]) -> Any:
 def state_of(value: Any) -> dict[str, Any]:
     """Return the attributes of an object that belong into a file."""
     state = dict(vars(value))
+    if "memory" in state and not is_number_or_none(state["memory"]):
+        state["memory"] = None  # a folder of pickles, which the next fit would read
     if type(value).__module__.split(".")[0] == "sklearn":
         state = {k: v for k, v in state.items() if k not in _NOT_KEPT}
         if type(value).__name__ == "IsotonicRegression":
             state.pop("f_", None)
     return state
+
+
+def is_number_or_none(value: Any) -> bool:
+    """Whether a parameter called `memory` cannot name a folder."""
+    return value is None or type(value) in (int, float)
 
 
 def finish(value: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.io.model_files._archive import DamagedFile
-from bagwise.io.model_files._state import array, below
+from bagwise.io.model_files._state import array, below, whole
 
 _BAGS_OF_WIDTH_D = ("support_bags_", "bags_fit_")
 
@@ -139,6 +139,29 @@ def _check_basis(value: Any) -> None:
         raise DamagedFile("a basis has no parameters")
 
 
+def _check_mixture(value: Any) -> None:
+    """The Gaussians of Fisher vectors lie in the space that rows are projected to."""
+    if "mixture_" not in vars(value):
+        return
+    mixture, project = value.mixture_, value._project
+    names = (type(mixture).__name__, type(project).__name__)
+    if names != ("GaussianMixture", "EnergyProjection"):
+        raise DamagedFile("the mixture or its projection is of another class")
+    k, n_kept = mixture.means_.shape
+    array(mixture.weights_, "weights_", "f", (k,))
+    array(mixture.covariances_, "covariances_", "f", (k, n_kept))
+    array(project.axes, "axes", "f", (n_kept, value.n_features_in_))
+    array(project.mean, "mean", "f", (value.n_features_in_,))
+    array(value.components_, "components_", "f", (n_kept, value.n_features_in_))
+
+
+def _check_directions(value: Any) -> None:
+    """As many directions as the parameter says, which `transform` makes room for."""
+    if "directions_" in vars(value):
+        n = whole(value.n_projections, "n_projections", least=1)
+        array(value.directions_, "directions_", "f", (value.n_features_in_, n))
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "Bags": _check_bags,
     "Ragged": _check_segmented,
@@ -147,6 +170,8 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "RandomBoxFeatures": _check_boxes,
     "IAPR": _check_iapr,
     "KernelBasis": _check_basis,
+    "MiFV": _check_mixture,
+    "SlicedWassersteinEmbedding": _check_directions,
     "MIBoosting": _check_stumps,
     "MILBoost": _check_stumps,
 }

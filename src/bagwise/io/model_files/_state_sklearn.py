@@ -196,6 +196,19 @@ def _check_bagging(value: Any) -> None:
         )
 
 
+def _check_search(value: Any) -> None:
+    """Candidates of a search must not name a folder of pickles, as in `Pipeline`."""
+    for attribute in ("param_grid", "param_distributions"):
+        grids = vars(value).get(attribute)
+        for grid in grids if isinstance(grids, list | tuple) else [grids]:
+            for name in grid if isinstance(grid, dict) else ():
+                if str(name).rpartition("__")[2] == "memory":
+                    raise DamagedFile(
+                        f"{attribute} sets {str(name)[:80]!r}, a folder of pickles; "
+                        "leave it out of the search"
+                    )
+
+
 _OF_BOTH_TASKS = {
     "DecisionTree": _check_tree,
     "ExtraTree": _check_tree,
@@ -211,6 +224,8 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     **{name + "Regressor": check for name, check in _OF_BOTH_TASKS.items()},
     **{name: _check_libsvm for name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")},
     "NearestNeighbors": _check_neighbours,
+    "GridSearchCV": _check_search,
+    "RandomizedSearchCV": _check_search,
     "KMeans": _check_kmeans,
     "MiniBatchKMeans": _check_kmeans,
 }
