@@ -239,7 +239,9 @@ def _values() -> dict[str, Any]:
     """List functions and plain types by their names here and where they are defined."""
     known = _functions()
     defined = [f for f in known.values() if isinstance(f, FunctionType)]
-    places = {f"{v.__module__}.{v.__qualname__}": v for v in _TYPES.values()}
+    places: dict[str, Any] = {
+        f"{v.__module__}.{v.__qualname__}": v for v in _TYPES.values()
+    }
     places |= {f"{v.__module__}.{v.__qualname__}": v for v in defined}
     return known | places
 
