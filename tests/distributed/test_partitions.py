@@ -6,8 +6,12 @@ from sklearn.pipeline import make_pipeline
 
 from bagwise.compose import OnInstances
 from bagwise.distributed import _partitions, fit
-from bagwise.distributed._partitions import Partitions
-from bagwise.distributed._tasks import add_by_pairs, is_small, together
+from bagwise.distributed._partitions import (
+    Partitions,
+    _add_pairwise,
+    _is_small,
+    _parts_per_task,
+)
 from bagwise.embedding import MiFV
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
 
@@ -34,9 +38,9 @@ def test_the_order_of_additions_is_that_of_loose_parts(n_parts, monkeypatch):
     parts = [(np.zeros((1, 2, 1)), [k]) for k in range(n_parts)]
     loose = Partitions(parts)
     wanted = loose.sum(name_of).text
-    assert add_by_pairs([Term(f"{k}.") for k in range(n_parts)]).text == wanted
+    assert _add_pairwise([Term(f"{k}.") for k in range(n_parts)]).text == wanted
     for n_threads in (0, 1, 2, 3):
-        monkeypatch.setattr(_partitions, "threads", lambda n=n_threads: ["here"] * n)
+        monkeypatch.setattr(_partitions, "_threads", lambda n=n_threads: ["here"] * n)
         kept = Partitions(parts).persist()
         assert len(kept) == n_parts
         assert kept.sum(name_of).text == wanted
@@ -47,15 +51,15 @@ def test_the_order_of_additions_is_that_of_loose_parts(n_parts, monkeypatch):
 
 def test_threads_share_evenly():
     for n_parts in range(1, 200):
-        assert together(n_parts, 0) == 1
+        assert _parts_per_task(n_parts, 0) == 1
         for n_threads in (1, 2, 3, 8, 50):
-            width = together(n_parts, n_threads)
+            width = _parts_per_task(n_parts, n_threads)
             assert width & (width - 1) == 0
             groups = -(-n_parts // width)
             most = width * -(-groups // n_threads)
             assert most <= 1.25 * -(-n_parts // n_threads)
-    assert together(8, 2) == 4  # one task for each thread and pass
-    assert together(1000, 100) == 4
+    assert _parts_per_task(8, 2) == 4  # one task for each thread and pass
+    assert _parts_per_task(1000, 100) == 4
 
 
 @pytest.mark.parametrize(
@@ -72,16 +76,16 @@ def test_a_fit_on_kept_parts_is_the_same_bit_by_bit(model, draw, cut, monkeypatc
     method = "transform" if hasattr(model, "transform") else "predict"
     method = "decision_function" if hasattr(model, "decision_function") else method
     loose = getattr(fit(model, cut(X, y)), method)(X)
-    monkeypatch.setattr(_partitions, "threads", lambda: ["here"] * 2)
+    monkeypatch.setattr(_partitions, "_threads", lambda: ["here"] * 2)
     kept = getattr(fit(model, cut(X, y), persist=True), method)(X)
     np.testing.assert_array_equal(kept, loose)
 
 
 def test_few_numbers_travel_with_the_tasks():
-    assert is_small((np.zeros(100), {"alpha": 2.0, "pooling": "max"}, None, name_of))
-    assert not is_small([np.zeros(10_000)])
-    assert not is_small((MiFV(),))
-    assert not is_small((np.array([None]),))
+    assert _is_small((np.zeros(100), {"alpha": 2.0, "pooling": "max"}, None, name_of))
+    assert not _is_small([np.zeros(10_000)])
+    assert not _is_small((MiFV(),))
+    assert not _is_small((np.array([None]),))
 
 
 def test_each_worker_keeps_its_own(monkeypatch):
@@ -98,11 +102,11 @@ def test_each_worker_keeps_its_own(monkeypatch):
         distributed.Client(cluster) as client,
         dask.config.set(scheduler=client),
     ):
-        places = _partitions.threads()
+        places = _partitions._threads()
         assert len(set(places)) == 2
         # Both ways around, which chance does not do.
         for order in (places, places[::-1], places[:1] * 2):
-            monkeypatch.setattr(_partitions, "threads", lambda order=order: order)
+            monkeypatch.setattr(_partitions, "_threads", lambda order=order: order)
             kept = Partitions(parts).persist()
             held = [distributed.futures_of(one)[0] for _, one in kept._groups]
             distributed.wait(held)

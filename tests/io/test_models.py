@@ -30,8 +30,7 @@ from bagwise.io import _models, write_npz
 from bagwise.io._models import load, save
 from bagwise.io.model_files import _schema
 from bagwise.svm import BagSVC
-from bagwise.testing import all_estimators
-from bagwise.testing._examples import make_instance
+from bagwise.testing import all_estimators, make_instance
 
 X, y = make_bags(20, random_state=0)
 

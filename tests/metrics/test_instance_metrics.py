@@ -60,14 +60,14 @@ def test_order_of_bags_and_monotone_maps_change_nothing():
 def test_what_is_wrong_is_named():
     with pytest.raises(TypeError, match="Ragged"):
         key_instance_success(TRUTH.values, SCORES)
-    with pytest.raises(ValueError, match="not cut like"):
+    with pytest.raises(ValueError, match="do not have the same offsets"):
         key_instance_success(TRUTH, Ragged(SCORES.values, [0, 2, 5, 7]))
     none = Ragged(np.zeros(7), OFFSETS)
     with pytest.raises(ValueError, match="no positive bag holds a positive"):
         key_instance_success(none, SCORES)
-    with pytest.raises(ValueError, match="one kind only"):
+    with pytest.raises(ValueError, match="all instance labels are equal"):
         instance_roc_auc(none, SCORES)
-    with pytest.raises(ValueError, match="both kinds"):
+    with pytest.raises(ValueError, match="average='pooled'"):
         instance_average_precision(none, SCORES)
     with pytest.raises(ValueError, match="'pooled' or 'bags'"):
         instance_roc_auc(TRUTH, SCORES, average="macro")

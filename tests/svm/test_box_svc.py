@@ -10,7 +10,7 @@ from bagwise.compose import OnInstances
 from bagwise.datasets import make_generalised_bags
 from bagwise.kernels import BoxGrid, box_kernel
 from bagwise.svm import BagSVC, BoxKernelSVC, _box_svc, transductive_box_svc
-from bagwise.testing._check_defaults import _few_positive
+from bagwise.testing._check_models import _few_positive
 
 
 @pytest.fixture(scope="module")

@@ -90,14 +90,14 @@ def test_inverted_verdicts_and_areas():
 
 def test_monotone_is_exact():
     rising = mil_assumptions(Rule("presence"), n_repeats=1, n_bags=40)["monotone"]
-    assert (rising.falls, rising.fall, rising.verdict) == (0.0, 0.0, "never falls")
+    assert (rising.falls, rising.fall, rising.verdict) == (0.0, 0.0, "never decreases")
     falling = mil_assumptions(Rule("share"), n_repeats=1, n_bags=40)["monotone"]
     assert falling.falls == 1.0
     assert 0 < falling.fall < 1
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_drawn_bags_hold_what_the_test_says(name):
+def test_simulated_bags_hold_what_the_test_says(name):
     """Count the concepts of drawn bags by distance and compare with the table."""
     points = concepts(3)
     for half, (X, y) in enumerate(draw(name, 60, 3)):
@@ -143,7 +143,7 @@ def test_rules_of_the_label():
     assert respects(hard, areas) is None
     assert respects(hard | {"frequency": 0.1}, areas) is False
     assert verdict_of("frequency", 0.9, 0.5) == "unreliable"
-    assert verdict_of("frequency", 0.5, 0.5) == "tells nothing"
+    assert verdict_of("frequency", 0.5, 0.5) == "chance"
 
 
 PROMISES = [

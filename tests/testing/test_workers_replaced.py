@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bagwise.compose import SimpleMI
-from bagwise.testing import _check_fit
+from bagwise.testing import _check_models
 
 
 class Replaced:
@@ -29,8 +29,8 @@ class Replaced:
 
 @pytest.mark.filterwarnings("error")
 def test_a_replaced_worker_is_no_failure_and_another_answer_is(monkeypatch):
-    monkeypatch.setattr(_check_fit, "_other_process", lambda: Replaced(0.0))
-    _check_fit.check_fit_in_process(SimpleMI())
-    monkeypatch.setattr(_check_fit, "_other_process", lambda: Replaced(1e-12))
+    monkeypatch.setattr(_check_models, "_other_process", lambda: Replaced(0.0))
+    _check_models.check_fit_in_process(SimpleMI())
+    monkeypatch.setattr(_check_models, "_other_process", lambda: Replaced(1e-12))
     with pytest.raises(AssertionError, match="not equal"):
-        _check_fit.check_fit_in_process(SimpleMI())
+        _check_models.check_fit_in_process(SimpleMI())

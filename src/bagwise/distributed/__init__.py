@@ -1,7 +1,7 @@
 """Fit on partitions that live on a cluster, through dask.
 
-Only sums travel: every part gives its share of a sum over bags, and the total is used
-on the machine that called. A part that is lost with its worker is computed again.
+Only sums are sent: every part contributes to a sum over bags, and the total is used in
+the calling process. A part that is lost with its worker is recomputed.
 """
 
 from bagwise.distributed._files import read_parts

@@ -1,4 +1,4 @@
-"""Parts from files: each is read by the worker that needs it."""
+"""Parts from files; every part is read by the worker that needs it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SlidePart:
         self.options = options
 
     def __call__(self) -> Any:
-        """Read these slides; those of other parts are no fault here."""
+        """Read these slides; files of other parts are ignored."""
         import pandas as pd
 
         return read_folder(
@@ -87,8 +87,8 @@ class SlidePart:
 def read_parts(path, *, labels=None, files_per_part=1, **options):
     r"""Make parts of files that hold whole bags, or of a folder of slides.
 
-    Nothing but a table of labels is read here: each worker reads the files of its own
-    parts, so that they must lie where all of them can reach them.
+    Only the table of labels is read here. Each worker reads the files of its own
+    parts, so all workers need access to the files.
 
     Parameters
     ----------
@@ -98,11 +98,11 @@ def read_parts(path, *, labels=None, files_per_part=1, **options):
         ``"bags/*.parquet"``, or the files themselves.
     labels : DataFrame, str or path, default=None
         With a folder that holds one file of features for each bag (slides): the table,
-        or the csv or parquet file, with a row for each of them. `bag` and `label` then
+        or the csv or parquet file, with one row per slide. `bag` and `label` then
         name its columns, as in :func:`bagwise.read_bags`.
     files_per_part : int, default=1
-        How many files, or slides, make a part; more where they are small. Slides that
-        `pool` joins stay in one part.
+        Number of files, or slides, per part; use more when they are small. Slides
+        that `pool` joins stay in one part.
     **options
         Of :func:`bagwise.read_bags`: `bag`, `label`, `features`, `weight`, ... With
         `labels`: `bag`, `label`, `group`, `weight`, `missing`, `dataset` and `pool`.
@@ -128,8 +128,8 @@ def read_parts(path, *, labels=None, files_per_part=1, **options):
         raise ValueError(f"files_per_part must be at least 1, got {files_per_part}.")
     if options.get("pos_label") is not None:
         raise ValueError(
-            "pos_label= is not for parts, which do not know each other's labels: give "
-            "it to the estimator."
+            "read_parts takes no pos_label, as a part does not know the labels of the "
+            "others. Pass pos_label to the estimator."
         )
     if labels is not None:
         return _slide_parts(os.fspath(path), labels, files_per_part, options)
@@ -154,13 +154,15 @@ def _files_of(path):
     else:
         found = glob.glob(path)
     if not found:
-        raise ValueError(f"{path}: there are no files.")
+        raise ValueError(
+            f"{path}: no files found. Name a folder, a pattern or the files."
+        )
     return sorted(found)
 
 
 def _slide_parts(folder, labels, slides_per_part, options):
-    """Cut the table of labels, which is read as `read_bags` reads it."""
-    beside = {name: options.pop(name, None) for name in ("dataset", "pool")}
+    """Split the table of labels, which is read as `read_bags` reads it, into parts."""
+    folder_options = {name: options.pop(name, None) for name in ("dataset", "pool")}
     unknown = set(options) - {"bag", "label", "group", "weight", "missing"}
     if unknown:
         raise TypeError(
@@ -168,25 +170,29 @@ def _slide_parts(folder, labels, slides_per_part, options):
             f"dataset and pool, not {', '.join(sorted(unknown))}."
         )
     roles = Roles.of(**options)
-    table, pool = label_table(labels, roles, beside["pool"])
-    beside["pool"] = pool
+    table, pool = label_table(labels, roles, folder_options["pool"])
+    folder_options["pool"] = pool
     columns = {}
     for name in dict.fromkeys((*roles.used(), pool)):
         if name is not None:
             columns[name] = table.column(name).values.astype(object)
     if roles.label is not None:
-        # All parts must take the same words for numbers.
+        # Whether labels are numbers or words is decided for all parts together.
         there = np.array([not is_missing(v) for v in columns[roles.label]])
         known = as_labels(columns[roles.label][there], table.from_text)
         columns[roles.label][there] = known.tolist()
-    cut = _cut_rows(None if pool is None else columns[pool], table, slides_per_part)
+    groups = _split_rows(
+        None if pool is None else columns[pool], table, slides_per_part
+    )
     return [
-        SlidePart(folder, {n: v[rows] for n, v in columns.items()}, roles, beside)
-        for rows in cut
+        SlidePart(
+            folder, {n: v[rows] for n, v in columns.items()}, roles, folder_options
+        )
+        for rows in groups
     ]
 
 
-def _cut_rows(owners, table, slides_per_part):
+def _split_rows(owners, table, slides_per_part):
     """Return the rows of each part; slides that are pooled share a part."""
     together: dict[Any, list[int]] = {}
     for row in range(table.n_rows):

@@ -1,34 +1,22 @@
-"""The one door: which estimators can be fitted from sums over parts, and by whom."""
+"""Fits from partitions: which estimators, and how each becomes sums over the parts."""
 
 from __future__ import annotations
 
-from functools import partial
-
+import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
+from bagwise.bags import Bags
 from bagwise.compose import OnInstances, SimpleMI
-from bagwise.distributed._embedding import fit_embedded, fit_mifv
-from bagwise.distributed._instances import fit_on_instances
-from bagwise.distributed._linear import fit_mi_linear_regression, fit_milr
-from bagwise.distributed._partitions import Partitions
-from bagwise.distributed._pipeline import fit_pipeline
+from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
+from bagwise.distributed._partitions import Partitions, labels_of, weights_of
 from bagwise.distributed._safe import fit_safe, fit_safe_regressor
 from bagwise.embedding import MiFV
+from bagwise.embedding.codebook import EnergyProjection
 from bagwise.least_squares import SAFE, SAFERegressor
+from bagwise.least_squares.weights import class_factor
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
-
-# Estimator -> how it is fitted on partitions: (unfitted copy, parts) -> fitted copy,
-# and whether it needs labels.
-_METHODS = {
-    SAFE: (fit_safe, True),
-    SAFERegressor: (fit_safe_regressor, True),
-    MILogisticRegression: (fit_milr, True),
-    MILinearRegression: (fit_mi_linear_regression, True),
-    SimpleMI: (fit_embedded, True),
-    MiFV: (fit_mifv, False),
-    OnInstances: (fit_on_instances, False),
-}
+from bagwise.solvers.moments import Moments
 
 
 def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False):
@@ -43,12 +31,12 @@ def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False)
           the linear kernel), squared loss and an aggregation that is a sum;
         - `MILogisticRegression`, all poolings: every step of L-BFGS is one pass;
         - `MILinearRegression`, all poolings: every step is two passes or a few more;
-        - `MiFV`: axes from all instances, the mixture from a sample of them;
+        - `MiFV`: principal axes from all instances, the mixture from a sample;
         - `OnInstances` with `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler` or
           `RBFSampler`;
         - `SimpleMI`: the rows of the bags are gathered and learned from locally;
-        - a scikit-learn `Pipeline` of these. As soon as a step gives one row for each
-          bag, the rows are gathered and the rest, of any kind, is fitted locally.
+        - a scikit-learn `Pipeline` of these. As soon as a step returns one row per bag,
+          the rows are gathered and the remaining steps are fitted locally.
     parts : dask DataFrame, dask Bag, or sequence
         Partitions that hold whole bags. Rows of a DataFrame are instances and `bag`
         and `label` name its columns; elements of a dask Bag are pairs (instances of
@@ -60,9 +48,8 @@ def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False)
     features : sequence of str, default=None
         Feature columns of a DataFrame; all others by default.
     persist : bool, default=False
-        Whether the workers keep the parts in memory once they have read them. By
-        default every pass reads them again, and a worker holds no more than the part
-        it works on.
+        Whether the workers keep the parts in memory after the first pass. By default
+        every pass reads them again, and a worker holds only the part it works on.
 
     Returns
     -------
@@ -76,11 +63,11 @@ def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False)
 
     Notes
     -----
-    What is drawn and measured before the sums (landmarks, kernel widths, samples) is
-    that of a local fit on the concatenated parts: the same rows are drawn, from
-    wherever they live. Results agree with a local fit to rounding. Runs on the active
+    What is sampled or estimated before the sums (landmarks, kernel widths, samples of
+    instances) is that of a local fit on the concatenated parts: the same rows are
+    sampled. Results agree with a local fit up to rounding. Runs on the active
     ``dask.distributed`` client if there is one; a part that is lost with its worker is
-    computed again. SAFE does not set `dual_coef_`.
+    recomputed. SAFE does not set `dual_coef_`.
 
     Examples
     --------
@@ -102,7 +89,7 @@ def _method_of(estimator):
     if isinstance(estimator, Pipeline):
         last = estimator[-1]
         learns = is_classifier(last) or is_regressor(last)
-        return partial(fit_pipeline, fit=_fit_step), learns
+        return _fit_pipeline, learns
     method = _METHODS.get(type(estimator))
     if method is None:
         known = ", ".join(sorted(cls.__name__ for cls in _METHODS))
@@ -118,3 +105,155 @@ def _fit_step(estimator, parts):
     if hasattr(model, "_validate_params"):
         model._validate_params()
     return _method_of(estimator)[0](model, parts)
+
+
+def _fit_milr(model, parts):
+    """Fit a copy of MILogisticRegression on `Partitions`."""
+    parts.survey(labels=True)
+    parts.set_features(model)
+    labels, _, bags = parts.label_counts()
+    model._encode_labels(labels)
+    codes = np.searchsorted(model.classes_, labels)
+    # class_weight="balanced" counts bags without their weights, as in a local fit.
+    factor = class_factor(model.class_weight, model.classes_, codes, bags)
+    if len(model.classes_) == 2:
+        return _fit_one(model, parts, model.classes_, model._positive, factor)
+    model.estimators_ = []
+    for k in range(len(model.classes_)):
+        one = model._unfitted_copy()
+        model.estimators_.append(_fit_one(one, parts, model.classes_, k, factor))
+    model.n_iter_ = max(one.n_iter_ for one in model.estimators_)
+    return model
+
+
+def _fit_one(model, parts, classes, k, factor):
+    """Fit one class against the rest."""
+    targets = parts.map(_targets, classes, k, factor)
+    model._fit_sums(targets)
+    model._cut_sums(targets)
+    return model
+
+
+def _targets(part, classes, k, factor):
+    """Replace the labels by 1.0 for class `k` and weigh the bags by their class."""
+    codes = np.searchsorted(classes, part.y)
+    target = (codes == k).astype(np.float64)
+    return part._replace(y=target, weight=part.weight * factor[codes])
+
+
+def _fit_mi_linear_regression(model, parts):
+    """Fit a copy of MILinearRegression on `Partitions`."""
+    parts.survey()
+    parts.set_features(model)
+    model._fit_sums(parts.map(_values))
+    return model
+
+
+def _values(part):
+    if part.y.ndim != 1 or not np.isfinite(part.y.astype(np.float64)).all():
+        raise ValueError("y must be one finite number for each bag.")
+    return part._replace(y=part.y.astype(np.float64))
+
+
+def _fit_mifv(model, parts):
+    """Fit a copy of MiFV on `Partitions`."""
+    parts.survey()
+    parts.set_features(model)
+    found = parts.sum(_covariance)
+    project = EnergyProjection.of_moments(found, model.energy)
+    n = sum(parts.sizes)
+    rows = model._sample_rows(n)
+    model._fit_mixture(project, parts.take(np.arange(n) if rows is None else rows))
+    return model
+
+
+def _covariance(part):
+    return Moments.of(part.X.data)
+
+
+def _fit_embedded(model, parts):
+    """Fit a copy of SimpleMI: one row per bag is gathered and learned from locally."""
+    parts.survey(labels=True)
+    parts.set_features(model)
+    model._encode_labels(parts.label_counts()[0])
+    rows = parts.gather(_bag_rows, model)
+    y, weight = parts.gather(labels_of), parts.gather(weights_of)
+    base = model._base_estimator(not isinstance(rows, np.ndarray))
+    options = {} if np.all(weight == 1.0) else {"sample_weight": weight}
+    return model._learn(base, rows, y, options)
+
+
+def _bag_rows(part, model):
+    return model._rows(part.X)
+
+
+def _fit_on_instances(model, parts):
+    """Fit a copy of OnInstances on `Partitions`."""
+    inner = model._inner()
+    if model.label_instances or not fits_from_pieces(inner):
+        raise TypeError(
+            f"OnInstances({type(inner).__name__}) cannot be fitted from sums over "
+            "partitions; distributed.fit is for StandardScaler, MinMaxScaler, "
+            "MaxAbsScaler and RBFSampler, without labels."
+        )
+    parts.survey()
+    parts.set_features(model)
+    model.transformer_ = fit_from_pieces(clone(inner), parts)
+    return model
+
+
+def _fit_pipeline(model, parts):
+    """Fit a copy of a pipeline on `Partitions`.
+
+    As soon as a step returns one row per bag, the rows are gathered and the remaining
+    steps are fitted locally.
+    """
+    steps = list(model.steps)
+    for i, (name, step) in enumerate(steps[:-1]):
+        if step is None or step == "passthrough":
+            continue
+        fitted = _fit_step(step, parts)
+        steps[i] = (name, fitted)
+        probe = Bags(np.zeros((1, fitted.n_features_in_)), [0, 1])
+        if isinstance(fitted.transform(probe), Bags):
+            parts = parts.map(_transform, fitted)
+            continue
+        steps[i + 1 :] = _fit_rows(steps[i + 1 :], parts, fitted)
+        break
+    else:
+        name, last = steps[-1]
+        steps[-1] = (name, _fit_step(last, parts))
+    model.steps = steps
+    return model
+
+
+def _fit_rows(steps, parts, embedding):
+    """Fit the last steps on the rows of all bags."""
+    rest = Pipeline([(name, clone(step)) for name, step in steps])
+    rows = parts.gather(_embedded_rows, embedding)
+    y = parts.gather(labels_of) if parts.labelled else None
+    weight, options = parts.gather(weights_of), {}
+    if not np.all(weight == 1.0):
+        options[f"{steps[-1][0]}__sample_weight"] = weight
+    return rest.fit(rows, y, **options).steps
+
+
+def _transform(part, transformer):
+    return part._replace(X=transformer.transform(part.X))
+
+
+def _embedded_rows(part, transformer):
+    return np.asarray(transformer.transform(part.X))
+
+
+# Estimator -> how it is fitted on partitions: (unfitted copy, parts) -> fitted copy,
+# and whether it needs labels.
+_METHODS = {
+    SAFE: (fit_safe, True),
+    SAFERegressor: (fit_safe_regressor, True),
+    MILogisticRegression: (_fit_milr, True),
+    MILinearRegression: (_fit_mi_linear_regression, True),
+    SimpleMI: (_fit_embedded, True),
+    MiFV: (_fit_mifv, False),
+    OnInstances: (_fit_on_instances, False),
+}

@@ -1,10 +1,11 @@
-"""Parts of a data set that live somewhere, and sums over them: no method by name."""
+"""Parts of a data set on a cluster, and sums over them; no estimator is named here."""
 
 from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,9 @@ import scipy.sparse as sp
 
 from bagwise.bags import Bags, check_bags
 from bagwise.bags.chunks import add
-from bagwise.distributed._tasks import add_by_pairs, is_small, threads, together
 from bagwise.io import from_frame
+
+_SMALL = 2**14  # bytes of an array that may be sent with each task
 
 
 class Part(NamedTuple):
@@ -27,7 +29,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """What has to be known of a part before any sum is taken."""
+    """Sizes, columns and labels of a part, needed before any sum is computed."""
 
     n_features: int
     feature_names: Any
@@ -52,10 +54,10 @@ def import_dask():
 
 
 class Partitions:
-    """Bags in parts, read where they live and as often as they are looked at.
+    """Bags in parts, read by the workers on every pass.
 
-    A task reads one part, does one thing with it and returns something small: a worker
-    never holds more than the parts it is working on.
+    A task reads one part, applies one function to it and returns a small result: a
+    worker never holds more than the parts it is working on.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ class Partitions:
     bag, label, features
         Columns of a DataFrame.
     labelled : bool, default=True
-        Whether a part without labels is refused.
+        Whether a part without labels raises an error.
     """
 
     def __init__(self, parts, bag=None, label=None, features=None, *, labelled=True):
@@ -100,17 +102,16 @@ class Partitions:
         return out
 
     def persist(self):
-        """Return the parts kept in the memory of the workers once they were read.
+        """Return the parts, kept in the memory of the workers after the first read.
 
-        A pass over parts in memory is short, and tasks cost more than what they
-        compute: the parts of a thread are kept, and looked at, together. Where they
-        are kept is where they will be looked at, hence each thread is given its own;
-        left to itself, dask may give all of them to one worker, which is as good for
-        whoever only reads them.
+        A pass over parts in memory is short, and a task costs more than its
+        computation: the parts of one thread are grouped into one task. dask runs a
+        task where its data are, so every thread is assigned its own group; without
+        this, dask may place all groups on one worker.
         """
         out = copy(self)
-        call, places = self._dask.delayed(_prepare), threads()
-        width = together(len(self), len(places))
+        call, places = self._dask.delayed(_prepare), _threads()
+        width = _parts_per_task(len(self), len(places))
         groups = []
         for first in range(0, len(self._groups), width):
             some = self._groups[first : first + width]
@@ -143,16 +144,16 @@ class Partitions:
         With `per_bag`, an array over all bags, it is ``function(part, values,
         *shared)`` with the values of the part's own bags; needs a survey.
 
-        What the function gives must be numbers, arrays, objects with ``+``, or tuples
-        of these. Parts are added by pairs: a fixed order whatever worker is first and
-        however parts are kept, and few results in one place at a time.
+        The function must return numbers, arrays, objects with ``+``, or tuples of
+        these. Parts are added in pairs: the order does not depend on which worker
+        finishes first or on how parts are grouped, and few results are held at a time.
         """
         own = None
         if per_bag is not None:
             ends = np.cumsum([one.n_bags for one in self.surveys])[:-1]
             own = [(values,) for values in np.split(per_bag, ends)]
         plus = self._dask.delayed(add)
-        items = self._delayed(add_by_pairs, function, shared, own=own)
+        items = self._delayed(_add_pairwise, function, shared, own=own)
         while len(items) > 1:
             pairs = zip(items[::2], items[1::2], strict=False)
             last = items[-1:] if len(items) % 2 else []
@@ -167,9 +168,9 @@ class Partitions:
         """
         call = self._dask.delayed(_apply)
         steps = self._steps
-        if not (is_small(steps) and is_small(shared)):
-            # One node for what all parts share, not one for each part. It has to
-            # travel between workers first, which is long for a few numbers.
+        if not (_is_small(steps) and _is_small(shared)):
+            # One graph node for what all parts share, instead of one copy per part.
+            # Sending it between workers takes too long for a few numbers.
             steps, shared = self._dask.delayed(steps), self._dask.delayed(shared)
         own = [()] * len(self) if own is None else own
         return [
@@ -187,12 +188,12 @@ class Partitions:
         ]
 
     def survey(self, extra=None, *, labels=False):
-        """Look at every part once, and refuse parts that do not belong together.
+        """Read every part once, and raise where parts do not belong together.
 
         Parameters
         ----------
         extra : callable, default=None
-            Called with the part; what it returns is kept as `extra`.
+            Called with the part; its result is stored as `extra`.
         labels : bool, default=False
             Whether the labels and their weights are listed.
         """
@@ -222,7 +223,7 @@ class Partitions:
         return stack(found)
 
     def set_features(self, model):
-        """Set what every estimator keeps of the columns; needs a survey."""
+        """Set `n_features_in_` and `feature_names_in_`; needs a survey."""
         first = self.surveys[0]
         model.n_features_in_ = first.n_features
         if first.feature_names is not None:
@@ -236,7 +237,7 @@ class Partitions:
         return np.concatenate([np.asarray(rows) for rows in found])
 
     def label_counts(self):
-        """Labels of all parts, with the weights and the numbers of their bags."""
+        """Return the labels of all parts, with weights and counts of their bags."""
         names = ("labels", "label_weights", "label_bags")
         return [
             np.concatenate([getattr(one, name) for one in self.surveys])
@@ -249,7 +250,7 @@ def _list(values):
 
 
 def _apply(numbers, pieces, reader, steps, collect, function, own, shared):
-    """Take parts through all steps, one after the other, and do one thing with each."""
+    """Apply all steps and then the function to every part, one part at a time."""
     return collect(
         function(part, *mine, *shared)
         for part, mine in zip(_parts(numbers, pieces, reader, steps), own, strict=True)
@@ -303,7 +304,7 @@ def _read_pairs(pairs):
 
 def _read_tuple(part):
     named = getattr(part, "named", False)
-    if callable(part):  # something that reads where it is called
+    if callable(part):  # a reader: the data are read on the worker
         part = part()
     part = part if isinstance(part, (tuple, list)) else (part,)
     if len(part) > 3:
@@ -332,7 +333,7 @@ def _survey(part, extra, labels):
 
 
 def _check_surveys(surveys):
-    """Refuse parts that do not belong together."""
+    """Raise where parts differ in their columns or share a bag."""
     seen = {}
     for number, one in enumerate(surveys):
         for name in ("n_features", "feature_names"):
@@ -352,3 +353,69 @@ def _check_surveys(surveys):
 
 def _rows(part, rows):
     return part.X.data[rows].astype(np.float64)
+
+
+def labels_of(part):
+    """Return the labels of a part."""
+    return part.y
+
+
+def weights_of(part):
+    """Return the weights of the bags of a part."""
+    return part.weight
+
+
+def _threads():
+    """Return the worker of every thread of the active cluster; empty without one."""
+    try:
+        from distributed import default_client
+
+        found = default_client().n_threads()
+    except (ImportError, ValueError):
+        return []
+    # The first thread of every worker comes before the second of any.
+    rounds = range(max(found.values(), default=0))
+    return [worker for k in rounds for worker in sorted(found) if found[worker] > k]
+
+
+def _parts_per_task(n_parts, n_threads):
+    """Return how many parts make a task, so that few tasks are shared evenly.
+
+    A power of two: parts are added in pairs, and the order of additions must not
+    depend on the grouping. No thread gets over 25% more than its share.
+    """
+    width = 1
+    if not n_threads:
+        return width
+    even = -(-n_parts // n_threads)
+    for wider in (2**k for k in range(1, n_parts.bit_length())):
+        groups = -(-n_parts // wider)
+        if wider * -(-groups // n_threads) <= 1.25 * even:
+            width = wider
+    return width
+
+
+def _is_small(shared):
+    """Tell whether an argument is small enough to be sent with each task."""
+    if isinstance(shared, np.ndarray):
+        return shared.nbytes <= _SMALL and not shared.dtype.hasobject
+    if isinstance(shared, (tuple, list)):
+        return all(_is_small(one) for one in shared)
+    if isinstance(shared, dict):
+        return all(_is_small(one) for one in shared.values())
+    plain = (bool, int, float, str, np.generic, FunctionType)
+    return shared is None or isinstance(shared, plain)
+
+
+def _add_pairwise(values):
+    """Add values in the order of a balanced tree; hold few partial sums at a time."""
+    sums = []  # (level in the tree, partial sum)
+    for value in values:
+        level = 0
+        while sums and sums[-1][0] == level:
+            value, level = add(sums.pop()[1], value), level + 1
+        sums.append((level, value))
+    total = sums.pop()[1]
+    while sums:
+        total = add(sums.pop()[1], total)
+    return total

@@ -1,4 +1,4 @@
-"""Answers of a fitted model for partitions, and what they are worth."""
+"""Predictions of a fitted model for partitions, and their score."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from bagwise.distributed._partitions import Partitions
+from bagwise.distributed._partitions import Partitions, labels_of, weights_of
 
 
 def predict(model, parts, *, method="predict", bag=None, features=None):
@@ -21,8 +21,8 @@ def predict(model, parts, *, method="predict", bag=None, features=None):
     parts : dask DataFrame, dask Bag, or sequence
         As in :func:`fit`; labels are not needed.
     method : str, default="predict"
-        What gives one value or one row for each bag: "predict", "decision_function",
-        "predict_proba", "transform".
+        Name of a method that returns one value or one row per bag: "predict",
+        "decision_function", "predict_proba", "transform".
     bag, features
         Columns of a DataFrame.
 
@@ -54,10 +54,10 @@ def score(model, parts, *, scoring=None, bag=None, label=None, features=None):
     model : estimator
         Any fitted classifier or regressor of bags.
     parts : dask DataFrame, dask Bag, or sequence
-        As in :func:`fit`. Weights of bags are weights of the score.
+        As in :func:`fit`. Weights of bags are used as weights in the score.
     scoring : str or callable, default=None
-        As in scikit-learn; accuracy or R2 by default. Only answers and labels are
-        gathered.
+        As in scikit-learn; accuracy or R2 by default. Only predictions and labels
+        are gathered.
     bag, label, features
         Columns of a DataFrame.
 
@@ -67,7 +67,7 @@ def score(model, parts, *, scoring=None, bag=None, label=None, features=None):
         The score on all bags together.
     """
     found = Partitions(parts, bag, label, features)
-    y, weight = found.gather(_labels), found.gather(_weights)
+    y, weight = found.gather(labels_of), found.gather(weights_of)
     extra = {} if np.all(weight == 1.0) else {"sample_weight": weight}
     proxy = _Remote(model, found)
     return check_scoring(proxy, scoring=scoring)(proxy, None, y, **extra)
@@ -77,16 +77,8 @@ def _answer(part, model, method):
     return getattr(model, method)(part.X)
 
 
-def _labels(part):
-    return part.y
-
-
-def _weights(part):
-    return part.weight
-
-
 class _Remote(BaseEstimator):
-    """A model whose answers come from the parts, for scorers."""
+    """A model whose predictions are computed on the parts, for scorers."""
 
     def __init__(self, model=None, parts=None):
         self.model = model
@@ -103,7 +95,7 @@ class _Remote(BaseEstimator):
         return self.model.classes_
 
     def fit(self, X, y):
-        """Refuse: the model is fitted already."""
+        """Raise: the model is already fitted."""
         raise NotImplementedError
 
     def predict(self, X):

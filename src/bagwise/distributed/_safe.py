@@ -1,4 +1,4 @@
-"""SAFE and SAFERegressor from partitions: a survey, landmarks, additive moments."""
+"""SAFE and SAFERegressor from partitions: survey, landmarks, sums of moments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bagwise.least_squares.safe.problem import (
 )
 from bagwise.least_squares.weights import class_factor
 
-_MEDIAN_ROWS = 1000  # rows that gamma="median" looks at, as in a local fit
+_MEDIAN_ROWS = 1000  # rows that gamma="median" uses, as in a local fit
 
 
 def fit_safe(model, parts):
@@ -75,7 +75,7 @@ def _values(part):
 
 
 def _spread(part):
-    """Weight, mean and squared deviations over all entries; the shape of a target."""
+    """Return weight, mean and squared deviations of all entries, and y's shape."""
     X, weight = part.X, part.weight
     rows = np.repeat(weight, X.sizes)
     total = float(rows.sum())
@@ -97,7 +97,7 @@ def _width(settings, parts):
     if settings.gamma == "median":
         n = sum(parts.sizes)
         rows = np.arange(0, n, max(1, -(-n // _MEDIAN_ROWS)))
-        # The sample is all there is to look at, hence a step of one from here on.
+        # `rows` is already the subsample, so resolve_gamma uses all of it.
         return resolve_gamma("median", parts.take(rows))
     if settings.gamma != "scale":
         return resolve_gamma(settings.gamma, np.zeros((1, n_features)))

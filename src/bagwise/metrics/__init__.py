@@ -1,15 +1,13 @@
-"""Scores of predictions: of instances, and of risks of bags."""
+"""Metrics of instance scores and of predicted risks."""
 
 from bagwise.metrics._instances import (
-    instance_average_precision,
-    instance_roc_auc,
-    key_instance_success,
-)
-from bagwise.metrics._scorers import (
     INSTANCE_SCORERS,
+    instance_average_precision,
     instance_average_precision_scorer,
+    instance_roc_auc,
     instance_roc_auc_scorer,
     key_instance_scorer,
+    key_instance_success,
 )
 from bagwise.metrics._survival import concordance_index
 

@@ -1,7 +1,8 @@
-"""Agreement between instance scores and instance labels."""
+"""Agreement between instance scores and instance labels: metrics and scorers."""
 
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_argmax_share, segment_max, segment_sum
@@ -16,7 +17,7 @@ def key_instance_success(instance_labels, scores, *, bags=None):
 
     where :math:`z` are the `instance_labels`, :math:`s` the `scores` and :math:`P` the
     positive bags. It is the success rate of [1]_: a relevant image counts as a success
-    when the region with the highest score is a true region of interest.
+    if the region with the highest score is a true region of interest.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ def key_instance_success(instance_labels, scores, *, bags=None):
         One score per instance; higher is more positive.
     bags : array-like of bool of shape (n_bags,), default=None
         Which bags are positive. By default those that hold a positive instance;
-        positive bags that hold none have no key instance to find and are left out.
+        positive bags without a positive instance are excluded.
 
     Returns
     -------
@@ -35,9 +36,9 @@ def key_instance_success(instance_labels, scores, *, bags=None):
 
     Notes
     -----
-    Differs from [1]_: of several instances with the top score (:math:`T_i`) one is
-    taken at random, and the expected success counts, so that the order of instances
-    inside a bag does not matter. Costs one pass over the instances.
+    Differs from [1]_: if several instances share the top score (:math:`T_i`), the
+    result is the expected success of choosing one of them at random, so the order of
+    instances inside a bag does not matter. The cost is one pass over the instances.
 
     References
     ----------
@@ -64,7 +65,9 @@ def key_instance_success(instance_labels, scores, *, bags=None):
             )
         relevant &= asked
     if not relevant.any():
-        raise ValueError("no positive bag holds a positive instance: nothing to find.")
+        raise ValueError(
+            "no positive bag holds a positive instance, so there is nothing to find."
+        )
     hits = segment_sum(segment_argmax_share(values, offsets) * positive, offsets)
     return float(hits[relevant].mean())
 
@@ -79,13 +82,13 @@ def instance_roc_auc(instance_labels, scores, *, average="pooled"):
     scores : Ragged
         One score per instance; higher is more positive.
     average : {"pooled", "bags"}, default="pooled"
-        Rank all instances together, or inside each bag that holds both kinds, and
-        take the mean over those bags.
+        Rank all instances together, or within each bag that holds positive and
+        negative instances; the result is the mean over those bags.
 
     Returns
     -------
     float
-        Between 0 and 1; 0.5 for scores that know nothing.
+        Between 0 and 1; 0.5 for random scores.
     """
     return _ranking(roc_auc_score, instance_labels, scores, average)
 
@@ -100,8 +103,8 @@ def instance_average_precision(instance_labels, scores, *, average="bags"):
     scores : Ragged
         One score per instance; higher is more positive.
     average : {"bags", "pooled"}, default="bags"
-        Rank instances inside each bag that holds both kinds and take the mean over
-        those bags, or rank all instances together.
+        Rank instances within each bag that holds positive and negative instances; the
+        result is the mean over those bags. Or rank all instances together.
 
     Returns
     -------
@@ -115,7 +118,9 @@ def _ranking(score, instance_labels, scores, average):
     positive, values = _aligned(instance_labels, scores)
     if average == "pooled":
         if positive.all() or not positive.any():
-            raise ValueError("instance labels of one kind only: nothing to rank.")
+            raise ValueError(
+                "all instance labels are equal: no ranking metric is defined."
+            )
         return float(score(positive, values))
     if average != "bags":
         raise ValueError(f"average must be 'pooled' or 'bags', got {average!r}.")
@@ -127,12 +132,14 @@ def _ranking(score, instance_labels, scores, average):
         if 0 < positive[a:b].sum() < b - a
     ]
     if not each:
-        raise ValueError("no bag holds instances of both kinds: nothing to rank.")
+        raise ValueError(
+            "no bag holds both positive and negative instances: use average='pooled'."
+        )
     return float(np.mean(each))
 
 
 def _aligned(instance_labels, scores):
-    """Check that labels and scores are cut alike; booleans and values."""
+    """Check that labels and scores have the same offsets; return both as arrays."""
     for name, item in (("instance_labels", instance_labels), ("scores", scores)):
         if not isinstance(item, Ragged):
             raise TypeError(
@@ -147,9 +154,57 @@ def _aligned(instance_labels, scores):
     if not np.array_equal(instance_labels.offsets, scores.offsets):
         raise ValueError(
             f"instance_labels ({instance_labels.n_bags} bags, "
-            f"{instance_labels.n_instances} instances) are not cut like the scores "
-            f"({scores.n_bags} bags, {scores.n_instances} instances)."
+            f"{instance_labels.n_instances} instances) do not have the same offsets as "
+            f"the scores ({scores.n_bags} bags, {scores.n_instances} instances)."
         )
     if np.isnan(scores.values).any():
         raise ValueError("scores contain NaN.")
     return instance_labels.values > 0, scores.values
+
+
+class InstanceScorer:
+    """Score a fitted estimator by its instance scores.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(instance_labels, scores) -> float``, higher is better.
+
+    Notes
+    -----
+    Called as ``scorer(estimator, X, y, instance_labels=labels)``, or as
+    ``scorer(estimator, X, labels)``, with a `Ragged` aligned with `X`. It requests
+    `instance_labels`: with ``sklearn.set_config(enable_metadata_routing=True)``,
+    ``cross_validate(..., params={"instance_labels": labels})`` and
+    ``GridSearchCV(...).fit(X, y, instance_labels=labels)`` split the labels like the
+    bags and pass them to the scorer.
+    """
+
+    def __init__(self, metric):
+        self.metric = metric
+
+    def __call__(self, estimator, X, y=None, *, instance_labels=None):
+        """Return the score of `estimator` on the bags `X`."""
+        labels = y if instance_labels is None else instance_labels
+        return self.metric(labels, estimator.instance_scores(X))
+
+    def __repr__(self):
+        """Return the name of the metric."""
+        return f"InstanceScorer({self.metric.__name__})"
+
+    def get_metadata_routing(self):
+        """Request the instance labels of the scored bags from scikit-learn."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="instance_labels", alias=True)
+        return request
+
+
+key_instance_scorer = InstanceScorer(key_instance_success)
+instance_roc_auc_scorer = InstanceScorer(instance_roc_auc)
+instance_average_precision_scorer = InstanceScorer(instance_average_precision)
+
+INSTANCE_SCORERS = {
+    "key_instance_success": key_instance_scorer,
+    "instance_roc_auc": instance_roc_auc_scorer,
+    "instance_average_precision": instance_average_precision_scorer,
+}

@@ -1,4 +1,4 @@
-"""How well risks order the times of events."""
+"""Metrics of predicted risks for censored event times."""
 
 import numpy as np
 
@@ -12,21 +12,21 @@ def concordance_index(y, risk):
     .. math::
         C = \frac{\sum_{(i, j)} [r_i > r_j] + \frac12 [r_i = r_j]}{|\{(i, j)\}|}
 
-    over the comparable pairs: those in which the event of bag :math:`i` was seen while
-    bag :math:`j` was still watched, :math:`t_i < t_j`, or :math:`t_i = t_j` and no
-    event of :math:`j` ([1]_).
+    over the comparable pairs: those in which the event of bag :math:`i` was observed
+    while bag :math:`j` was at risk, :math:`t_i < t_j`, or :math:`t_i = t_j` without an
+    event of :math:`j` [1]_. Here :math:`r` is `risk` and :math:`t` the time in `y`.
 
     Parameters
     ----------
     y : structured array or data frame, of length n_bags
-        The fields `event` (true where it was seen) and `time`.
+        The fields `event` (true where it was observed) and `time`.
     risk : array-like of shape (n_bags,)
-        High where the event is expected early.
+        Higher where the event is expected earlier.
 
     Returns
     -------
     float
-        1 for the right order, 0.5 for chance; NaN when no pair can be compared.
+        1 for a perfect order, 0.5 for chance; NaN without a comparable pair.
 
     References
     ----------

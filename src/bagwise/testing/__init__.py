@@ -1,4 +1,4 @@
-"""What every estimator is tested with, for this package and for others."""
+"""Checks for estimators of bags, of this package and of others."""
 
 from bagwise.testing._assumptions import (
     AssumptionTest,
@@ -7,9 +7,11 @@ from bagwise.testing._assumptions import (
     mil_assumptions,
 )
 from bagwise.testing._battery import BATTERY, check_bag_estimator
-from bagwise.testing._discovery import all_estimators
-from bagwise.testing._examples import make_instance
-from bagwise.testing._expected import EXPECTED_FAILURES
+from bagwise.testing._estimators import (
+    EXPECTED_FAILURES,
+    all_estimators,
+    make_instance,
+)
 from bagwise.testing._rows_as_bags import rows_as_bags
 
 __all__ = [

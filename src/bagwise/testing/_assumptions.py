@@ -1,8 +1,8 @@
-"""What a method assumes of bags, found out on drawn data.
+"""Measure on simulated bags what a method assumes.
 
 Under the standard assumption a bag is positive if and only if it holds a positive
 instance. A method may do well on every benchmark and still learn something else, such
-as "positive unless something negative is seen"; these tests tell.
+as "positive unless a negative instance is present"; these tests reveal it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 N_FEATURES = 16
-DISTANCE = 4.0  # of a concept from the middle of the background
+DISTANCE = 4.0  # of a concept from the mean of the background
 SPREAD = 0.3  # of the instances of a concept
-LEARNED = 0.9  # an area "near 1"
-CHANCE = 0.1  # an area within .5 +- this tells nothing: 2.4 standard errors at 200 bags
-ROUNDING = 1e-9  # relative; a smaller fall of a score is none
+LEARNED = 0.9  # AUROC from which a concept counts as learned
+CHANCE = 0.1  # AUROC within 0.5 +- this is chance: 2.4 standard errors at 200 bags
+ROUNDING = 1e-9  # relative; a smaller decrease of a score does not count
 
 Counts = dict[str, int]
 Recipe = Callable[[Any, bool, bool], Counts]
@@ -86,25 +86,25 @@ MONOTONE = "monotone"
 
 @dataclass(frozen=True)
 class AssumptionTest:
-    """One line of the result.
+    """Result of one test.
 
     Attributes
     ----------
     name : str
         Which test.
     auroc : float
-        Mean area under the ROC curve on the test bags; NaN for "monotone".
+        Mean AUROC on the test bags; NaN for "monotone".
     low, high : float
-        Smallest and largest over the repeats.
+        Smallest and largest AUROC over the repeats.
     falls : float
-        For "monotone": share of positive bags whose score falls when an instance of
-        the background is added. NaN elsewhere.
+        For "monotone": share of positive bags whose score decreases when a background
+        instance is added. NaN for the other tests.
     fall : float
-        Mean fall of those, in units of the distance between the mean scores of
-        positive and negative bags.
+        Mean decrease of those scores, in units of the difference between the mean
+        scores of positive and negative bags.
     verdict : str
-        "passes", "fails", "unreliable" (some draws mislead), "tells nothing" or
-        "inverted"; for "monotone", "never falls" or "falls".
+        "passes", "fails", "unreliable" (fails on some data sets), "chance" or
+        "inverted"; for "monotone", "never decreases" or "decreases".
     """
 
     name: str
@@ -133,9 +133,9 @@ class MILAssumptions:
     name : str
         The estimator.
     tests : tuple of AssumptionTest
-        One entry a test.
+        One entry per test.
     n_repeats, n_bags : int
-        Draws of the data, and training (and test) bags of each.
+        Number of simulated data sets, and of training (and of test) bags in each.
     """
 
     name: str
@@ -153,21 +153,20 @@ class MILAssumptions:
 
     @property
     def label(self) -> str:
-        """What the figures make of it.
+        """Assumption that the results are consistent with.
 
-        "cannot learn it" when even presence is not learned; "neither" when a shift of
-        what is beside the point misleads it in any draw; else "generalised" when it
-        also learns that two concepts must meet and that instances must be counted, and
-        "standard" when not.
+        "cannot learn it" if presence is not learned; "neither" if a shift of
+        irrelevant instances misleads the method on any data set; else "generalised" if
+        it also learns that two concepts must occur together and that instances must be
+        counted, and "standard" if it does not.
         """
         return label_of(self._means(), self._worst())
 
     @property
     def respects_standard_assumption(self) -> bool | None:
-        """True, False, or None when the tests show nothing.
+        """Whether the standard assumption holds; None if the tests do not show it.
 
-        None when presence was not learned and nothing was learned the wrong way round
-        either.
+        None if presence was not learned and no test has an inverted ranking.
         """
         return respects(self._means(), self._worst())
 
@@ -178,7 +177,7 @@ class MILAssumptions:
         return {test.name: test.low for test in self.tests}
 
     def to_frame(self) -> Any:
-        """Return one row a test as a pandas data frame."""
+        """Return one row per test as a pandas data frame."""
         try:
             import pandas
         except ImportError:
@@ -188,16 +187,16 @@ class MILAssumptions:
         return pandas.DataFrame([vars(test) for test in self.tests])
 
     def __repr__(self) -> str:
-        """Show one line a test, and the label."""
+        """Return one line per test, and the label."""
         lines = [f"{self.name}: {self.label}", *(f"  {test}" for test in self.tests)]
         lines.append(
-            f"  ({self.n_repeats} draws of {self.n_bags} + {self.n_bags} bags)"
+            f"  ({self.n_repeats} data sets of {self.n_bags} + {self.n_bags} bags)"
         )
         return "\n".join(lines)
 
 
 def label_of(auroc: Mapping[str, float], worst: Mapping[str, float]) -> str:
-    """Return the label that mean areas, and those of the worst draw, give."""
+    """Return the label for mean AUROCs and those of the worst data set."""
     if not auroc["presence"] >= LEARNED:
         return "cannot learn it"
     if any(worst[name] < 0.5 + CHANCE for name in _STANDARD):
@@ -208,15 +207,17 @@ def label_of(auroc: Mapping[str, float], worst: Mapping[str, float]) -> str:
 
 
 def respects(auroc: Mapping[str, float], worst: Mapping[str, float]) -> bool | None:
-    """Return what the areas say about the standard assumption."""
+    """Return whether the AUROCs are consistent with the standard assumption."""
     if any(auroc[name] <= 0.5 - CHANCE for name in _STANDARD):
-        return False  # also where presence is too hard: this was learned, and is wrong
+        return False  # even if presence is too hard: the inverted ranking was learned
     label = label_of(auroc, worst)
     return None if label == "cannot learn it" else label != "neither"
 
 
 def check_standard_assumption(estimator: Any, n_bags: int = 80) -> None:
-    """Hold a method to its promise, in one draw of the three tests that count.
+    """Assert that a method respects the standard assumption, as its tag says.
+
+    Three tests on one simulated data set each.
 
     Parameters
     ----------
@@ -231,8 +232,8 @@ def check_standard_assumption(estimator: Any, n_bags: int = 80) -> None:
         area = roc_auc_score(test[1], bag_scores(model, test[0]))
         least = LEARNED if name == "presence" else 0.5 + CHANCE
         assert area >= least, (
-            f"{_describe(estimator)} says that it respects the standard assumption, but"
-            f" the test of {name} gives an area of {area:.2f}, below {least}."
+            f"{_describe(estimator)} has the tag respects_standard_assumption, but the "
+            f"test {name!r} gives an AUROC of {area:.2f}, below {least}."
         )
 
 
@@ -243,51 +244,51 @@ def mil_assumptions(
     n_repeats: int = 5,
     n_bags: int = 200,
 ) -> MILAssumptions:
-    r"""Measure what a method assumes of bags.
+    r"""Measure what a method assumes about bags.
 
-    Instances of the background are drawn from the standard normal distribution in 16
+    Background instances are simulated from the standard normal distribution in 16
     dimensions, instances of a concept around a point at distance 4 (standard deviation
-    0.3); concepts lie in orthogonal directions. Bags hold 8 to 20 instances, half of
-    them are positive. The tests follow the idea of [1]_:
+    0.3); concepts lie in orthogonal directions. Bags hold 8 to 20 instances, and half
+    of the bags are positive. The tests follow the idea of [1]_:
 
-    - **presence**: positive bags hold 1 or 2 instances of concept c. An area below .9
-      means that the method cannot learn even this, and that the rest says nothing.
-    - **poisoned negatives**: in training, negative bags hold 1 or 2 of p; in the test
-      positive bags do, besides c. An area below one half: p was learned as a sign of
-      "negative".
+    - **presence**: positive bags hold 1 or 2 instances of concept c. An AUROC below 0.9
+      means that the method cannot learn even this; the other tests are then moot.
+    - **poisoned negatives**: in training, negative bags hold 1 or 2 instances of p; in
+      the test, positive bags do, in addition to c. An AUROC below 0.5 means that p was
+      learned as evidence against a positive label.
     - **frequency**: positive bags hold one instance of c. In training negative bags
-      hold 4 to 6 of q and positive ones 0 or 1; in the test it is the other way round.
+      hold 4 to 6 of q and positive ones 0 or 1; in the test it is reversed.
     - **two concepts** (generalised): c and d together make a bag positive; one of them
       does not.
     - **threshold** (generalised): 4 to 6 of c make a bag positive, 1 or 2 do not; p is
       in the negative bags in training and in the positive ones in the test.
-    - **monotone**: one instance of the background is added to each positive test bag
-      of the first test. Under the standard assumption no score may fall.
+    - **monotone**: one background instance is added to each positive test bag of the
+      first test. Under the standard assumption no score may decrease.
 
     Parameters
     ----------
     estimator : estimator
-        An unfitted classifier of bags (or a pipeline of one), or a regressor, which
-        learns the labels 0 and 1. It is cloned; every `random_state` is set.
+        An unfitted classifier of bags (or a pipeline of one), or a regressor, which is
+        fitted to the labels 0 and 1. It is cloned, and every `random_state` is set.
     random_state : int, RandomState instance or None, default=0
         Fixes data and fits.
     n_repeats : int, default=5
-        Draws of the data; five fits each.
+        Simulated data sets; five fits each.
     n_bags : int, default=200
         Training bags, and as many test bags.
 
     Returns
     -------
     MILAssumptions
-        One line a test, and a label: standard, generalised, neither, or cannot learn
-        it.
+        One result per test, and a label: standard, generalised, neither, or cannot
+        learn it.
 
     Notes
     -----
-    The label is measured, with these settings of the estimator and these data; it is
-    no proof. Poisoned negatives and frequency are passed when no draw gives less than
-    .6, the others at a mean of .9. At 200 test bags a score that knows nothing has an
-    area of .5 with a standard error of .04.
+    The label is measured with these parameters and these data; it is not a proof. The
+    tests of distractors and of frequency are passed if no data set gives an AUROC below
+    0.6, the others at a mean of 0.9. With 200 test bags, a random score has an AUROC of
+    0.5 with a standard error of 0.04.
 
     References
     ----------
@@ -319,7 +320,7 @@ def mil_assumptions(
                 share, amount = _monotone(model, *test, scores, seed)
                 falls.append(share)
                 amounts.append(amount)
-    lines = [_drawn_line(name, values) for name, values in areas.items()]
+    lines = [_test_result(name, values) for name, values in areas.items()]
     lines.append(monotone_line(falls, amounts))
     return MILAssumptions(_describe(estimator), tuple(lines), n_repeats, n_bags)
 
@@ -327,7 +328,7 @@ def mil_assumptions(
 def draw(
     name: str, n_bags: int, random_state: Any
 ) -> tuple[tuple[Bags, NDArray[Any]], tuple[Bags, NDArray[Any]]]:
-    """Draw the training and the test bags, with labels 0 and 1, of one test.
+    """Simulate the training and the test bags, with labels 0 and 1, of one test.
 
     Parameters
     ----------
@@ -336,7 +337,7 @@ def draw(
     n_bags : int
         Bags of each half.
     random_state : int or RandomState instance
-        Fixes the draw.
+        Fixes the data.
     """
     rng = check_random_state(random_state)
     directions, _ = np.linalg.qr(rng.standard_normal((N_FEATURES, 4)))
@@ -359,7 +360,7 @@ def draw(
 
 
 def bag_scores(model: Any, X: Any) -> NDArray[np.float64]:
-    """Return one score per bag, high for label 1."""
+    """Return one score per bag, higher for label 1."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X), dtype=np.float64)
     if hasattr(model, "predict_proba"):
@@ -378,7 +379,7 @@ def _fit(estimator: Any, X: Bags, y: NDArray[Any], seed: int) -> Any:
 def _monotone(
     model: Any, X: Bags, y: NDArray[Any], scores: NDArray[Any], seed: int
 ) -> tuple[float, float]:
-    """Return the share of positive bags whose score falls, and the mean fall."""
+    """Return the share of positive bags whose score decreases, and by how much."""
     rng = check_random_state(seed)
     positive = np.flatnonzero(y == 1)
     new = rng.standard_normal((len(positive), N_FEATURES))
@@ -391,29 +392,29 @@ def _monotone(
     return float(fell.mean()), float(-change[fell].mean() / max(abs(gap), 1e-300))
 
 
-def _drawn_line(name: str, values: list[float]) -> AssumptionTest:
+def _test_result(name: str, values: list[float]) -> AssumptionTest:
     mean = float(np.mean(values))
     low, high, nan = min(values), max(values), float("nan")
     return AssumptionTest(name, mean, low, high, nan, nan, verdict_of(name, mean, low))
 
 
 def verdict_of(name: str, auroc: float, worst: float) -> str:
-    """Return what the mean area, and that of the worst draw, mean for a test."""
+    """Return the verdict for the mean AUROC and that of the worst data set."""
     if name not in _STANDARD:
         return "passes" if auroc >= LEARNED else "fails"
     if worst >= 0.5 + CHANCE:
         return "passes"
     if auroc >= 0.5 + CHANCE:
         return "unreliable"
-    return "inverted" if auroc <= 0.5 - CHANCE else "tells nothing"
+    return "inverted" if auroc <= 0.5 - CHANCE else "chance"
 
 
 def monotone_line(falls: list[float], amounts: list[float]) -> AssumptionTest:
-    """Return the line of the last test from the shares and falls of the repeats."""
+    """Return the result of the last test from the shares and decreases of all data."""
     share = float(np.mean(falls))
     fell = [a for f, a in zip(falls, amounts, strict=True) if f > 0]
     fall = float(np.mean(fell)) if fell else 0.0
-    verdict = "falls" if share > 0 else "never falls"
+    verdict = "decreases" if share > 0 else "never decreases"
     nan = float("nan")
     return AssumptionTest(MONOTONE, nan, nan, nan, share, fall, verdict)
 

@@ -1,25 +1,23 @@
 """The checks that every estimator of bags must pass, besides scikit-learn's own.
 
-Each check is a function of an unfitted estimator. They run over everything that
-`all_estimators` finds; a new estimator needs no test code to be covered by them. What
-does not concern an estimator is skipped with a reason, never passed over in silence.
+Each check is a function of an unfitted estimator. The tests run all checks on all
+estimators that `all_estimators` finds, so a new estimator is covered without new test
+code. A check that does not apply to an estimator is skipped with a reason.
 """
 
 from unittest import SkipTest
 
 from bagwise.testing import _check_data as data
-from bagwise.testing import _check_defaults as defaults
-from bagwise.testing import _check_fit as fits
-from bagwise.testing import _check_input as inputs
-from bagwise.testing import _check_labels as labels
+from bagwise.testing import _check_models as models
 
 BATTERY = (
     data.check_containers_agree,
+    data.check_sparse_agrees,
     data.check_test_bag_order,
     data.check_training_bag_order,
     data.check_instance_order,
     data.check_training_instance_order,
-    data.check_bags_of_one,
+    data.check_single_instance_bags,
     data.check_duplicated_instances,
     data.check_float32,
     data.check_offset,
@@ -28,30 +26,31 @@ BATTERY = (
     data.check_other_storage,
     data.check_read_only_memory_map,
     data.check_awkward_data,
-    fits.check_same_seed,
-    fits.check_n_jobs,
-    fits.check_round_trip,
-    fits.check_refit_forgets,
-    fits.check_kind_of_seed,
-    fits.check_fit_in_threads,
-    fits.check_fit_in_process,
-    fits.check_fit_changes_nothing,
-    labels.check_classifier_outputs,
-    labels.check_names_of_labels,
-    labels.check_doubtful_labels,
-    labels.check_exchanged_labels,
-    defaults.check_defaults_decide,
-    inputs.check_bad_bags,
-    inputs.check_bad_labels,
-    inputs.check_bad_weights,
-    inputs.check_bags_without_weight,
-    inputs.check_other_values,
-    inputs.check_bad_prediction,
+    models.check_same_seed,
+    models.check_n_jobs,
+    models.check_pickle,
+    models.check_model_file,
+    models.check_refit_forgets,
+    models.check_numpy_random_state,
+    models.check_fit_in_threads,
+    models.check_fit_in_process,
+    models.check_fit_changes_nothing,
+    models.check_classifier_outputs,
+    models.check_names_of_labels,
+    models.check_ambiguous_labels,
+    models.check_exchanged_labels,
+    models.check_default_threshold,
+    data.check_bad_bags,
+    data.check_bad_labels,
+    data.check_bad_weights,
+    data.check_zero_weights,
+    data.check_unusable_values,
+    data.check_bad_prediction,
 )
 
 
 def check_bag_estimator(estimator):
-    """Run the whole battery on one estimator.
+    """Run all checks on one estimator of bags; the first that fails raises.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def check_bag_estimator(estimator):
     Returns
     -------
     dict of str to str
-        The checks that were left out, and why.
+        The checks that were skipped, with the reasons.
     """
     skipped = {}
     for check in BATTERY:

@@ -1,4 +1,4 @@
-"""Checks of what the data may look like: containers, order, precision, odd bags."""
+"""Checks of input data: what must work, and what must be refused."""
 
 import tempfile
 import warnings
@@ -6,15 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
 from bagwise.bags import Bags
 from bagwise.testing._tools import (
     assert_same,
     fit,
     gives_bags,
+    need_classifier,
     output,
+    raises,
     rows_of,
     skip,
     toy,
@@ -22,7 +26,7 @@ from bagwise.testing._tools import (
 
 
 def check_containers_agree(estimator):
-    """A list, `Bags`, a Fortran-ordered list and CSR give the same result."""
+    """A list, `Bags` and a Fortran-ordered list give the same result."""
     X, y = toy()
     model = fit(estimator, X, y)
     expected = output(model, X)
@@ -30,23 +34,19 @@ def check_containers_agree(estimator):
     assert_same(expected, output(fit(estimator, as_list, y), as_list), 1e-7, "list")
     fortran = [np.asfortranarray(b) for b in as_list]
     assert_same(expected, output(fit(estimator, fortran, y), fortran), 1e-7, "F")
-    if get_tags(estimator).input_tags.sparse:
-        sparse = X.with_data(sp.csr_matrix(X.data))
-        ours = output(fit(estimator, sparse, y), sparse)
-        if ours.shape == expected.shape and not _own_sparse_default(estimator):
-            assert_same(expected, ours, 1e-4, "CSR")
-        assert np.isfinite(ours).all()
 
 
-def _own_sparse_default(estimator):
-    """Whether the estimator documents another default learner for sparse data."""
-    return "estimator" in estimator.get_params(deep=False) and (
-        estimator.estimator is None
-    )
+def check_sparse_agrees(estimator):
+    """CSR gives the same result as dense data."""
+    _need_sparse(estimator)
+    X, y = toy()
+    sparse = X.with_data(sp.csr_matrix(X.data))
+    expected = output(fit(estimator, X, y), X)
+    assert_same(expected, output(fit(estimator, sparse, y), sparse), 1e-4, "CSR")
 
 
 def check_test_bag_order(estimator):
-    """Permuting the bags at prediction permutes the answers."""
+    """Permuting the bags at prediction permutes the predictions."""
     X, y = toy()
     model = fit(estimator, X, y)
     order = np.random.default_rng(1).permutation(len(X))
@@ -56,11 +56,11 @@ def check_test_bag_order(estimator):
 
 def _need_order_invariant(estimator):
     if not get_tags(estimator).input_tags.order_invariant:
-        skip("the order of the training data matters, by its tag")
+        skip("its tag says that the order of the training data matters")
 
 
 def check_training_bag_order(estimator):
-    """The order of the training bags does not matter, where the tag says so."""
+    """The order of the training bags does not matter, if the tag says so."""
     _need_order_invariant(estimator)
     X, y = toy()
     order = np.random.default_rng(2).permutation(len(X))
@@ -77,7 +77,7 @@ def _shuffled_inside(X, seed=3):
 
 
 def check_instance_order(estimator):
-    """The order of the instances of a bag does not matter when it is judged."""
+    """The order of the instances of a bag does not matter at prediction."""
     X, y = toy()
     model = fit(estimator, X, y)
     shuffled, rows = _shuffled_inside(X)
@@ -87,7 +87,7 @@ def check_instance_order(estimator):
 
 
 def check_training_instance_order(estimator):
-    """Nor does it in training, where the tag says so."""
+    """The order of the instances does not matter in training, if the tag says so."""
     _need_order_invariant(estimator)
     X, y = toy()
     refit = fit(estimator, _shuffled_inside(X)[0], y)
@@ -95,8 +95,8 @@ def check_training_instance_order(estimator):
     assert_same(expected, output(refit, X), 1e-3, "instance order, fit")
 
 
-def check_bags_of_one(estimator):
-    """Bags with a single instance are fine, in training and in prediction."""
+def check_single_instance_bags(estimator):
+    """Bags with a single instance work, in training and at prediction."""
     X, y = toy()
     alone = Bags(X.data[X.offsets[:-1]], np.arange(len(X) + 1))
     assert np.isfinite(output(fit(estimator, alone, y), alone)).all()
@@ -104,9 +104,9 @@ def check_bags_of_one(estimator):
 
 
 def check_duplicated_instances(estimator):
-    """Repeating every instance changes nothing, where the class promises that."""
+    """Repeating every instance changes nothing, if the tag says so."""
     if not getattr(get_tags(estimator).input_tags, "duplicate_invariant", None):
-        skip("repeated instances may change the answer, by its tag")
+        skip("its tag says that repeated instances may change the prediction")
     X, y = toy()
     doubled = Bags.from_list([np.repeat(b, 2, axis=0) for b in X])
     a, b = fit(estimator, X, y), fit(estimator, doubled, y)
@@ -116,7 +116,7 @@ def check_duplicated_instances(estimator):
 
 
 def check_float32(estimator):
-    """Data in single precision work and give nearly the same result."""
+    """Single precision works and gives nearly the same result."""
     X, y = toy()
     single = X.with_data(X.data.astype(np.float32))
     ours = output(fit(estimator, single, y), single)
@@ -129,30 +129,30 @@ def check_float32(estimator):
 
 
 def _same_answers(one, X, other, Y, rtol, what):
-    """Decisions agree to `rtol` of their scale, and labels where that is sure."""
+    """Assert equal scores, up to `rtol` of their scale, and equal labels."""
     expected, ours = output(one, X), output(other, Y)
     assert_same(expected, ours, rtol, what)
     if is_classifier(one) and expected.ndim == 1:
-        sure = np.abs(expected) > 2 * rtol * max(1.0, np.abs(expected).max())
-        assert sure.mean() > 0.5, f"{what}: decisions are all about zero"
+        clear = np.abs(expected) > 2 * rtol * max(1.0, np.abs(expected).max())
+        assert clear.mean() > 0.5, f"{what}: nearly all scores are zero"
         np.testing.assert_array_equal(
-            one.predict(X)[sure], other.predict(Y)[sure], f"labels, {what}"
+            one.predict(X)[clear], other.predict(Y)[clear], f"labels, {what}"
         )
 
 
 def _need_target(estimator):
     if not (is_classifier(estimator) or is_regressor(estimator)):
-        skip("an embedding may move with the data")
+        skip("an embedding may shift with the data")
 
 
 def check_offset(estimator):
-    """Columns far from zero give the same answers as columns about zero."""
+    """Columns far from zero give the same predictions as columns around zero."""
     _need_target(estimator)
     X, y = toy()
     model = fit(estimator, X, y)
     moved = X.with_data(X.data + 1e6)
     _same_answers(model, X, fit(estimator, moved, y), moved, 1e-3, "offset")
-    # Rounded to single precision the rows are others: these, in both precisions.
+    # Rounding to float32 changes the rows: the same rounded rows in both precisions.
     single = X.with_data((X.data + 1e4).astype(np.float32))
     double = X.with_data(single.data.astype(np.float64))
     model = fit(estimator, double, y)
@@ -162,7 +162,7 @@ def check_offset(estimator):
 
 
 def check_units(estimator):
-    """Columns in other units are answered as before, or `fit` says what to do."""
+    """Columns in other units give the same predictions, or `fit` warns."""
     _need_target(estimator)
     X, y = toy()
     plain = fit(estimator, X, y).predict(X)
@@ -178,11 +178,13 @@ def check_units(estimator):
             off = np.mean(found != plain)
         else:
             off = np.abs(found - plain).max() / np.abs(plain).max()
-        assert off < 0.1, f"columns times {what}: {off:.2f} off, without a word"
+        assert off < 0.1, (
+            f"columns times {what}: predictions change by {off:.2f} without a warning"
+        )
 
 
 def check_offset_of_sparse(estimator):
-    """And so they do when they are stored as CSR."""
+    """Sparse columns far from zero give the same predictions as around zero."""
     _need_target(estimator)
     _need_sparse(estimator)
     X, y = toy()
@@ -193,11 +195,11 @@ def check_offset_of_sparse(estimator):
 
 def _need_sparse(estimator):
     if not get_tags(estimator).input_tags.sparse:
-        skip("takes no sparse data, by its tag")
+        skip("its tag says that it takes no sparse data")
 
 
 def check_other_storage(estimator):
-    """Fitted on dense bags it takes CSR, and the reverse, in any precision."""
+    """A model fitted on dense bags predicts for CSR, and vice versa."""
     _need_sparse(estimator)
     X, y = toy()
     thin = X.data * (np.abs(X.data) > 0.3)
@@ -207,9 +209,9 @@ def check_other_storage(estimator):
         model = fit(estimator, trained, y)
         assert_same(output(model, dense), output(model, sparse), 1e-7, what)
     single = X.with_data(sp.csr_matrix(thin.astype(np.float32)))
-    assert_same(output(model, sparse), output(model, single), 1e-2, "asked in float32")
+    assert_same(output(model, sparse), output(model, single), 1e-2, "float32, predict")
     model = fit(estimator, single, y)
-    assert_same(output(model, single), output(model, sparse), 1e-2, "fitted in float32")
+    assert_same(output(model, single), output(model, sparse), 1e-2, "float32, fit")
     matrix = sp.csr_array(thin)
     matrix.indices = matrix.indices.astype(np.int64)
     matrix.indptr = matrix.indptr.astype(np.int64)
@@ -219,7 +221,7 @@ def check_other_storage(estimator):
 
 
 def check_read_only_memory_map(estimator):
-    """A read-only memory map works, as workers get one for large data."""
+    """A read-only memory map works: joblib passes large data to workers as one."""
     X, y = toy()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
@@ -231,7 +233,7 @@ def check_read_only_memory_map(estimator):
 
 
 def check_awkward_data(estimator):
-    """Constant columns, one feature, unequal bags and repeats simply work."""
+    """Constant columns, one feature, bags of very different sizes and repeats work."""
     X, y = toy()
     constant = np.column_stack([X.data, np.full(X.n_instances, 7.0)])
     cases = {
@@ -244,3 +246,114 @@ def check_awkward_data(estimator):
     }
     for what, bags in cases.items():
         assert np.isfinite(output(fit(estimator, bags, y), bags)).all(), what
+
+
+def check_bad_bags(estimator):
+    """Invalid bags raise an error that names the bag, the row and the column."""
+    X, y = toy()
+    bags = X.to_list()
+    fit = lambda bags, labels=y: clone(estimator).fit(bags, labels)  # noqa: E731
+    wrong = (ValueError, TypeError)
+    raises(lambda: fit([], []), wrong, "empty")
+    raises(lambda: fit([bags[0], bags[1][:0], *bags[2:]]), wrong, "bag 1", "empty")
+    raises(lambda: fit([*bags[:-1], bags[-1][:, :2]]), wrong, "bag 23", "features")
+    raises(lambda: fit(X.data), wrong, "bag_ids")
+    raises(lambda: fit("abc"), wrong, "bags")
+    if not get_tags(estimator).input_tags.allow_nan:
+        for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+            broken = [b.copy() for b in bags]
+            broken[5][1, 2] = value
+            message = ("bag 5", "instance 1", "column 2", word)
+            raises(lambda broken=broken: fit(broken), wrong, *message)
+    text = [*bags[:-1], np.full(bags[-1].shape, "red", dtype=object)]
+    raises(lambda: fit(text), wrong, "numeric")
+
+
+def check_bad_labels(estimator):
+    """Labels that do not match the bags raise an error."""
+    need_classifier(estimator)
+    X, y = toy()
+    raises(lambda: clone(estimator).fit(X, y[:-1]), ValueError, "23", "24")
+    raises(lambda: clone(estimator).fit(X, np.zeros(len(X))), ValueError, "class")
+    per_row = np.repeat(y, X.sizes)
+    raises(lambda: clone(estimator).fit(X, per_row), ValueError, "per instance")
+
+
+def check_bad_prediction(estimator):
+    """Prediction before `fit`, or with other features, raises an error."""
+    X, y = toy()
+    raises(lambda: output(clone(estimator), X), NotFittedError, "fit")
+    model = fit(estimator, X, y)
+    narrow = X.with_data(X.data[:, :3])
+    raises(lambda: output(model, narrow), ValueError, "3", "4", "features")
+    named = X.with_data(X.data, feature_names=["a", "b", "c", "d"])
+    other = X.with_data(X.data, feature_names=["a", "b", "c", "e"])
+    model = fit(estimator, named, y)
+    raises(lambda: output(model, other), ValueError, "'d'", "'e'")
+    wide = X.with_data(
+        np.column_stack([X.data, X.data[:, 0]]), feature_names=[*"abcd", "label"]
+    )
+    raises(lambda: output(model, wide), ValueError, "not seen in fit: label")
+
+
+def check_unusable_values(estimator):
+    """Values that NumPy would convert silently raise an error before any work."""
+    X, y = toy()
+    wrong = (ValueError, TypeError)
+    fit_on = lambda bags: clone(estimator).fit(bags, y)  # noqa: E731
+    bags = X.to_list()
+    mask = np.zeros(bags[2].shape, dtype=bool)
+    mask[0, 1] = True
+    masked = [*bags[:2], np.ma.array(bags[2], mask=mask), *bags[3:]]
+    raises(lambda: fit_on(masked), wrong, "bag 2", "masked", "[0, 1]")
+    raises(lambda: fit_on([b + 1j for b in bags]), wrong, "complex")
+    dates = np.full(bags[0].shape, np.datetime64("NaT", "s"))
+    raises(lambda: fit_on([dates, *bags[1:]]), wrong, "bag 0", "dates")
+    if get_tags(estimator).target_tags.required:
+        model = clone(estimator)
+        hidden = np.ma.array(y, mask=np.arange(len(y)) == 2)
+        raises(lambda: model.fit(X, hidden), ValueError, "y is a masked", "[2]")
+    if is_classifier(estimator):
+        words = np.where(y == y[2], None, "word").astype(object)
+        raises(lambda: clone(estimator).fit(X, words), ValueError, "label of bag")
+    if not get_tags(estimator).input_tags.allow_nan:
+        for factor in (1e160, 1e-160):
+            raises(lambda f=factor: fit_on(X.with_data(X.data * f)), wrong, "scale")
+
+
+def check_zero_weights(estimator):
+    """A bag with weight zero has no influence, whatever it holds."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        skip("takes no sample_weight")
+    X, y = toy()
+    weight = np.ones(len(X))
+    weight[[2, 5, 9]] = 0.0
+    rows = np.repeat(weight == 0.0, X.sizes)
+    far = X.with_data(np.where(rows[:, None], 1e3, X.data))
+    model = clone(estimator)
+    if "random_state" in model.get_params(deep=False):
+        model.set_params(random_state=0)
+    model.fit(far, y, sample_weight=weight)
+    used = np.flatnonzero(weight)
+    expected = output(fit(estimator, X[used], y[used]), X)
+    assert_same(expected, output(model, X), 1e-9, "bags of weight zero")
+
+
+def check_bad_weights(estimator):
+    """Negative and huge weights raise an error that names the bag."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        skip("takes no sample_weight")
+    X, y = toy()
+    for value, word in ((-1.0, "negative"), (1e300, "exceed"), (1e12, "exceed")):
+        weight = np.ones(len(X))
+        weight[3] = value
+        model = clone(estimator)
+        raises(
+            lambda m=model, w=weight: m.fit(X, y, sample_weight=w),
+            ValueError,
+            word,
+            "bag 3",
+        )
+    weight = np.ma.array(np.ones(len(X)), mask=np.arange(len(X)) == 3)
+    model = clone(estimator)
+    raises(lambda: model.fit(X, y, sample_weight=weight), ValueError, "masked", "[3]")

@@ -1,4 +1,4 @@
-"""Read each row of a matrix as a bag of one, so that scikit-learn's checks can run."""
+"""Read each row of a matrix as a bag of one instance, for scikit-learn's checks."""
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -14,10 +14,9 @@ _MADE: dict[type, type] = {}
 def rows_as_bags(cls):
     """Return a subclass of a bag estimator that takes matrices.
 
-    Every row is a bag with one instance. The subclass has the same parameters; what
-    the estimator turns into `Bags` comes back as a matrix. scikit-learn's
-    `check_estimator` runs one check on estimators that do not take matrices and the
-    whole battery on this one.
+    Every row is a bag with one instance. The subclass has the same parameters;
+    transformed bags are returned as a matrix. scikit-learn's `check_estimator` runs
+    one check on estimators that do not take matrices, and all checks on this subclass.
 
     Parameters
     ----------
@@ -43,10 +42,10 @@ def rows_as_bags(cls):
 
 
 def __getattr__(name):
-    """Make the subclass again where a pickle is opened in another process."""
+    """Create the subclass again when a pickle is loaded in another process."""
     if not name.startswith("RowsAsBags"):
         raise AttributeError(name)
-    from bagwise.testing._discovery import all_estimators
+    from bagwise.testing._estimators import all_estimators
 
     for known, cls in all_estimators():
         if name == f"RowsAsBags{known}":
@@ -62,7 +61,7 @@ class _RowsAsBags:
         return tags
 
     def _check_bags(self, X, y=None, *, reset, min_bags=1):
-        if isinstance(X, Bags):  # the method hands bags to its own parts
+        if isinstance(X, Bags):  # from the estimator to its own parts
             return super()._check_bags(X, y, reset=reset, min_bags=min_bags)
         tags = self.__sklearn_tags__()
         if y is None and reset and tags.target_tags.required:

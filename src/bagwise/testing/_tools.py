@@ -1,4 +1,4 @@
-"""What the checks of the battery share."""
+"""Data, fits and assertions that the checks share."""
 
 from unittest import SkipTest
 
@@ -11,12 +11,12 @@ from bagwise.datasets import make_bags
 
 
 def skip(reason):
-    """Leave a check out, and say why; pytest shows the reason."""
+    """Skip a check with a reason, which pytest shows."""
     raise SkipTest(reason)
 
 
 def need_classifier(estimator):
-    """Skip what is about labels for everything that has none."""
+    """Skip a check that is about labels, unless the estimator is a classifier."""
     if not is_classifier(estimator):
         skip("not a classifier")
 
@@ -35,7 +35,7 @@ def fit(estimator, X, y):
 
 
 def output(model, X):
-    """Return what the model says of the bags: decisions, values or transformed data."""
+    """Return scores, predicted values or transformed data."""
     if hasattr(model, "decision_function"):
         return model.decision_function(X)
     if not hasattr(model, "transform"):
@@ -53,7 +53,7 @@ def assert_same(a, b, rtol, what):
 
 
 def gives_bags(model, X):
-    """Whether the output has one row per instance, and not one per bag."""
+    """Tell whether the output has one row per instance instead of one per bag."""
     if hasattr(model, "decision_function") or not hasattr(model, "transform"):
         return False
     return isinstance(model.transform(X), Bags)
@@ -70,6 +70,6 @@ def raises(function, error, *words):
     except error as caught:
         text = str(caught).lower()
         for word in words:
-            assert word.lower() in text, f"the message does not say {word!r}: {caught}"
+            assert word.lower() in text, f"{word!r} is missing in the message: {caught}"
     else:
-        raise AssertionError(f"nothing was raised where {words} is wrong")
+        raise AssertionError(f"no error was raised that mentions {words}")

@@ -1,4 +1,105 @@
-"""Checks of scikit-learn that an estimator fails on purpose, each with its reason."""
+"""The estimators that are tested: how they are found, made, and what they may fail."""
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import GradientBoostingClassifier
+
+import bagwise
+from bagwise.compose import SimpleMIRegressor, WrapperMI
+
+# Subpackages without estimators.
+_NO_ESTIMATORS = {
+    "bags",
+    "base",
+    "cli",
+    "datasets",
+    "comparison",
+    "io",
+    "inspection",
+    "report",
+    "testing",
+}
+
+# Subpackages whose estimators need another package.
+_NEEDS = {"neural": "torch"}
+
+# Estimators whose target is neither labels nor values; the checks have no such data.
+_OTHER_TARGETS = {"EmbeddedSurvival"}
+
+
+def all_estimators():
+    """Return (name, class) of every exported estimator, sorted by name.
+
+    An estimator is exported if it is in the `__all__` of a public subpackage; nothing
+    else is needed for it to be tested. Networks are found only if torch is installed;
+    survival models have tests of their own.
+    """
+    found = {}
+    for module in pkgutil.iter_modules(bagwise.__path__):
+        if module.name.startswith("_") or module.name in _NO_ESTIMATORS:
+            continue
+        needed = _NEEDS.get(module.name)
+        if needed is not None and importlib.util.find_spec(needed) is None:
+            continue
+        package = importlib.import_module(f"bagwise.{module.name}")
+        for name in getattr(package, "__all__", ()):
+            item = getattr(package, name)
+            if name in _OTHER_TARGETS:
+                continue
+            if inspect.isclass(item) and issubclass(item, BaseEstimator):
+                found[name] = item
+    return sorted(found.items())
+
+
+_SMALL_NET = {
+    "hidden": 12,
+    "attention": 6,
+    "n_models": 2,
+    "learning_rate": 0.03,
+    "max_epochs": 8,
+}
+
+# Parameters that shorten a fit. A class that is not listed is tested with its defaults.
+CHEAP = {
+    # Results are compared to seven digits, more than the default tolerance gives.
+    "BagSVC": {"tol": 1e-8},
+    "AttentionBagClassifier": _SMALL_NET,
+    "AttentionBagRegressor": _SMALL_NET,
+    # Its members are tested in tests/ensemble; here one member is enough.
+    "BagClassifier": {
+        "members": [("wrapper", WrapperMI(threshold="zero"))],
+        "cv": 2,
+    },
+    "BagRegressor": {"members": [("mean", SimpleMIRegressor())], "cv": 2},
+    "BagStackingClassifier": {"cv": 2},
+    # Folds depend on the order of the bags. With the threshold of the training scores
+    # the order can be tested; `check_default_threshold` uses the default.
+    **dict.fromkeys(
+        ("BoxKernelSVC", "MIODM", "SBMIL", "STMIL", "WrapperMI"),
+        {"threshold": "train"},
+    ),
+    "DiverseDensity": {"n_starts": 1},
+    "EMDD": {"n_starts": 1},
+    "GMIL": {"n_sampled": 500, "max_boxes": 500},
+    "MIBoosting": {"n_estimators": 5},
+    "MILBoost": {"n_estimators": 10},
+    "SAFECV": {"gammas": ("scale",), "rhos": (3.0, 30.0), "cv": 2},
+    "TwoLevelClassifier": {
+        "estimator": GradientBoostingClassifier(
+            n_estimators=5, max_depth=1, learning_rate=0.5, random_state=0
+        )
+    },
+}
+
+
+def make_instance(cls):
+    """Return an unfitted estimator of `cls` that is quick to fit."""
+    return cls(**CHEAP.get(cls.__name__.removeprefix("RowsAsBags"), {}))
+
 
 _SCALE = (
     "the default learner is SVC(gamma='scale'), whose width is the variance of the "
@@ -41,13 +142,13 @@ _FULL_TREE = (
 )
 
 _FOLDS = (
-    "folds are drawn over bags: a repeated bag may stand on both sides of a split, a "
-    "weighted one may not"
+    "folds are made of bags: a repeated bag may be split across folds, a weighted one "
+    "may not"
 )
 
 _STEPS = (
-    "validation folds and steps are drawn over bags: a repeated bag takes part in two "
-    "steps, a weighted one in one of twice the length; MLPClassifier fails it as well"
+    "folds and mini-batches are made of bags: a repeated bag takes part in two steps, "
+    "a weighted one in one step of twice the length; MLPClassifier fails it as well"
 )
 
 _NEIGHBOURS = (
@@ -61,8 +162,8 @@ _WIDTH = "the width of gamma='scale' is the variance of the instances without we
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     "AttentionBagClassifier": {
         "check_sample_weight_equivalence_on_dense_data": _STEPS,
-        "check_exchanged_labels": "weights are drawn at the start and do not turn with"
-        " the labels",
+        "check_exchanged_labels": "the random initial weights do not change sign with "
+        "the labels",
     },
     "AttentionBagRegressor": {"check_sample_weight_equivalence_on_dense_data": _STEPS},
     "BagClassifier": {"check_sample_weight_equivalence_on_dense_data": _FOLDS},
@@ -91,8 +192,8 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     },
     "EMDD": {
         "check_class_weight_classifiers": (
-            "the cut that is best on training bags lies where the heavy class ends, "
-            "and a fifth of its unseen bags fall beyond it"
+            "the threshold that is best on training bags lies at the edge of the heavy "
+            "class, and a fifth of its unseen bags fall beyond it"
         ),
         "check_sample_weight_equivalence_on_dense_data": _ROUNDING_PATH,
         "check_sample_weight_equivalence_on_sparse_data": _ROUNDING_PATH,
@@ -103,8 +204,8 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     },
     "MILES": {
         "check_class_weight_classifiers": (
-            "with a ten-million-fold class weight the best machine selects nothing, "
-            "and a constant answer is never given without a warning"
+            "with a class weight of 1e7 the best model selects no feature, and a "
+            "constant prediction always comes with a warning"
         ),
         "check_sample_weight_equivalence_on_dense_data": _PROTOTYPES,
         "check_sample_weight_equivalence_on_sparse_data": _PROTOTYPES,
@@ -116,7 +217,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     "SimpleMI": {
         "check_sample_weight_equivalence_on_dense_data": _SCALE,
         "check_sample_weight_equivalence_on_sparse_data": (
-            "the default learner for sparse data is LinearSVC, which draws at random"
+            "the default learner for sparse data is LinearSVC, which is randomized"
         ),
     },
     "TwoLevelClassifier": {
