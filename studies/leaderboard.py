@@ -156,7 +156,7 @@ def leaderboard(
         times[:, order],
         critical_difference(len(names), len(sets)),
         friedman(values),
-        _against_best(names, ranks[order], len(sets)),
+        against_best(names, ranks[order], len(sets)),
         dict(block),
         _left_out(table, block, names),
     )
@@ -208,7 +208,7 @@ def friedman(values: Array) -> float:
     return float(stats.f.sf((n - 1) * chi2 / rest, k - 1, (k - 1) * (n - 1)))
 
 
-def _against_best(names: Sequence[str], ranks: Array, n: int) -> dict[str, float]:
+def against_best(names: Sequence[str], ranks: Array, n: int) -> dict[str, float]:
     """Return Holm-adjusted p values of z tests of mean ranks against the first."""
     k = len(names)
     z = (ranks[1:] - ranks[0]) / np.sqrt(k * (k + 1) / (6.0 * n))

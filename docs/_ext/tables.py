@@ -77,12 +77,13 @@ def peers() -> list[str]:
 
 
 def scripts() -> list[str]:
-    """Return the benchmark scripts with their first line."""
+    """Return the benchmarks and the study scripts with their first line."""
     rows = []
-    for path in sorted((ROOT / "benchmarks").glob("[!_]*.py")):
-        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        first = " ".join(text.split("\n\n")[0].split()).replace("*", "\\*")
-        rows.append([f"``{path.name}``", first or "--"])
+    for folder in ("benchmarks", "studies/scripts"):
+        for path in sorted((ROOT / folder).glob("[!_]*.py")):
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            first = " ".join(text.split("\n\n")[0].split()).replace("*", "\\*")
+            rows.append([f"``{folder}/{path.name}``", first or "--"])
     return list_table(["Script", "What it measures"], rows)
 
 

@@ -1,6 +1,6 @@
 """Measure every hand-written GPU piece of the networks against plain torch.
 
-    python studies/gpu_pieces.py [--output studies/results/gpu]
+    python studies/scripts/gpu_pieces.py [--output FOLDER]
 
 One epoch of gated attention is timed with the library's Triton kernels and recorded
 steps (CUDA graphs), without each of them, and with ``torch.compile`` instead. The set
@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
+RESULTS = Path(__file__).parents[1] / "results"
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "src"))
 
 
 def without_numba():
@@ -81,7 +82,7 @@ def networks(rows_out):
     """Time one epoch of each variant for one, five and thirty models."""
     import torch
     import torch._dynamo
-    from bench_gpu import make_slides, train_epochs
+    from gpu import make_slides, train_epochs
 
     from bagwise.neural.engine import training
     from bagwise.neural.engine.rows import Rows
@@ -125,7 +126,7 @@ def networks(rows_out):
 def grams(rows_out):
     """Time the set kernel's Gram matrix: fused, plain and compiled torch."""
     import torch
-    from bench_gpu import make_set, timed
+    from gpu import make_set, timed
 
     import bagwise
     from bagwise.kernels._tiles import stack_of
@@ -204,9 +205,7 @@ def gaussian_block(x, z, x_norms, z_norms, gamma):
 def main():
     """Run the measurements and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--output", type=Path, default=ROOT / "studies" / "results" / "gpu"
-    )
+    parser.add_argument("--output", type=Path, default=RESULTS / "gpu")
     options = parser.parse_args()
     without_numba()
     import torch

@@ -1,7 +1,8 @@
 """What methods were measured to assume, in one line each.
 
-The figures are those of `bagwise.testing.mil_assumptions`, written beside this file by
-``benchmarks/assumptions.py``. Catalogue, report and guide take their line from here.
+The figures are those of `bagwise.testing.mil_assumptions`, written next to this file by
+``studies/scripts/assumptions.py``. Catalogue, report and guide take their line from
+here.
 """
 
 from __future__ import annotations

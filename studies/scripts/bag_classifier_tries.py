@@ -4,7 +4,7 @@ The members' scores out of fold (three times five folds), of the models of the f
 of the refitted models on test bags are computed once for every set and outer fold and
 kept in a folder; a try is then a recombination of them and costs nothing more:
 
-    python benchmarks/bag_classifier_tries.py --cache tries --out results/bag-classifier
+    python studies/scripts/bag_classifier_tries.py --cache tries --out FOLDER
 
 Up to three outer folds a set; `--stored` runs nothing and takes those that are there.
 Sets: Musk1, Elephant, Fox, TREC1, sci.med, digit bags and generators; the other sets of

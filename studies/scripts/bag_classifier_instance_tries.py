@@ -3,7 +3,7 @@
 Of every set and half, the scores that the four members give to instances, out of fold
 and refitted, are computed once and kept in a folder; a try is a recombination of them:
 
-    python benchmarks/bag_classifier_instance_tries.py --cache tries --out results/..
+    python studies/scripts/bag_classifier_instance_tries.py --cache tries --out FOLDER
 
 The sets are other halves of sci.med and other seeds of digit bags and generators than
 those of the page on instances. `--stored` takes what is in the folder. A rule learns

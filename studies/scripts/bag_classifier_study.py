@@ -20,7 +20,7 @@ fewer independent ones, and the tests below do not know it.
 
 Runs are kept in a store, and the same command continues where it was stopped:
 
-    python benchmarks/bag_classifier_study.py --store study.sqlite
+    python studies/scripts/bag_classifier_study.py --store study.sqlite
 
 `--stored` runs nothing and writes the folder of results from what is there; `--all`
 runs the single methods again as well, and leaves the kept tables alone.
@@ -28,27 +28,32 @@ runs the single methods again as well, and leaves the kept tables alone.
 
 import argparse
 import csv
+import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from bagwise.reproduction import leaderboard
-from bagwise.reproduction._leaderboard import (
-    Leaderboard,
-    _against_best,
-    critical_difference,
-    friedman,
-    mean_ranks,
-)
-from bagwise.reproduction._tables import reduced
 from scipy.stats import wilcoxon
 
 from bagwise.comparison import KFold, Method, Problem, compare, find_method
 from bagwise.comparison.one_run import versions
 from bagwise.comparison.store import Store
 from bagwise.datasets import fetch
-from bagwise.report import plot_ranks
 
+sys.path.append(str(Path(__file__).parents[2]))
+
+from studies.leaderboard import (
+    Leaderboard,
+    against_best,
+    critical_difference,
+    friedman,
+    leaderboard,
+    mean_ranks,
+)
+from studies.leaderboard_page import plot_ranks
+from studies.tables import reduced
+
+RESULTS = Path(__file__).parents[1] / "results"
 BINARY = ["musk1", "musk2", "elephant", "fox", "tiger", "trec1", "trec2", "protein"]
 GROUPS = ["alt.atheism", "comp.graphics", "misc.forsale", "rec.autos", "sci.crypt"]
 GROUPS += ["sci.med", "talk.politics.guns"]
@@ -159,7 +164,7 @@ def beside_earlier(board, path):
         np.full(values.shape, np.nan),
         critical_difference(len(names), len(sets)),
         friedman(values),
-        _against_best(names, ranks[order], len(sets)),
+        against_best(names, ranks[order], len(sets)),
         board.protocols,
         [name for name in head[3:] if name not in sets],
     )
@@ -250,7 +255,7 @@ def _section(metric, board):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", default="study.sqlite")
-    parser.add_argument("--out", type=Path, default=Path("results/bag-classifier"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "bag-classifier")
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--time-limit", type=float, default=300.0)
     parser.add_argument("--only", nargs="*", help="names of problems")

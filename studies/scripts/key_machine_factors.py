@@ -11,7 +11,7 @@ The last rows check the claim of the paper that MI-ODM with theta = nu = 0 is KI
 the same folds: the largest difference of decision values between MI-ODM and KI-SVM with
 the row weights made equal.
 
-    python benchmarks/key_machine_factors.py [--out results/key-machines]
+    python studies/scripts/key_machine_factors.py [--out FOLDER]
 
 `--quick`: one set, one repeat; `--stored`: the page from the runs there are. Runs are
 kept in a file and continue where they stopped.
@@ -35,6 +35,7 @@ from bagwise.datasets import fetch
 from bagwise.kernels import resolve_gamma
 from bagwise.svm import KISVM, MIODM
 
+RESULTS = Path(__file__).parents[1] / "results"
 MACHINES = {
     "Bag-KI-SVM": (KISVM(level="bag"), ("musk1", "tiger", "elephant"), 2),
     "MI-ODM, bag level": (MIODM(level="bag"), ("musk1", "tiger", "elephant"), 2),
@@ -266,7 +267,7 @@ def equal(path, sets, repeats):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", default="results/key-machines")
+    parser.add_argument("--out", default=RESULTS / "key-machines")
     parser.add_argument("--quick", action="store_true", help="one set, one repeat")
     parser.add_argument("--stored", action="store_true", help="run nothing")
     asked = parser.parse_args()
@@ -285,7 +286,7 @@ def main():
             f"- {row['set']}, {row['folds']} folds: decision values of held-out bags",
             f"  differ by at most {row['worst']:.1e} of their standard deviation.",
         ]
-    lines += ["", "Made by `python benchmarks/key_machine_factors.py`."]
+    lines += ["", "Made by `python studies/scripts/key_machine_factors.py`."]
     (out / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -24,7 +24,7 @@ methods and grids were fixed before the first run. What was changed since:
 
 Runs are kept in a store, and the same command continues where it was stopped:
 
-    python benchmarks/bag_regressor_study.py --store regressors.sqlite --repeats 3
+    python studies/scripts/bag_regressor_study.py --store regressors.sqlite --repeats 3
 
 What the regressors cost: [speed](speed.md).
 """
@@ -43,6 +43,7 @@ from bagwise.comparison import Halves, Problem, TrainTest, compare, list_methods
 from bagwise.comparison.one_run import versions
 from bagwise.datasets import fetch, load_digit_bags, make_regression_bags
 
+RESULTS = Path(__file__).parents[1] / "results"
 SEED = 0
 ENERGIES = ("lj-16.30.2", "lj-80.166.1")
 TREES = "Statistics + trees"
@@ -160,7 +161,7 @@ def write(names, table, halves, n_repeats, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", default="regressors.sqlite")
-    parser.add_argument("--out", type=Path, default=Path("results/bag-regressor"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "bag-regressor")
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=[], help="sets; no page then")

@@ -19,7 +19,7 @@ def write_page(figures, folder):
     lines = [
         "# Networks",
         "",
-        "`python benchmarks/neural_study.py` writes `figures.csv` and this page.",
+        "`python studies/scripts/neural_study.py` writes `figures.csv` and this page.",
     ]
     for part in (_setting, _classic, _spread, _images):
         lines += ["", *part(figures)]

@@ -8,7 +8,7 @@ Key-instance success is beside it where instance labels are known: a faithful
 explanation of a wrong model names the wrong instances.
 
 Run again, it goes on where it ended:
-`python benchmarks/faithfulness.py --out results/faithfulness`
+`python studies/scripts/faithfulness.py`
 """
 
 import argparse
@@ -29,6 +29,7 @@ from bagwise.datasets import fetch, load_digit_bags, make_key_instance_bags
 from bagwise.inspection import faithfulness, instance_importance
 from bagwise.metrics import key_instance_success
 
+RESULTS = Path(__file__).parents[1] / "results"
 WAYS = ("native", "single", "leave_out")
 FIELDS = ["set", "method", "way", "gap", "low", "high", "verdict", "key", "seconds"]
 METHODS = [
@@ -128,7 +129,7 @@ def _cell(row):
 def main():
     """Measure what is missing and write table and page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/faithfulness"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "faithfulness")
     parser.add_argument("--methods", nargs="*", default=METHODS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -5,7 +5,7 @@ which reports its processor time and how far its resident memory rose above what
 imports take; pages of the map count. The exponent is the slope of log time over log
 instances, from the smallest to the largest size, at a fixed number of slides.
 
-    python benchmarks/bench_slides.py [--slides 40] [--sizes 2000 8000]
+    python studies/scripts/slides_growth.py [--slides 40] [--sizes 2000 8000]
                                       [--features 256] [--folder FOLDER] [--methods ..]
 
 The bars: exponents of at most 1.1, and 3 GB for 500 slides x 10,000 x 1,024

@@ -12,7 +12,7 @@ the tolerance is relative to max(1, J)), F the value of the best single choice f
 itself prefers other instances to the witnesses: no solver can then find them. J far
 below F says that the relaxation is slack.
 
-    python benchmarks/bench_miodm_scale.py [--quick] [--kinds key,shift]
+    python studies/scripts/miodm_scale.py [--quick] [--kinds key,shift]
 """
 
 import argparse

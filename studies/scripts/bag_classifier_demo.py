@@ -4,7 +4,7 @@ What `bagwise demo` compares: 120 bags of digits, positive if they hold a nine, 
 folds; `BagClassifier` as it is, the others scaled and tuned inside every training fold.
 One draw of small data: a difference of one bag in accuracy is .008.
 
-    python benchmarks/bag_classifier_demo.py --folder demo --out results/bag-classifier
+    python studies/scripts/bag_classifier_demo.py --folder demo
 
 Runs that are in the folder already, those of `bagwise demo --out demo` for one, are
 taken from there if the code of the method is still the same.
@@ -19,6 +19,7 @@ from scipy.stats import rankdata
 from bagwise.comparison import demo
 from bagwise.comparison.one_run import versions
 
+RESULTS = Path(__file__).parents[1] / "results"
 STACK = "BagClassifier"
 METRICS = {"accuracy": "accuracy", "auroc": "AUROC", "log_loss": "log loss"}
 
@@ -69,7 +70,7 @@ def write(names, table, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("bagwise-demo"))
-    parser.add_argument("--out", type=Path, default=Path("results/bag-classifier"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "bag-classifier")
     parser.add_argument("--jobs", type=int, default=-1)
     given = parser.parse_args()
     write(*measure(given.folder, given.jobs), given.out)

@@ -7,7 +7,7 @@ what numpy and Python had allocated at most, from two further fits (buffers insi
 compiled loops do not count). What the docstring of a class promises, its O(...) terms,
 is read as a power of the same axis and compared.
 
-    python benchmarks/growth.py [--methods MILES,SAFE] [--limit 1] [--out FOLDER]
+    python studies/scripts/growth.py [--methods MILES,SAFE] [--limit 1] [--out FOLDER]
 
 Writes growth.csv, a row as soon as it is measured, and README.md, the page of it. With
 `--keep` rows that are there already are not measured again, which goes on where a run
@@ -36,6 +36,7 @@ from bagwise.comparison import list_methods
 from bagwise.comparison._limits import RunTimeLimit, memory_guard, time_guard
 from bagwise.comparison.description import build_estimator
 
+RESULTS = Path(__file__).parents[1] / "results"
 AXES = {"bags": 0, "instances": 1, "features": 2}
 BASE = (40, 5, 10)  # bags, instances in a bag, features
 DOUBLINGS = 8
@@ -229,14 +230,14 @@ def page(rows, folder):
     lines = [
         "# How methods grow",
         "",
-        "Made by `python benchmarks/growth.py` from `growth.csv`; nothing is edited by",
-        "hand. Exponents of the CPU seconds of one fit with the catalogue's settings,",
-        "over the last three sizes of an axis that is doubled (from 40 bags of 5",
-        "instances with 10 features) until a fit takes longer than the limit, three",
-        "sizes for ensembles of all methods and networks; in brackets, of the memory",
-        "(not of fits that take longer than five seconds). Small sizes are ruled by",
-        "overhead: an exponent is a lower bound of what very large sets see. A star:",
-        "above the docstring.",
+        "Made by `python studies/scripts/growth.py` from `growth.csv`; nothing is",
+        "edited by hand. Each axis is doubled (from 40 bags of 5 instances with 10",
+        "features) until a fit takes longer than the limit; ensembles of all methods",
+        "and networks are fitted at three sizes. The table shows the exponent of the",
+        "CPU seconds of one fit, with the settings of the catalogue, over the last",
+        "three sizes, and in brackets that of the memory (not of fits that take longer",
+        "than five seconds). Fixed costs dominate small sizes: the exponent for very",
+        "large data can be larger. A star: above the docstring.",
         "",
         f"bagwise {bagwise.__version__}, Python {platform.python_version()}, "
         f"{platform.machine()}, one thread.",
@@ -264,7 +265,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", default="", help="names, by commas; all")
     parser.add_argument("--limit", type=float, default=1.0, help="seconds of a fit")
-    parser.add_argument("--out", default="results/growth")
+    parser.add_argument("--out", default=RESULTS / "growth")
     parser.add_argument("--keep", action="store_true", help="go on with what is there")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

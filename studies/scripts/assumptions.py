@@ -6,7 +6,7 @@ that respects the standard assumption (a bag is positive if and only if it holds
 positive instance) is not misled.
 
 Run again, it goes on where it ended: one line of `figures.csv` is one method and one
-draw. `python benchmarks/assumptions.py --out results/assumptions`
+draw. `python studies/scripts/assumptions.py`
 """
 
 import argparse
@@ -31,9 +31,10 @@ from bagwise.testing._assumptions import (
     respects,
 )
 
+RESULTS = Path(__file__).parents[1] / "results"
 FIELDS = ["method", "seed", *TESTS, "falls", "fall", "seconds", "error"]
 # What the library itself reads, to say one line about a method.
-PACKAGED = Path(__file__).parents[1] / "src/bagwise/inspection/assumptions.csv"
+PACKAGED = Path(__file__).parents[2] / "src/bagwise/inspection/assumptions.csv"
 
 ABOUT = """
 | test | training bags | test bags |
@@ -218,7 +219,7 @@ def write_packaged(rows, path):
 def main():
     """Measure what is missing, then write figures, page and packaged table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/assumptions"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "assumptions")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds a draw")
     parser.add_argument("--methods", nargs="*", help="names; all by default")

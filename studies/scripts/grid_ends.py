@@ -8,7 +8,7 @@ the grid of the catalogue and the one it had before, with the accuracy on the he
 bags of what each of them chose: these bags have no part in any choice. Where `compare`
 tries candidates on a third of the bags first, the same is asked of what is left.
 
-    python benchmarks/grid_ends.py [--sets musk1,fox] [--methods "MI-Kernel,miFV"]
+    python studies/scripts/grid_ends.py [--sets musk1,fox] [--methods "MI-Kernel,miFV"]
 
 Scores are kept in a file, and the same command continues where it was stopped.
 """
@@ -36,6 +36,7 @@ from bagwise.comparison.description import build_estimator
 from bagwise.comparison.grid_ends import central, ends_of, expand
 from bagwise.datasets import fetch
 
+RESULTS = Path(__file__).parents[1] / "results"
 SETS = "musk1,tiger,elephant,fox"
 TEXT = "newsgroups_sci.med"
 FOLDS = 3
@@ -360,7 +361,7 @@ def page(names, rows):
     if absent:
         out += ["", f"Not measured: {', '.join(absent)}."]
     out += ["", f"All wide grids together took {spent:.0f} processor minutes.", ""]
-    out.append("Made by `python benchmarks/grid_ends.py`.")
+    out.append("Made by `python studies/scripts/grid_ends.py`.")
     return out
 
 
@@ -368,7 +369,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", default=SETS, help="separated by commas")
     parser.add_argument("--methods", default="", help="separated by commas; all else")
-    parser.add_argument("--out", default="results/grids")
+    parser.add_argument("--out", default=RESULTS / "grids")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     names = [name.strip() for name in asked.methods.split(",") if name.strip()]

@@ -7,7 +7,7 @@ passes over the rows, processor and wall time, the peak of the private memory
 (``RssAnon``) and that of all resident memory, pages of the mapped file included
 (``VmHWM``), and the area under the curve on the slides that were held out.
 
-    python benchmarks/slides_10gb.py FOLDER [--slides 500] [--size 10000]
+    python studies/scripts/slides_10gb.py FOLDER [--slides 500] [--size 10000]
                                      [--features 1024] [--limit 3e9] [--methods ..]
                                      [--out OUT.md]
 
@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+RESULTS = Path(__file__).parents[1] / "results"
 MOST_BYTES = 3e9
 
 
@@ -212,7 +213,7 @@ def table(found, options, n_bytes):
         f"features, float16: {n_bytes / 1e9:.1f} GB in one mapped file. Fitted on four "
         "fifths of the slides, each method in a process whose private memory the "
         f"kernel limits to {options.limit / 1e9:.1f} GB, on one core of a machine with "
-        "other work to do. Made by `benchmarks/slides_10gb.py`.",
+        "other work to do. Made by `studies/scripts/slides_10gb.py`.",
         "",
         "| fit | passes | processor, s | wall, s | private memory, GB | with mapped "
         "pages, GB | AUROC held out | processor to score a slide, s |",
@@ -250,7 +251,7 @@ def main():
     parser.add_argument("--features", type=int, default=1024)
     parser.add_argument("--limit", type=float, default=MOST_BYTES, help="bytes")
     parser.add_argument("--methods", nargs="+")
-    parser.add_argument("--out", type=Path, default=Path("results/slides/README.md"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "slides/README.md")
     parser.add_argument("--one")
     options = parser.parse_args()
     if options.one:

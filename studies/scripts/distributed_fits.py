@@ -7,7 +7,7 @@ in units of one part (as float64 in memory), and the largest difference of answe
 a local fit on all bags. On a machine whose cores are busy with other work only the
 processor times tell how the work was shared.
 
-    python benchmarks/bench_distributed.py [--parts 8] [--bags 4000] [--features 200]
+    python distributed_fits.py [--parts 8] [--bags 4000] [--features 200]
                                            [--methods ..] [--out OUT.md]
 
 Finished rows are kept in OUT.json next to OUT.md, so that a run that was stopped goes
@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+RESULTS = Path(__file__).parents[1] / "results"
 MOST_DIFFERENCE = 1e-8
 MOST_PARTS_IN_MEMORY = 8.0  # a part as a table, as bags, and the copies in between
 KEPT = ("MILR", "linear regression")  # many passes: the workers keep their parts
@@ -153,7 +154,7 @@ def table(found, options, size):
         "how the work is shared; wall times include what the machine did besides. "
         "Memory: how far the resident memory of a worker rises above its start, in "
         "parts. Difference: of the answers from those of a local fit, relative to the "
-        "largest of them. Made by `benchmarks/bench_distributed.py`.",
+        "largest of them. Made by `studies/scripts/distributed_fits.py`.",
         "",
         "| fit | wall, 1 worker, s | 2 workers, s | busiest worker, 1, s | 2, s | "
         "ratio | memory, parts | difference |",
@@ -188,9 +189,7 @@ def main():
     parser.add_argument("--bags", type=int, default=4000)
     parser.add_argument("--features", type=int, default=200)
     parser.add_argument("--methods", nargs="+")
-    parser.add_argument(
-        "--out", type=Path, default=Path("results/distributed/README.md")
-    )
+    parser.add_argument("--out", type=Path, default=RESULTS / "distributed/README.md")
     options = parser.parse_args()
     kept = options.out.with_suffix(".json")
     settings = [options.parts, options.bags, options.features]

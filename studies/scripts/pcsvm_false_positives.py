@@ -16,7 +16,7 @@ For rho from 0 (MI-SVM) to strong pressure, at the paper's cut: AUROC, accuracy,
 share of negative test bags that are called positive. "rho by inner folds" is chosen on
 training bags alone; "MI-SVM, best C" is chosen on the test bags, in its favour.
 
-    python benchmarks/pcsvm_false_positives.py [--draws 10] [--out results/pcsvm-case]
+    python studies/scripts/pcsvm_false_positives.py [--draws 10] [--out FOLDER]
 """
 
 import argparse
@@ -140,7 +140,9 @@ def main():
         "",
         *__doc__.splitlines()[2:-2],
     ]
-    lines.append(f"Made by `python benchmarks/pcsvm_false_positives.py`, {asked.draws}")
+    lines.append(
+        f"Made by `python studies/scripts/pcsvm_false_positives.py`, {asked.draws}"
+    )
     lines += ["draws; ± is one standard error.", ""]
     lines.append("| case | machine | AUROC | accuracy | false positives |")
     lines.append("|---|---|---|---|---|")

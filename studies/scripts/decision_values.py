@@ -2,10 +2,10 @@
 
 A change that should not change answers is shown not to by two recordings::
 
-    python benchmarks/decision_values.py record before.npz
+    python studies/scripts/decision_values.py record before.npz
     ... the change ...
-    python benchmarks/decision_values.py record after.npz
-    python benchmarks/decision_values.py compare before.npz after.npz
+    python studies/scripts/decision_values.py record after.npz
+    python studies/scripts/decision_values.py compare before.npz after.npz
 
 Every method is fitted with its own settings of the catalogue, untuned, on every other
 bag and scores all bags, of Musk1 and Elephant (from the folder that ``BAGWISE_DATA``

@@ -1,6 +1,6 @@
 """Networks and kernels on a GPU: times, memory, and the error against the CPU.
 
-    python benchmarks/bench_gpu.py [--output results/gpu] [--only networks|kernels]
+    python studies/scripts/gpu.py [--output FOLDER] [--only networks|kernels]
 
 Needs torch with CUDA, numpy, scipy and scikit-learn; a machine without numba runs it
 too, with the CPU's references in plain Python where they would be compiled (they are
@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).parents[1] / "results"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def without_numba():
@@ -379,7 +380,7 @@ def write(log, folder, about):
     lines = [
         "# Networks and kernels on a GPU",
         "",
-        f"`python benchmarks/bench_gpu.py` on {about['device']}, torch "
+        f"`python studies/scripts/gpu.py` on {about['device']}, torch "
         f"{about['torch']}, Python {about['python']}. Times are the best of a few runs "
         "(epochs: the median), with the device idle at the end; kernels include the "
         "copies to the device and back. Errors are relative, in the norm, against the "
@@ -400,7 +401,7 @@ def write(log, folder, about):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=ROOT / "results" / "gpu")
+    parser.add_argument("--output", type=Path, default=RESULTS / "gpu")
     parser.add_argument("--only", choices=["networks", "kernels"])
     options = parser.parse_args()
     missing = [

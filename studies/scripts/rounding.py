@@ -6,7 +6,7 @@ kernels of other processors (OPENBLAS_CORETYPE; where numpy has another BLAS not
 changes). Written down are the largest change of a decision value, or of a predicted
 value, on held-out bags, relative to the largest, and the share of labels that changed.
 
-    python benchmarks/rounding.py [--write] [--jobs 3] [METHOD ...]
+    python studies/scripts/rounding.py [--write] [--jobs 3] [METHOD ...]
 
 With --write the table goes to docs/guide/rounding.csv, which the guide shows; lines of
 methods that were not asked for stay as they are.
@@ -31,7 +31,7 @@ from bagwise.compose import OnInstances
 from bagwise.datasets import make_bags, make_regression_bags
 from bagwise.testing import all_estimators, make_instance
 
-TABLE = Path(__file__).parent.parent / "docs" / "guide" / "rounding.csv"
+TABLE = Path(__file__).parents[2] / "docs" / "guide" / "rounding.csv"
 DRAWS, TRAIN, TEST = 1, 40, 60
 SETTINGS = {
     "noise 1e-15": {},

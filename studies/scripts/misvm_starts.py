@@ -4,9 +4,9 @@ Every start is fitted on the same folds: three generators, bags whose instances 
 shifted, and five classic sets. The objective is what a start can be blamed for; the
 AUROC of held-out bags also depends on the width of the kernel and on C.
 
-    python benchmarks/misvm_starts.py [--write]
+    python studies/scripts/misvm_starts.py [--write]
 
-With --write the table goes to results/starts/README.md.
+With --write the table goes to studies/results/starts/README.md.
 """
 
 import argparse
@@ -27,14 +27,15 @@ from bagwise.datasets import (
 from bagwise.svm import MISVM
 
 STARTS = ("auto", "feature_mean", "input_mean", "random")
-PAGE = Path(__file__).parent.parent / "results" / "starts" / "README.md"
+RESULTS = Path(__file__).parents[1] / "results"
+PAGE = RESULTS / "starts" / "README.md"
 
 TEXT = """# Starts of MI-SVM
 
 What `MISVM(init=)` is worth, on three folds of each set, z-scored where dense. The
 objective is the mean over folds, relative to that of `init="feature_mean"`, where lower
 is better; the AUROC is that of held-out bags; the time is that of fitting, relative to
-`init="feature_mean"`. `python benchmarks/misvm_starts.py --write` makes this page.
+`init="feature_mean"`. `python studies/scripts/misvm_starts.py --write` makes this page.
 
 {table}
 

@@ -4,7 +4,7 @@ Each method is fitted with its defaults in a process of its own, which ends afte
 of CPU time. What cannot be done in that time must be refused at once, with the setting
 that works. Those settings are measured as well.
 
-    python benchmarks/large_defaults.py [--write] [--limit 140] [--bags 5000] [NAME ...]
+    python large_defaults.py [--write] [--limit 140] [--bags 5000] [NAME ...]
 
 Lines go to results/large/figures.csv as they come, and are not measured twice; --write
 makes results/large/README.md of them.
@@ -20,7 +20,8 @@ import time
 import warnings
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "results" / "large"
+RESULTS = Path(__file__).parents[1] / "results"
+FOLDER = RESULTS / "large"
 FIGURES = FOLDER / "figures.csv"
 COLUMNS = ("method", "outcome", "seconds", "accuracy", "memory_gb", "message")
 
@@ -51,7 +52,7 @@ something was learned, not how well. A cheaper way that a default takes at this 
 in the docstring of the class. WrapperMI with the catalogue's forest is not listed: on
 a tenth of the bags it took more than 60 s, and `compare` leaves it out beyond 100,000
 instances; with trees that see 5,000 instances each it is.
-`python benchmarks/large_defaults.py --write` makes this page of `figures.csv`.
+`python studies/scripts/large_defaults.py --write` makes this page of `figures.csv`.
 
 {table}
 """

@@ -1,7 +1,7 @@
 """How good are the networks: classic sets, images, and the spread of seeds.
 
-    python benchmarks/neural_study.py [--parts choose,classic,spread,...]
-                                      [--data FOLDER] [--output results/neural]
+    python studies/scripts/neural_study.py [--parts choose,classic,spread,...]
+                                      [--data FOLDER] [--output FOLDER]
 
 `choose`      settings on other data: texts, scenes, digits, drawn bags; five folds
 `classic`     the five classic sets, 10 folds x 3, with the setting that was chosen
@@ -30,7 +30,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 
-ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).parents[1] / "results"
+ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = dict(zip(SETS, (0.900, 0.863, 0.857, 0.603, 0.845), strict=True))
 HELD = dict(zip(SETS, (0.877, 0.850, 0.855, 0.560, 0.847), strict=True))
 SIZES = (50, 100, 200, 400)
@@ -343,7 +344,7 @@ def main():
     parser.add_argument("--seeds", default="0,1,2,3,4", help="draws of the images")
     parser.add_argument("--sets", help="of `classic`, `spread` or `choose`; all")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--output", type=Path, default=ROOT / "results" / "neural")
+    parser.add_argument("--output", type=Path, default=RESULTS / "neural")
     options = parser.parse_args()
     figures = Figures(options.output)
     parts = options.parts.split(",")

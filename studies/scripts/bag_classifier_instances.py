@@ -15,7 +15,7 @@ alt.atheism (-.003). What is missed here is missed: with about 50 training bags,
 largest scores tell less than they seem to, no rule that was tried finds the best member
 every time.
 
-    python benchmarks/bag_classifier_instances.py --out results/bag-classifier
+    python studies/scripts/bag_classifier_instances.py --out FOLDER
 """
 
 import argparse

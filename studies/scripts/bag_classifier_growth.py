@@ -1,10 +1,10 @@
 """What `BagClassifier` costs: against its parts, and as the data grow.
 
-    python benchmarks/bench_bag_classifier.py --growth 50 200 1000 5000 --keep rows.csv
-    python benchmarks/bench_bag_classifier.py --large 42 500 512 --keep rows.csv
-    python benchmarks/bench_bag_classifier.py --classes 5 100 --keep rows.csv
-    python benchmarks/bench_bag_classifier.py --large 400 5000 1024 --limit 4e9
-    python benchmarks/bench_bag_classifier.py --keep rows.csv --page FOLDER
+    python bag_classifier_growth.py --growth 50 200 1000 5000 --keep rows.csv
+    python bag_classifier_growth.py --large 42 500 512 --keep rows.csv
+    python bag_classifier_growth.py --classes 5 100 --keep rows.csv
+    python bag_classifier_growth.py --large 400 5000 1024 --limit 4e9
+    python bag_classifier_growth.py --keep rows.csv --page FOLDER
 
 Every fit is one line of the file that `--keep` names, so that long ones can be run one
 at a time; `--page` makes a table of them. Without arguments, ratios on small data and

@@ -1,7 +1,7 @@
 """Regressors of bags: ten strengths, sliced distances, SAFE and the stack, as ratios.
 
-    python benchmarks/bench_regression.py [--quick] [--only kernel sliced safe stack]
-    python benchmarks/bench_regression.py --out results/bag-regressor
+    python regressor_speed.py [--quick] [--only kernel sliced safe stack]
+    python studies/scripts/regressor_speed.py
 
 Processor seconds of one thread (OPENBLAS_NUM_THREADS=1), the least of several calls;
 both sides of a ratio are measured in turns, in one run. The sliced embedding is

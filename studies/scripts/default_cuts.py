@@ -5,11 +5,11 @@ musk1, elephant and fox (z-scored), and once more cut at zero where it has a
 `threshold`. Measured means over held-out folds; a method that answers with a constant
 shows in the share of bags that it calls positive.
 
-    python benchmarks/default_cuts.py [--write] [--sizes] [METHOD ...]
+    python studies/scripts/default_cuts.py [--write] [--sizes] [METHOD ...]
 
 Lines go to results/defaults/figures.csv as they come, and are not measured twice;
 --sizes measures multi-instance logistic regression on bags of 10, 100 and 1,000
-instances and on sparse text instead (results/defaults/sizes.csv); --write makes
+instances and on sparse text instead (studies/results/defaults/sizes.csv); --write makes
 results/defaults/README.md of both. The folder named by BAGWISE_DATA holds the classic
 sets.
 """
@@ -32,7 +32,8 @@ from bagwise.datasets import fetch, load_digit_bags, make_bags
 from bagwise.linear_model import MILogisticRegression
 from bagwise.testing import all_estimators, make_instance
 
-FOLDER = Path(__file__).parent.parent / "results" / "defaults"
+RESULTS = Path(__file__).parents[1] / "results"
+FOLDER = RESULTS / "defaults"
 FIGURES = FOLDER / "figures.csv"
 DRAWS = 3
 COLUMNS = ("method", "cut", "data", "positive", "auroc", "accuracy", "best", "seconds")
@@ -50,7 +51,7 @@ bags of digits, musk1, elephant and fox, z-scored. For each set: the share of he
 bags called positive (half of them are), AUROC, accuracy, and the accuracy of the best
 cut of the very scores, which nobody knows beforehand. A method that is not listed
 has not been measured yet.
-`python benchmarks/default_cuts.py --write` makes this page of `figures.csv`.
+`python studies/scripts/default_cuts.py --write` makes this page of `figures.csv`.
 
 {table}
 
@@ -64,7 +65,7 @@ has not been measured yet.
 features, one instance in fifty and at least one a witness; means over {draws} draws of
 three folds) and trec1 (as it is, three folds). Share called positive, AUROC, accuracy,
 best cut.
-`python benchmarks/default_cuts.py --sizes` measures them.
+`python studies/scripts/default_cuts.py --sizes` measures them.
 
 {sizes}
 """
