@@ -30,7 +30,7 @@ from bagwise.embedding import (  # noqa: E402
     PrototypeEmbedding,
 )
 from bagwise.ensemble import MILBoost  # noqa: E402
-from bagwise.ensemble._stumps import SortedColumns  # noqa: E402
+from bagwise.solvers.stumps import SortedColumns  # noqa: E402
 
 
 def cpu(function, repeats=5):

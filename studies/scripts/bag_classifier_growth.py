@@ -18,6 +18,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from _timing import show
@@ -26,9 +27,9 @@ from slides_10gb import Watch, kilobytes
 from bagwise import BagClassifier, Bags
 from bagwise.base import bag_folds
 from bagwise.datasets import fetch, make_bags
-from bagwise.ensemble._members import Classes, Clock, fit_members
-from bagwise.ensemble._plan import Size, default_members, make_plan
-from bagwise.ensemble._views import DefaultViews
+from bagwise.ensemble._inputs import Made
+from bagwise.ensemble._members import Size, classification_members, make_plan
+from bagwise.ensemble._stack import bag_scores, fit_member
 
 
 def cpu(function):
@@ -38,23 +39,22 @@ def cpu(function):
     return time.process_time() - start, result
 
 
-def make_views(X, names, plan):
-    return DefaultViews(X, names, plan, n_jobs=None, random_state=0)
+def fit_all(member, made, folds, y):
+    """All fits of one member on inputs that are there, as the stack does them."""
+    one = member.input
+    for train, test in folds:
+        rows = one.select(made.of(one), train, train)
+        models = fit_member(member, rows, [y[train] == 1], np.ones(len(train)), 0)
+        held_out = one.scored.select(made.of(one.scored), test, train)
+        bag_scores(models, held_out, 2)
+    fit_member(member, made.of(one), [y == 1], np.ones(len(y)), 0)
 
 
-def fit_member(member, views, folds, y):
-    """All fits of one member on given views, as the stack does them."""
-    fit_members(
-        [member],
-        views,
-        Classes(y, 2),
-        folds,
-        np.ones(len(y)),
-        0,
-        n_jobs=None,
-        clock=Clock(None),
-        track=list,
-    )
+def make_inputs(X, members):
+    made = Made(X, fit=True)
+    for member in members:
+        made.of(member.input)
+    return made
 
 
 def parts(name, X, y):
@@ -62,25 +62,20 @@ def parts(name, X, y):
     model = BagClassifier(random_state=0, time_budget=None)
     whole, _ = cpu(lambda: model.fit(X, y))
     folds = bag_folds(X, y, 5)
-    plan = make_plan(Size.of(X))
-    members = default_members(plan)
-    shared, views = cpu(lambda: make_views(X, {m.view for m in members}, plan))
-    fits = {m.name: cpu(lambda m=m: fit_member(m, views, folds, y))[0] for m in members}
-    # Alone, a member would make its own view of every training fold and of all bags.
+    size = Size.of(X)
+    members = classification_members(make_plan(size), size)
+    shared, made = cpu(lambda: make_inputs(X, members))
+    fits = {m.name: cpu(lambda m=m: fit_all(m, made, folds, y))[0] for m in members}
+    # Alone, a member would make its own input of every training fold and of all bags.
     alone = 0.0
     for m in members:
-        views_of_folds = 0.0
         for train, test in folds:
-            seconds, part = cpu(
-                lambda train=train, m=m: make_views(X[train], {m.view}, plan)
-            )
-            views_of_folds += seconds
-            views_of_folds += cpu(lambda test=test, part=part: part.of(X[test]))[0]
-        views_of_folds += cpu(lambda m=m: make_views(X, {m.view}, plan))[0]
-        alone += views_of_folds + fits[m.name]
+            alone += cpu(lambda train=train, m=m: make_inputs(X[train], [m]))[0]
+            alone += cpu(lambda test=test, m=m: Made(X[test]).of(m.input.scored))[0]
+        alone += cpu(lambda m=m: make_inputs(X, [m]))[0] + fits[m.name]
     work = shared + sum(fits.values())
     rows = [
-        ("whole / (views once + fits of all members)", f"{whole / work:.2f}x", "1.3x"),
+        ("whole / (inputs once + fits of all members)", f"{whole / work:.2f}x", "1.3x"),
         ("members alone / whole: what sharing saves", f"{alone / whole:.2f}x", ""),
         ("whole, processor seconds", f"{whole:.1f} s", "10 s on 200 bags of 7"),
     ]
@@ -88,19 +83,19 @@ def parts(name, X, y):
     show(f"{name}: {X!r}", rows)
 
 
-class Timed(BagClassifier):
-    """The stack, with the processor seconds of its parts."""
+class Parts:
+    """Processor seconds of the inputs and the members, in place of a progress bar."""
 
-    def _make_views(self, X, members):
-        seconds, views = cpu(lambda: super(Timed, self)._make_views(X, members))
-        self.parts = {"views": seconds}
-        return views
+    def __init__(self):
+        self.start, self.seconds = time.process_time(), {}
 
-    def _track(self, members):
+    def __call__(self, members, progress):
+        """Give the members one after the other, with the clock in between."""
+        self.seconds["views"] = time.process_time() - self.start
         for member in members:
             start = time.process_time()
             yield member
-            self.parts[member.name] = time.process_time() - start
+            self.seconds[member.name] = time.process_time() - start
 
 
 def growth(sizes):
@@ -135,24 +130,25 @@ def fit_once(X, y, keep=None, limit=None):
         resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
     watch = Watch()
     watch.start()
-    model = Timed(random_state=0, time_budget=None)
-    seconds, _ = cpu(lambda: model.fit(X, y))
+    model, spent = BagClassifier(random_state=0, time_budget=None), Parts()
+    with patch("bagwise.ensemble._stack._shown", spent):
+        seconds, _ = cpu(lambda: model.fit(X, y))
     n_classes = len(model.classes_)
     row = {
         "what": f"{len(X)} bags, {X.n_instances} x {X.n_features}"
         + ("" if n_classes == 2 else f", {n_classes} classes"),
         "seconds": round(seconds, 1),
         "estimated": round(model.plan_["estimated_seconds"], 1),
-        "whole_by_parts": round(seconds / sum(model.parts.values()), 2),
+        "whole_by_parts": round(seconds / sum(spent.seconds.values()), 2),
         "private_gb": round(max(watch.most, kilobytes("RssAnon")) / 1e6, 1),
         "members": len(model.members_),
         "left_out": "; ".join(model.plan_["dropped"]),
         "short_cuts": short_cuts(model.plan_),
     }
     print(row)
-    for name, spent in model.parts.items():
+    for name, one in spent.seconds.items():
         guess = model.plan_["costs"].get(name, 0.0)
-        print(f"  {name:<24} {spent:7.2f} s, estimated {guess:7.2f} s", flush=True)
+        print(f"  {name:<24} {one:7.2f} s, estimated {guess:7.2f} s", flush=True)
     if keep is not None:
         new = not keep.exists()
         with keep.open("a", newline="", encoding="utf-8") as file:

@@ -32,9 +32,9 @@ from bagwise.datasets import (
     make_slides,
 )
 from bagwise.ensemble._combine import Combination
-from bagwise.ensemble._members import Classes, _fit, stack_folds
-from bagwise.ensemble._plan import Size, default_members, make_plan
-from bagwise.ensemble._views import DefaultViews
+from bagwise.ensemble._inputs import Made
+from bagwise.ensemble._members import Size, classification_members, make_plan
+from bagwise.ensemble._stack import bag_scores, fit_member, stack_folds
 
 JUDGES = ["instance logistic", "MILBoost", "MI-SVM", "instance forest"]
 WITNESS = JUDGES.index("MI-SVM")
@@ -101,29 +101,29 @@ def record(make, seed, half):
     train, test = bag_folds(X, y, 2, random_state=seed)[half]
     positive = test[y[test] == np.unique(y)[1]]
     Xt, codes = X[train], (y[train] == np.unique(y)[1]).astype(int)
-    plan = make_plan(Size.of(Xt))
-    members = {m.name: m for m in default_members(plan) if m.name in JUDGES}
-    names = {m.view for m in members.values()}
-    views = DefaultViews(Xt, names, plan, n_jobs=None, random_state=0)
+    size = Size.of(Xt)
+    found = classification_members(make_plan(size), size)
+    members = {m.name: m for m in found if m.name in JUDGES}
     inner = int(check_random_state(0).randint(2**31 - 1))
-    folds = stack_folds(Xt, codes, 5, inner)
-    shown, task = views.of(X[positive]), Classes(codes, 2)
+    folds = stack_folds(Xt, codes, 2, 5, inner)
+    made, shown = Made(Xt, fit=True), Made(X[positive])
     raw = np.empty((len(train), len(JUDGES)))
     oof = np.empty((Xt.n_instances, len(JUDGES)))
     refit, seen = [], []
     for j, name in enumerate(JUDGES):
         member = members[name]
-        rows, bags = views.train[member.view], views.train[member.score_view]
+        scored = member.input.scored
+        rows, bags = made.of(member.input), made.of(scored)
         for learn, rest in folds:
             target, ones = [codes[learn] == 1], np.ones(len(learn))
-            models = _fit(member, rows[learn], target, ones, inner)
-            raw[rest, j] = task.scores(models, bags[rest])[:, 0]
+            models = fit_member(member, rows[learn], target, ones, inner)
+            raw[rest, j] = bag_scores(models, bags[rest], 2)[:, 0]
             oof[_rows(Xt.offsets, rest), j] = (
                 models[0].instance_scores(bags[rest]).values
             )
-        (model,) = _fit(member, rows, [codes == 1], np.ones(len(codes)), inner)
+        (model,) = fit_member(member, rows, [codes == 1], np.ones(len(codes)), inner)
         refit.append(model.instance_scores(bags).values)
-        seen.append(model.instance_scores(shown[member.score_view]).values)
+        seen.append(model.instance_scores(shown.of(scored)).values)
     return {
         "y": codes == 1,
         "folds": [rest for _, rest in folds],

@@ -35,6 +35,7 @@ from bagwise.datasets import (
     make_key_instance_bags,
     make_slides,
 )
+from bagwise.ensemble._inputs import Made
 
 GROUPS = ["alt.atheism", "comp.graphics", "misc.forsale", "rec.autos", "sci.crypt"]
 GROUPS += ["sci.med", "talk.politics.guns"]
@@ -86,11 +87,10 @@ def measure(X, y, z, n_halves):
         found.setdefault("stack", []).append(
             areas(model.instance_scores(bags).values, labels)
         )
-        views = model.views_.of(bags)
-        for k in model._judges:
-            member = model._models[k][0]
-            scores = member.instance_scores(views[model._views_used[k]]).values
-            found.setdefault(model._names[k], []).append(areas(scores, labels))
+        stack, made = model._stack, Made(bags)
+        for k in stack.scoring():
+            scores = stack.instance_scores(made, [k])[:, 0, 0]
+            found.setdefault(stack.names[k], []).append(areas(scores, labels))
     return {name: np.mean(pairs, axis=0) for name, pairs in found.items()}
 
 

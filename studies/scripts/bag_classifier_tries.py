@@ -29,9 +29,9 @@ from bagwise.datasets import (
     make_key_instance_bags,
 )
 from bagwise.ensemble._combine import Combination
-from bagwise.ensemble._members import Classes, _fit, take
-from bagwise.ensemble._plan import Size, default_members, make_plan
-from bagwise.ensemble._views import DefaultViews
+from bagwise.ensemble._inputs import Made
+from bagwise.ensemble._members import Size, classification_members, make_plan
+from bagwise.ensemble._stack import bag_scores, fit_member
 
 CLASSIC = ["musk1", "elephant", "fox", "trec1", "newsgroups_sci.med"]
 REPEATS, FOLDS, OUTER = 3, 5, 3
@@ -59,31 +59,28 @@ def sets():
 def record(X, y, train, test):
     """Fit all members as the stack does, in several foldings, and keep their scores."""
     inside, target = X[train], np.asarray(y[train], dtype=int)
-    plan = make_plan(Size.of(inside))
-    members = default_members(plan)
-    views = DefaultViews(
-        inside, {m.view for m in members}, plan, n_jobs=None, random_state=0
-    )
-    others = views.of(X[test])
-    task, weight = Classes(target, 2), np.ones(len(train))
+    size = Size.of(inside)
+    members = classification_members(make_plan(size), size)
+    made, others = Made(inside, fit=True), Made(X[test])
+    weight = np.ones(len(train))
     shape = (len(members),)
     oof = np.empty((REPEATS, len(train), *shape))
     inner = np.empty((REPEATS, FOLDS, len(test), *shape))
     refit = np.empty((len(test), *shape))
-    columns = views.columns
     for r in range(REPEATS):
         folds = bag_folds(inside, target, FOLDS, random_state=r)
         for f, (learn, held) in enumerate(folds):
             for j, m in enumerate(members):
-                rows = take(views.train, m.view, columns, learn, learn)
-                found = _fit(m, rows, [target[learn] == 1], weight[learn], r)
-                rows = take(views.train, m.score_view, columns, held, learn)
-                oof[r, held, j] = task.scores(found, rows)[:, 0]
-                rows = take(others, m.score_view, columns, None, learn)
-                inner[r, f, :, j] = task.scores(found, rows)[:, 0]
+                rows = m.input.select(made.of(m.input), learn, learn)
+                found = fit_member(m, rows, [target[learn] == 1], weight[learn], r)
+                scored = m.input.scored
+                rows = scored.select(made.of(scored), held, learn)
+                oof[r, held, j] = bag_scores(found, rows, 2)[:, 0]
+                rows = scored.select(others.of(scored), slice(None), learn)
+                inner[r, f, :, j] = bag_scores(found, rows, 2)[:, 0]
     for j, m in enumerate(members):
-        found = _fit(m, views.train[m.view], [target == 1], weight, 0)
-        refit[:, j] = task.scores(found, others[m.score_view])[:, 0]
+        found = fit_member(m, made.of(m.input), [target == 1], weight, 0)
+        refit[:, j] = bag_scores(found, others.of(m.input.scored), 2)[:, 0]
     return {
         "y": target == 1,
         "oof": oof,

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.compose import OnInstances, SimpleMI, WrapperMI
-from bagwise.compose._simple_mi import POOLINGS, pool
+from bagwise.compose.pooling import POOLINGS, pool
 from bagwise.datasets import make_bags
 
 

@@ -1,4 +1,4 @@
-"""The default classifier: its views, its plan, and awkward data."""
+"""The default classifier: its plan, its members, and awkward data."""
 
 import warnings
 
@@ -11,14 +11,12 @@ import bagwise
 from bagwise import BagClassifier, Bags
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
-from bagwise.ensemble import _plan as module
+from bagwise.ensemble import _bag_classifier, _stack
+from bagwise.ensemble import _members as module
 from bagwise.ensemble._bag_classifier import compare_sides
-from bagwise.ensemble._members import _fit, _next_seconds, fit_members, score_rows
-from bagwise.ensemble._plan import Plan, Size, default_members, make_plan
-from bagwise.ensemble._views import (
-    DefaultViews,
-    InstanceScaler,
-)
+from bagwise.ensemble._inputs import Made, StandardRows
+from bagwise.ensemble._members import Plan, Size, classification_members, make_plan
+from bagwise.ensemble._stack import Budget, Member, decision_values, fit_member
 from bagwise.svm import MISVM, BagSVC
 from bagwise.testing._assumptions import check_standard_assumption
 
@@ -59,7 +57,7 @@ def test_large_data_change_the_plan(monkeypatch):
     X, y = make_bags(40, n_features=3, random_state=0)
     monkeypatch.setattr(module, "_EXACT_BASIS", 20)
     monkeypatch.setattr(module, "_PROTOTYPES", ((20, 40), (None, 30)))
-    monkeypatch.setattr(module, "_TREE_DRAWS", 50)
+    monkeypatch.setattr(module, "_TREE_ROWS", 50)
     monkeypatch.setattr(module, "_EXACT_SECONDS", 0.0)
     model = BagClassifier(random_state=0, cv=2).fit(X, y)
     assert model.plan_["max_prototypes"] == 30
@@ -67,16 +65,22 @@ def test_large_data_change_the_plan(monkeypatch):
     assert model.members_["MILES"].n_features_in_ == 30
     assert model.members_["MI-SVM"].n_components == 100
     forest = model.members_["instance forest"].estimator_
-    assert [len(drawn) for drawn in forest.estimators_samples_] == [50] * 100
+    assert [len(rows) for rows in forest.estimators_samples_] == [50] * 100
     assert np.mean(model.predict(X) == y) > 0.8
     monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 30)
-    assert set(make_plan(Size.of(X)).dropped) == set(module._QUADRATIC)
+    quadratic = {"statistics SVC", "near bags", "near bags in the cube"}
+    model = BagClassifier(random_state=0, cv=2).fit(X, y)
+    assert set(model.plan_["dropped"]) == quadratic
+    assert not quadratic & set(model.members_)
     monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 5000)
     monkeypatch.setenv("BAGWISE_MEMORY", "10KB")
-    assert "memory" in make_plan(Size.of(X)).dropped["near bags"]
+    size = Size.of(X)
+    plan = make_plan(size)
+    assert not quadratic & {m.name for m in classification_members(plan, size)}
+    assert "memory" in plan.dropped["near bags"]
 
 
-def test_time_budget_drops_the_dearest_and_says_so():
+def test_time_budget_drops_the_most_expensive_and_warns():
     X, y = make_bags(30, n_features=3, random_state=0)
     with pytest.warns(UserWarning, match="leaves out .*statistics trees"):
         model = BagClassifier(random_state=0, cv=2, time_budget=0.5).fit(X, y)
@@ -87,9 +91,8 @@ def test_time_budget_drops_the_dearest_and_says_so():
 def test_the_clock_is_watched_while_fitting(monkeypatch):
     # An estimate that is far too low: the clock says that no time is left.
     X, y = make_bags(30, n_features=3, random_state=0)
-    monkeypatch.setattr(
-        "bagwise.ensemble._bag_classifier.estimated_seconds", lambda *_: 0.0
-    )
+    monkeypatch.setattr(Member, "seconds", lambda *_: 0.0)
+    monkeypatch.setattr(module, "shared_seconds", lambda _: 0.0)
     with pytest.warns(UserWarning, match="leaves out"):
         model = BagClassifier(random_state=0, cv=2, time_budget=1e-3).fit(X, y)
     assert len(model.members_) == 1
@@ -100,76 +103,55 @@ def test_the_clock_is_watched_while_fitting(monkeypatch):
 def test_weights_reach_every_member():
     X, y = make_bags(40, n_features=3, shift=1.0, random_state=3)
     X, y, others = X[:30], y[:30], X[30:]
-    members = default_members(Plan())
-    names = {m.view for m in members}
-    views = DefaultViews(X, names, Plan(), n_jobs=None, random_state=0)
-    seen, unseen = views.train, views.of(others)
-    weight = np.linspace(0.05, 2.0, len(y))
-    for member in members:
-        rows = unseen[member.view]
-        (plain,) = _fit(member, seen[member.view], [y == 1], np.ones(len(y)), 0)
-        (moved,) = _fit(member, seen[member.view], [y == 1], weight, 0)
-        difference = score_rows(plain, rows) - score_rows(moved, rows)
+    seen, unseen = Made(X, fit=True), Made(others)
+    weight, size = np.linspace(0.05, 2.0, len(y)), Size.of(X)
+    for member in classification_members(Plan(), size):
+        learned = seen.of(member.input)
+        rows = unseen.of(member.input.scored)
+        (plain,) = fit_member(member, learned, [y == 1], np.ones(len(y)), 0)
+        (moved,) = fit_member(member, learned, [y == 1], weight, 0)
+        difference = decision_values(plain, rows) - decision_values(moved, rows)
         assert np.abs(difference).max() > 1e-3, member.name
 
 
-def test_five_classes_share_views_and_are_planned_as_such(monkeypatch):
+def test_five_classes_are_fitted_and_planned_as_such(monkeypatch):
     X, y = make_bags(40, n_features=4, n_classes=5, random_state=0)
     labels = np.array(["red", "blue", "green", "grey", "black"])[y]
-    calls, names = [], ("statistics trees", "MI-SVM", "near bags")
-    monkeypatch.setattr(
-        "bagwise.ensemble._bag_classifier.default_members",
-        lambda plan: [m for m in default_members(plan) if m.name in names],
-    )
+    names = ("statistics trees", "MI-SVM", "near bags")
 
-    class Counted(BagClassifier):
-        def _make_views(self, X, members):
-            calls.append(len(members))
-            return super()._make_views(X, members)
+    def few(plan, size, **options):
+        members = classification_members(plan, size, **options)
+        return [m for m in members if m.name in names]
 
-    model = Counted(random_state=0, cv=2).fit(X, labels)
-    assert calls == [3]
+    monkeypatch.setattr(_bag_classifier, "classification_members", few)
+    model = BagClassifier(random_state=0, cv=2).fit(X, labels)
     assert list(model.classes_) == ["black", "blue", "green", "grey", "red"]
     assert model.decision_function(X).shape == (40, 5)
     assert model.score(X, labels) > 0.8
     assert len(model.members_["MI-SVM"]) == 5
     assert list(model.members_["statistics trees"].classes_) == list(range(5))
-    size = Size.of(X)
-    pair = [module.estimated_seconds(k, size, make_plan(size), 3) for k in names]
-    costs = np.array([model.plan_["costs"][k] for k in names])
-    trees, machine, near = costs / pair
-    assert trees == 1.0  # one fit serves all classes
-    assert machine == pytest.approx(5.0)
-    assert 1.0 < near < 5.0  # distances once, five fits
+    pair = BagClassifier(random_state=0, cv=2).fit(X, y == 1).plan_["costs"]
+    five = model.plan_["costs"]
+    assert five["statistics trees"] == pair["statistics trees"]  # one fit serves all
+    assert five["MI-SVM"] == pytest.approx(5.0 * pair["MI-SVM"])
+    # Distances once, five fits.
+    assert 1.0 < five["near bags"] / pair["near bags"] < 5.0
 
 
-def test_the_default_budget_is_told(monkeypatch):
+def test_the_default_budget_is_named(monkeypatch):
     X, y = make_bags(30, n_features=3, random_state=0)
-    monkeypatch.setattr("bagwise.ensemble._bag_classifier._AUTO_SECONDS", 0.4)
+    monkeypatch.setattr(_stack, "_AUTO_SECONDS", 0.4)
     with pytest.warns(UserWarning, match=r"leaves out .* a time budget of 0.4 s"):
         model = BagClassifier(random_state=0, cv=2).fit(X, y)
     assert all("over the time budget" in why for why in model.plan_["dropped"].values())
     assert not set(model.plan_["dropped"]) & set(model.members_)
 
 
-def test_groups_are_kept_together_or_refused(monkeypatch):
+def test_groups_that_hold_both_classes_alone_are_refused():
     X, y = make_bags(24, n_features=3, random_state=0)
-    grouped = X.with_groups(np.arange(24) // 2)
-    labels = (np.arange(24) // 2) % 2
-    seen = []
-
-    def fit_folds(members, views, task, folds, *rest, **options):
-        seen.extend(folds)
-        return fit_members(members[:1], views, task, folds, *rest, **options)
-
-    monkeypatch.setattr("bagwise.ensemble._stacking.fit_members", fit_folds)
-    with pytest.warns(UserWarning, match="leaves out"):  # all members but one
-        BagClassifier(random_state=0, cv=2, time_budget=60).fit(grouped, labels)
-    assert len(seen) == 2
-    for train, test in seen:
-        assert not set(grouped.groups[train]) & set(grouped.groups[test])
+    grouped = X.with_groups(np.arange(24) // 2 % 2)
     with pytest.raises(ValueError, match="2 groups of each class"):
-        BagClassifier().fit(X.with_groups(labels), labels)
+        BagClassifier().fit(grouped, np.arange(24) // 2 % 2)
 
 
 @pytest.fixture
@@ -195,8 +177,8 @@ def test_halves_on_disk_are_read_in_pieces(mapped, monkeypatch):
     monkeypatch.setattr(Bags, "in_memory", refuse)
     model = BagClassifier(random_state=0, cv=2).fit(X[np.arange(20)], y[:20])
     np.testing.assert_allclose(
-        model.views_.scaler.rows(X).data,
-        expected.views_.scaler.rows(plain).data,
+        StandardRows().fit_transform(X).data,
+        StandardRows().fit_transform(plain).data,
         rtol=1e-10,
     )
     # Rounding goes through iterations that stop at a tolerance.
@@ -222,11 +204,18 @@ def test_infinity_is_no_missing_value(sparse):
         BagClassifier().fit(bags, y)
 
 
-def test_the_next_member_is_timed_at_the_pace_of_those_before():
-    costs = {"views": 1.0, "a": 2.0, "b": 6.0}
+def test_the_next_member_is_timed_at_the_pace_of_those_before(monkeypatch):
+    budget = Budget(10.0)
+    now = 0.0
+    monkeypatch.setattr(budget, "elapsed", lambda: now)
+    pace = _stack._Pace(budget, n_fits=1, n_classes=2)
+    now = 6.0
+    pace.after(Member("a", None, per_fit=2.0))
     # Estimated at 2 s, it took 6: the next takes three times its estimate as well.
-    assert _next_seconds("b", ["a"], costs, 6.0, 4.0) == pytest.approx(18.0)
-    assert _next_seconds("unknown", ["a"], costs, 9.0, 4.0) == 4.0
+    assert pace.next_seconds(Member("b", None, per_fit=6.0)) == pytest.approx(18.0)
+    assert pace.next_seconds(Member("without an estimate", None)) == 6.0
+    assert budget.allows(6.5)
+    assert not budget.allows(18.0)
 
 
 def test_standard_assumption_scores_only_rise_with_an_instance():
@@ -243,7 +232,7 @@ def test_standard_assumption_scores_only_rise_with_an_instance():
     assert "assumption_check" not in model._fit_arrays()
 
 
-def test_what_the_sides_say_is_stored_for_reports(fitted):
+def test_the_check_of_the_assumption_is_stored_for_reports(fitted):
     _, _, model = fitted
     check = model.assumption_check_
     names = ("disagree", "standard_accuracy", "others_accuracy", "warn")
@@ -252,7 +241,7 @@ def test_what_the_sides_say_is_stored_for_reports(fitted):
 
 
 def test_the_standard_assumption_is_kept():
-    # Three tests on drawn bags; the default stack fails the one of frequency.
+    # Three tests on simulated bags; the default stack fails the one of frequency.
     model = BagClassifier(assumption="standard", random_state=0, cv=2)
     check_standard_assumption(model, n_bags=50)
 
@@ -310,31 +299,18 @@ def test_awkward_data(make):
     assert np.isfinite(model.instance_scores(bags).values).all()
 
 
-def test_wide_sparse_rows_are_projected():
-    rng = np.random.default_rng(0)
-    rows = sp.random(150, 400, 0.05, format="csr", random_state=0)
-    X = Bags(rows, np.arange(0, 151, 5))
-    scaler = InstanceScaler(X, 0)
-    assert scaler.dense(X, X).n_features == 100
-    assert scaler.rows(X) is X
-    norms = np.sqrt(scaler.cube(X).data.multiply(scaler.cube(X).data).sum(axis=1))
-    np.testing.assert_allclose(norms[norms > 0], 1.0)
-    y = rng.permutation(np.arange(30) % 2)
-    assert np.isfinite(BagClassifier(cv=2).fit(X, y).decision_function(X)).all()
-
-
-def test_members_that_learn_nothing_are_no_news_to_the_user():
+def test_default_members_that_learn_nothing_do_not_warn():
     X, y = make_bags(24, n_features=3, random_state=0)
     level = X.with_data(np.full_like(X.data, 3.0))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = BagClassifier(random_state=0, cv=2).fit(level, y)
-    said = [str(one.message) for one in caught]
-    assert said == ["no column of X varies: only their sizes tell the bags apart."]
+    found = [str(one.message) for one in caught]
+    assert found == ["no column of X varies: bags differ in their sizes alone."]
     assert {"MILBoost", "MI-SVM"} <= set(model.members_)
-    # A member of one's own does say so.
+    # A member that the user chose warns.
     with pytest.warns(UserWarning, match="the optimum is constant"):
-        BagClassifier([("machine", MISVM())], cv=2, random_state=0).fit(level, y)
+        BagClassifier([("svm", MISVM())], cv=2, random_state=0).fit(level, y)
 
 
 def test_what_is_refused_is_named():

@@ -50,13 +50,13 @@ def test_rounds_along_one_run_score_as_fits_of_their_own(model, n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_run_cut_short_is_the_shorter_run(n_classes):
+def test_a_run_that_is_shortened_is_the_shorter_run(n_classes):
     X, y = bags(n_classes)
-    cut = MIBoosting(20, random_state=0).fit(X, y)._after(3)
+    long = MIBoosting(20, random_state=0).fit(X, y)._after(3)
     short = MIBoosting(3, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(cut.decision_function(X), short.decision_function(X))
-    assert cut.n_iter_ == short.n_iter_ == 3
-    for one, two in zip(cut._parts(), short._parts(), strict=True):
+    np.testing.assert_array_equal(long.decision_function(X), short.decision_function(X))
+    assert long.n_iter_ == short.n_iter_ == 3
+    for one, two in zip(long._parts(), short._parts(), strict=True):
         np.testing.assert_array_equal(one.objective_path_, two.objective_path_)
         assert one.objective_ == two.objective_
 

@@ -85,8 +85,8 @@ def test_rounds_written_out():
         # Each learner has the smallest weighted error of all stumps.
         w = np.repeat(t * W / X.sizes, X.sizes)
         for f in range(X.n_features):
-            for cut in np.unique(X.data[:, f]):
-                other = np.where(X.data[:, f] > cut, 1.0, -1.0)
+            for threshold in np.unique(X.data[:, f]):
+                other = np.where(X.data[:, f] > threshold, 1.0, -1.0)
                 assert abs(w @ other) <= w @ h + 1e-6 * np.abs(w).sum()
         e = shares_wrong(h, t, X)
         assert W @ ((2 * e - 1) * np.exp((2 * e - 1) * c)) == pytest.approx(

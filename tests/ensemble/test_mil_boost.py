@@ -15,13 +15,13 @@ from sklearn.tree import DecisionTreeClassifier
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
 from bagwise.ensemble import MILBoost
-from bagwise.ensemble._bag_likelihood import (
+from bagwise.ensemble._mil_boost import (
     BOOSTING_POOLINGS,
     BagLikelihood,
     bag_log_odds,
+    line_search,
     log_probabilities,
 )
-from bagwise.ensemble._mil_boost import line_search
 
 ALPHA = 6.0
 
@@ -123,14 +123,14 @@ def test_likelihood_rises_in_every_round(pooling):
 
 
 def logistic_boosting(rows, t, n_rounds):
-    """Boost the logistic loss of rows with stumps found by trying all cuts."""
+    """Boost the logistic loss of rows with stumps found by trying all thresholds."""
     F, steps = np.zeros(len(t)), []
     for _ in range(n_rounds):
         w = t * expit(-t * F)
         best = np.sign(w.sum()) * np.ones(len(t))
         for f in range(rows.shape[1]):
-            for cut in np.unique(rows[:, f]):
-                h = np.where(rows[:, f] > cut, 1.0, -1.0)
+            for threshold in np.unique(rows[:, f]):
+                h = np.where(rows[:, f] > threshold, 1.0, -1.0)
                 h = h if w @ h > 0 else -h
                 if w @ h > w @ best + 1e-9:
                     best = h

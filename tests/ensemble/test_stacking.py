@@ -22,7 +22,7 @@ from bagwise.ensemble._combine import (
     instance_shares,
     logistic_stack,
 )
-from bagwise.ensemble._members import copied_bags, stack_folds
+from bagwise.ensemble._stack import copied_bags, stack_folds
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_signed_stacker_is_logistic_regression():
     assert intercept == pytest.approx(expected.intercept_[0], abs=1e-5)
     plain, _ = logistic_stack(logits, positive, weight, ridge=10.0, nonnegative=True)
     assert (plain >= 0).all()
-    assert plain[1] == 0  # the member that points the wrong way is silenced
+    assert plain[1] == 0  # the member of the wrong sign has no weight
 
 
 def test_equals_a_sequential_implementation(toy):
@@ -96,7 +96,7 @@ def test_equals_a_sequential_implementation(toy):
 
 
 class Witness(ClassifierMixin, BaseEstimator):
-    """A member that remembers its bags and cries when it meets one of them again."""
+    """A member that remembers its bags and scores them 1 when it meets them again."""
 
     def __init__(self, log=None):
         self.log = log
@@ -127,11 +127,11 @@ def test_copies_of_a_bag_share_a_fold(sparse):
     assert copied_bags(X) is None
     twice = np.arange(32) % 16
     np.testing.assert_array_equal(copied_bags(X[twice]), twice)
-    for train, test in stack_folds(X[twice], y[twice], 3, 0):
+    for train, test in stack_folds(X[twice], y[twice], 2, 3, 0):
         assert not set(twice[train]) & set(twice[test])
     # Where that leaves no folds, copies are bags like others.
     same = np.zeros(8, dtype=int)
-    assert len(stack_folds(X[same], np.arange(8) % 2, 4, 0)) == 4
+    assert len(stack_folds(X[same], np.arange(8) % 2, 2, 4, 0)) == 4
 
 
 def test_permuted_labels_give_chance(toy):
@@ -169,19 +169,19 @@ def test_instance_scores_are_weighed_by_the_largest_of_each_bag(toy):
     np.testing.assert_allclose(stack.instance_scores(X).values, expected, atol=1e-5)
 
 
-def test_trust_gives_way_to_evidence():
+def test_the_prior_gives_way_to_evidence():
     rng = np.random.default_rng(0)
     positive = np.arange(400) % 2 == 1
     good, noise = rng.normal(size=400) + 2.0 * positive, rng.normal(size=400)
-    tops, trust = np.column_stack([good, noise]), np.array([0.0, 1.0])
-    share = instance_shares(tops, positive, np.ones(400), trust)
+    tops, prior = np.column_stack([good, noise]), np.array([0.0, 1.0])
+    share = instance_shares(tops, positive, np.ones(400), prior)
     assert share.sum() == pytest.approx(1.0)
     assert share[0] > 0.8
-    # Five bags tell next to nothing, and a member that points the wrong way is silent.
-    few = instance_shares(tops[:5], positive[:5], np.ones(5), trust)
+    # Five bags hold little evidence, and a member of the wrong sign has no weight.
+    few = instance_shares(tops[:5], positive[:5], np.ones(5), prior)
     assert few[1] > 0.5
     both = np.column_stack([good, -good])
-    assert instance_shares(both, positive, np.ones(400), trust)[1] < 0.01
+    assert instance_shares(both, positive, np.ones(400), prior)[1] < 0.01
 
 
 def test_contributions_sum_to_the_decision(toy):
@@ -200,7 +200,7 @@ def test_groups_stay_on_one_side(toy):
     labels = groups % 2
 
     class Neighbour(Witness):
-        """Cries when it has seen another bag of the group."""
+        """Scores a bag 1 when it has seen another one of the group."""
 
         def fit(self, X, y):
             self.seen_ = set(X.groups)
@@ -245,13 +245,12 @@ def test_several_classes_are_one_against_the_rest():
     assert stack.score(X, y) > 0.7
     scores = stack.decision_function(X)
     for k, label in enumerate(stack.classes_):
-        one = BagStackingClassifier([("w", WrapperMI())], random_state=0)
         member = stack.members_["w"][k]
         np.testing.assert_allclose(
             member.decision_function(X),
             WrapperMI().fit(X, y == label).decision_function(X),
         )
-        combined = one._combine(stack.oof_scores_[:, :, k], y == label, np.ones(45))
+        combined = Combination.fit(stack.oof_scores_[:, :, k], y == label, np.ones(45))
         np.testing.assert_allclose(
             scores[:, k], combined(member.decision_function(X)[:, None]), atol=1e-9
         )

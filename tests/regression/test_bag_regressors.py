@@ -17,7 +17,7 @@ from sklearn.svm import SVR
 from bagwise import BagRegressor, Bags
 from bagwise.compose import SimpleMIRegressor, WrapperMIRegressor
 from bagwise.datasets import load_digit_bags, make_regression_bags
-from bagwise.ensemble._bag_regressor import stack_values
+from bagwise.ensemble._combine import stack_values
 from bagwise.kernels import BAG_KERNELS, distribution_kernel, emd_distances, hausdorff
 from bagwise.least_squares import BagKernelRidge
 from bagwise.linear_model import MILinearRegression
@@ -309,13 +309,13 @@ def test_stack_keeps_groups_together_and_takes_gaps():
     bags = Bags(data, X.offsets, groups=groups)
     members = [("one", Neighbour())]
     model = BagRegressor(members, cv=3).fit(bags.with_data(X.data), y)
-    assert np.ptp(model.oof_predictions_) == 0  # nobody met a bag of its group
+    assert np.ptp(model.oof_predictions_) == 0  # no member met a bag of its group
     full = BagRegressor(random_state=0, cv=2).fit(bags, y)
     assert np.isfinite(full.predict(bags)).all()
 
 
 class Neighbour(SimpleMIRegressor):
-    """Cries when it has seen another bag of the group."""
+    """Predicts 1 when it has seen another bag of the group."""
 
     def _fit_bags(self, X, y, weight):
         self.seen_ = set(X.groups)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import HasMethods, StrOptions, _fit_context
 from bagwise.bags import Bags, Ragged
 from bagwise.base import BaseBagEstimator, check_survival, require_survival
-from bagwise.compose._simple_mi import POOLINGS, pool
+from bagwise.compose.pooling import POOLINGS, pool
 from bagwise.solvers.concordance import concordance
 
 

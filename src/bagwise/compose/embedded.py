@@ -6,12 +6,13 @@ from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import _fit_context
 from bagwise._sizes import check_memory
 from bagwise.bags import Bags, Ragged
 from bagwise.base import BagClassifierMixin, BaseBagEstimator, check_bag_weight
+from bagwise.base.weights import weight_arguments
 from bagwise.kernels import instance_kernel
 from bagwise.kernels.instance import row_blocks
 
@@ -21,6 +22,14 @@ def _base_has(name):
         return hasattr(getattr(self, "estimator_", self._base_estimator()), name)
 
     return check
+
+
+def needed_weights(estimator, weight):
+    """Return the keyword that weighs an estimator, or the last step of a pipeline."""
+    options = weight_arguments(estimator, weight)
+    if not options:
+        raise ValueError(f"{type(estimator).__name__} does not take sample_weight.")
+    return options
 
 
 class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
@@ -64,11 +73,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         if len(used) < len(y):  # a bag without weight is a bag that is not there
             X, y, weight = X[used], y[used], weight[used]
         base = self._base_estimator(self._learns_sparse(X))
-        options = {}
-        if sample_weight is not None:
-            if not has_fit_parameter(base, "sample_weight"):
-                raise ValueError(f"{type(base).__name__} does not take sample_weight.")
-            options["sample_weight"] = weight
+        options = {} if sample_weight is None else needed_weights(base, weight)
         rows = self._fit_rows(X, y, weight)
         return self._learn(base, rows, y, options)
 

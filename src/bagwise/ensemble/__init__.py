@@ -1,10 +1,9 @@
 """Ensembles: boosting on bags, stacking, and the default classifier."""
 
-from bagwise.ensemble._bag_classifier import BagClassifier
+from bagwise.ensemble._bag_classifier import BagClassifier, BagStackingClassifier
 from bagwise.ensemble._bag_regressor import BagRegressor
 from bagwise.ensemble._mi_boosting import MIBoosting
 from bagwise.ensemble._mil_boost import MILBoost
-from bagwise.ensemble._stacking import BagStackingClassifier
 
 __all__ = [
     "BagClassifier",

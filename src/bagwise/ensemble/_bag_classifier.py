@@ -1,32 +1,279 @@
-"""BagClassifier: one line, no tuning."""
+"""BagClassifier and BagStackingClassifier: members combined by out-of-fold scores."""
 
-from numbers import Real
+from functools import partial
+from numbers import Integral, Real
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import binomtest, spearmanr
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.ensemble._combine import Combination
-from bagwise.ensemble._members import Clock
-from bagwise.ensemble._plan import (
-    Size,
-    default_members,
-    estimated_seconds,
-    make_plan,
-    standard_members,
-    view_seconds,
+from bagwise.bags import Ragged
+from bagwise.base import MulticlassBagClassifier, ProbabilityMixin
+from bagwise.compose import SimpleMI, WrapperMI
+from bagwise.ensemble._combine import Combination, InstanceCombination
+from bagwise.ensemble._members import (
+    choose_members,
+    classification_members,
+    report_plan,
 )
-from bagwise.ensemble._stacking import BagStackingClassifier
-from bagwise.ensemble._views import DefaultViews
+from bagwise.ensemble._stack import Budget, fit_stack, named_members, scaled_to_one
 
-_AUTO_SECONDS = 60.0
-# Members that respect the standard assumption and the rest of the stack call so many
-# bags differently, out of fold, that the choice of the assumption matters, and one side
-# is right more often than chance would have it.
+# Members that respect the standard assumption and the others predict so large a share
+# of bags differently, out of fold, that the choice of the assumption matters, and one
+# side is right more often than chance explains.
 _DISAGREEMENT, _LEVEL = 0.2, 0.05
+_CONSTRAINTS: dict = {
+    "cv": [Interval(Integral, 2, None, closed="left")],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
+    "pos_label": "no_validation",
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
-class BagClassifier(BagStackingClassifier):
+class StackedClassifier(ProbabilityMixin, MulticlassBagClassifier):
+    """Fit and use a stack of classifiers; subclasses choose the members.
+
+    Fitted attributes are those of `BagStackingClassifier`. `_stack` holds the members,
+    `_combinations` one `Combination` per column of scores, `_on_instances` an
+    `InstanceCombination`, or None where no member scores instances.
+    """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.units = "free"  # each member scales its own columns
+        tags.input_tags.order_invariant = False  # folds are made by position
+        return tags
+
+    def _fit_stack(self, members, X, codes, weight, *, signed=True, budget=None):
+        """Fit members, combine their out-of-fold scores, and weigh their instances."""
+        n_classes = len(self.classes_)
+        self._stack, seen = fit_stack(
+            members,
+            X,
+            codes,
+            weight,
+            n_classes=n_classes,
+            cv=self.cv,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+            budget=Budget(None) if budget is None else budget,
+            progress=type(self).__name__ if self.verbose else None,
+        )
+        scores = seen.scores
+        positives = [codes == k for k in range(n_classes)]
+        positives = positives[1:] if n_classes == 2 else positives
+        self._combinations = [
+            Combination.fit(scores[:, :, k], positive, weight, signed=signed)
+            for k, positive in enumerate(positives)
+        ]
+        self._on_instances = InstanceCombination.fit(
+            self._stack, seen, positives, weight
+        )
+        self._describe(scores, positives)
+
+    def _describe(self, scores, positives):
+        """Set the attributes that tell what members, weights and scores there are."""
+        names, several = self._stack.names, len(positives) > 1
+        weights = np.array([c.coef for c in self._combinations])
+        areas = [
+            [roc_auc_score(positive, column) for column in scores[:, :, k].T]
+            for k, positive in enumerate(positives)
+        ]
+        self.members_ = self._stack.by_name()
+        self.member_weights_ = {
+            name: weights[:, j] if several else float(weights[0, j])
+            for j, name in enumerate(names)
+        }
+        means = map(float, np.mean(areas, axis=0))
+        self.member_scores_ = dict(zip(names, means, strict=True))
+        self.oof_scores_ = scores if several else scores[:, :, 0]
+
+    def _fit_arrays(self):
+        """Return weights and scores for reports; means over classes where there are."""
+        names = list(self.member_weights_)
+        weights = [np.mean(self.member_weights_[name]) for name in names]
+        areas = [self.member_scores_[name] for name in names]
+        return {
+            "member_names": np.array(names),
+            "member_weights": np.array(weights),
+            "member_scores": np.array(areas),
+        }
+
+    def _decide(self, X):
+        scores = self._stack.scores(X)
+        columns = [c(scores[:, :, k]) for k, c in enumerate(self._combinations)]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+    def _probabilities(self, X):
+        p = expit(self._decide(X))
+        if p.ndim == 1:
+            return np.column_stack([1.0 - p, p])
+        return p / p.sum(axis=1, keepdims=True)
+
+    def member_contributions(self, X):
+        """Return what each member adds to the score of each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_members) or (n_bags, n_members, n_classes)
+            Weight times log-odds, in the order of `members_`, for the positive class
+            (of two). Their sum and an intercept are the decision, exactly.
+        """
+        check_is_fitted(self)
+        scores = self._stack.scores(self._check_bags(X, reset=False))
+        parts = [
+            c.logits(scores[:, :, k]) * c.coef for k, c in enumerate(self._combinations)
+        ]
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=2)
+
+    def _scores_instances(self):
+        return getattr(self, "_on_instances", self) is not None  # unfitted: it may
+
+    @available_if(_scores_instances)
+    def instance_scores(self, X):
+        """Return the weighted mean of the scores that members give to instances.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One score per instance, high for the positive class, or one row with a
+            column per class.
+        """
+        check_is_fitted(self)
+        X = self._check_bags(X, reset=False)
+        return Ragged(self._on_instances(self._stack, X), X.offsets)
+
+
+class BagStackingClassifier(StackedClassifier):
+    r"""Combine bag classifiers by their scores of bags they were not fitted to.
+
+    Every member scores every training bag out of fold. A Platt curve turns the scores
+    of member :math:`m` into log-odds :math:`l_m`, and the stack is
+
+    .. math:: f(B) = \sum_m w_m\, l_m(B) + b
+
+    where :math:`w, b` is the mean of two regularised logistic regressions, one with
+    non-negative weights and one without sign. Members are then refitted on all bags.
+    With several classes there is one such sum for each.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator), default=None
+        Names and bag classifiers. By default SimpleMI and WrapperMI.
+    cv : int, default=5
+        Number of stratified folds; fewer when a class has fewer bags. Groups of bags
+        stay together, and so do copies of a bag.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    pos_label : label, default=None
+        The positive of two classes; the second of `classes_` by default.
+    n_jobs : int, default=None
+        Folds fitted at the same time. The result does not depend on it.
+    random_state : int or RandomState, default=None
+        Seeds folds and members.
+    verbose : int, default=0
+        Shows a progress bar when positive.
+
+    Attributes
+    ----------
+    members_ : dict of str to estimator or list of estimator
+        The members, refitted on all training bags; a list with one for each class
+        where a member knows two classes and there are more.
+    member_weights_ : dict of str to float or ndarray of shape (n_classes,)
+        Their weights :math:`w_m` on log-odds.
+    member_scores_ : dict of str to float
+        Area under the ROC curve of each member's out-of-fold scores (the mean over
+        classes, each against the rest).
+    oof_scores_ : ndarray of shape (n_bags, n_members) or (n_bags, n_members, n_classes)
+        The out-of-fold scores.
+
+    Notes
+    -----
+    `instance_scores` is a weighted mean of the scores that members give to instances,
+    each in units of its spread over the training instances: 0 is the mean of these.
+    The weights, not negative, are those of a logistic regression on the largest score
+    that a member gives to an instance of each bag, out of fold: a member has weight on
+    instances when its largest score separates positive and negative bags. Where bags
+    carry no information, all members have the same weight. These weights have no part
+    in the decision. The fit costs ``cv + 1`` fits of every member.
+
+    Only ratios of weights of bags matter. Folds are made by the position of a bag and
+    the random seed: another order of the training bags gives other folds, and with them
+    slightly different weights of members, and so does a bag given twice in place of
+    weight two.
+
+    Differs from [1]_: two stackers are averaged, and scores are scaled by robust Platt
+    curves first.
+
+    References
+    ----------
+    .. [1] Wolpert, D. H., "Stacked generalization", Neural Networks, 1992.
+       :doi:`10.1016/S0893-6080(05)80023-1`
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_bags
+    >>> from bagwise.ensemble import BagStackingClassifier
+    >>> X, y = make_bags(random_state=0)
+    >>> BagStackingClassifier(random_state=0).fit(X, y).score(X, y) > 0.8
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "estimators": [list, None],
+        **_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        estimators=None,
+        *,
+        cv=5,
+        class_weight=None,
+        pos_label=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.estimators = estimators
+        self.cv = cv
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_sided = _any_one_sided(self.estimators)
+        return tags
+
+    def _fit_codes(self, X, codes, weight):
+        pairs = self.estimators
+        if pairs is None:
+            pairs = [("simple", SimpleMI()), ("wrapper", WrapperMI(threshold="zero"))]
+        members = named_members(pairs, "estimators")
+        self._fit_stack(members, X, codes, scaled_to_one(weight))
+
+
+class BagClassifier(StackedClassifier):
     r"""Classify bags without choosing or tuning anything.
 
     A fixed stack of members that look at bags in different ways: summary statistics
@@ -134,7 +381,7 @@ class BagClassifier(BagStackingClassifier):
     """
 
     _parameter_constraints: dict = {
-        **BagStackingClassifier._parameter_constraints,
+        **_CONSTRAINTS,
         "members": [StrOptions({"default"}), list],
         "assumption": [StrOptions({"any", "standard"})],
         "time_budget": [
@@ -143,8 +390,6 @@ class BagClassifier(BagStackingClassifier):
             None,
         ],
     }
-    _parameter_constraints.pop("estimators")
-    _list_name = "members"
 
     def __init__(
         self,
@@ -174,7 +419,7 @@ class BagClassifier(BagStackingClassifier):
         own = isinstance(self.members, str)
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
-        tags.input_tags.one_sided = own or tags.input_tags.one_sided  # MILBoost is
+        tags.input_tags.one_sided = own or _any_one_sided(self.members)  # MILBoost is
         tags.input_tags.respects_standard_assumption = (
             self.assumption == "standard" if own else None
         )
@@ -183,73 +428,31 @@ class BagClassifier(BagStackingClassifier):
     def _reads_pieces(self, tags):
         return isinstance(self.members, str)  # rows are standardised piece by piece
 
-    @property
-    def estimators(self):
-        """The members, as the base class calls them."""
-        return None if isinstance(self.members, str) else self.members
-
-    def _seconds(self):
-        return _AUTO_SECONDS if self.time_budget == "auto" else self.time_budget
-
-    def _make_clock(self):
-        return Clock(None if self.time_budget == "auto" else self.time_budget)
-
-    def _costs(self):
-        return None if self._plan is None else self._plan.costs
-
-    def _make_members(self, X):
-        if not isinstance(self.members, str):
-            self._plan = None
-            self.plan_ = {"members": [name for name, _ in self.members], "dropped": {}}
-            return super()._make_members(X)
-        size = Size.of(X)
-        plan = make_plan(size)
+    def _fit_codes(self, X, codes, weight):
+        budget = Budget(self.time_budget)
         standard = self.assumption == "standard"
-        members = standard_members(plan) if standard else default_members(plan)
-        n_classes = len(self.classes_)
-        cost = {}
-        for m in members:
-            fits = (self.cv + 1) * (1 if m.native or n_classes == 2 else n_classes)
-            cost[m.name] = estimated_seconds(m.name, size, plan, fits)
-        plan.keep_within(cost, self._seconds(), view_seconds(size))
-        self._plan = plan
-        return [m for m in members if m.name in plan.members]
-
-    def _make_views(self, X, members):
-        if self._plan is None:
-            return super()._make_views(X, members)
-        return DefaultViews(
+        weight = scaled_to_one(weight)
+        members, plan = choose_members(
+            self.members,
             X,
-            {m.view for m in members},
-            self._plan,
-            n_jobs=self.n_jobs,
-            random_state=0,
+            partial(classification_members, standard=standard, n_jobs=self.n_jobs),
+            n_classes=len(self.classes_),
+            cv=self.cv,
+            budget=budget,
         )
+        self._fit_stack(members, X, codes, weight, signed=not standard, budget=budget)
+        self.plan_ = report_plan(plan, self._stack.names, "BagClassifier", budget)
+        self.assumption_check_ = self._check_assumption(codes, weight)
 
-    def _finish(self, members, scores, models):
-        super()._finish(members, scores, models)
-        plan, self._plan = self._plan, None
-        if plan is None:
-            return
-        plan.settle(list(models), "BagClassifier", self._seconds())
-        self.plan_ = plan.to_dict()
-
-    def _combine(self, scores, positive, weight):
-        signed = self.assumption != "standard"
-        return Combination.fit(scores, positive, weight, signed=signed)
-
-    def _weigh(self, task, weight):
-        super()._weigh(task, weight)
-        self.assumption_check_ = {}
-        if task.n_columns == 1:
-            respects = np.array([_respects(models[0]) for models in self._models])
-            if respects.any() and not respects.all():
-                self.assumption_check_ = compare_sides(
-                    self.oof_scores_, respects, task.codes == 1, weight
-                )
+    def _check_assumption(self, codes, weight):
+        """Compare the members of both kinds, where there are two classes."""
+        respects = np.array([_respects(models[0]) for models in self._stack.models])
+        if len(self.classes_) > 2 or not respects.any() or respects.all():
+            return {}
+        return compare_sides(self.oof_scores_, respects, codes == 1, weight)
 
     def _fit_arrays(self):
-        """Return what the stack trusts, and whether its two kinds of members agree."""
+        """Return weights and scores, and whether the two kinds of members agree."""
         found = super()._fit_arrays()
         if self.assumption_check_:
             names = ("disagree", "standard_accuracy", "others_accuracy", "warn")
@@ -300,3 +503,10 @@ def compare_sides(scores, respects, positive, weight):
 def _respects(model):
     tags = model.__sklearn_tags__().input_tags
     return getattr(tags, "respects_standard_assumption", None) is True
+
+
+def _any_one_sided(pairs):
+    """Whether one of (name, estimator) treats the positive class in its own way."""
+    return any(
+        getattr(get_tags(one).input_tags, "one_sided", False) for _, one in pairs or ()
+    )

@@ -1,32 +1,17 @@
-"""BagRegressor: one line, no tuning, for real values."""
+"""BagRegressor: a stack of bag regressors that needs no tuning."""
 
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.optimize import nnls
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.base import BaseBagRegressor, most_folds
-from bagwise.ensemble._members import (
-    Clock,
-    Member,
-    PlainViews,
-    Values,
-    fit_members,
-    scaled_to_one,
-    stack_folds,
-)
-from bagwise.ensemble._plan import Size, make_plan, view_seconds
-from bagwise.ensemble._regression_plan import regression_members, regression_seconds
-from bagwise.ensemble._views import DefaultViews
-
-_AUTO_SECONDS = 60.0
-# Penalty on the weights of the members, for predictions of variance one.
-_RIDGE = 0.01
-# The set kernel looks at all pairs of instances.
-_MAX_PAIRS_ROWS = 5_000
+from bagwise.base import BaseBagRegressor
+from bagwise.ensemble._combine import stack_values
+from bagwise.ensemble._inputs import Made
+from bagwise.ensemble._members import choose_members, regression_members, report_plan
+from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
 
 
 class BagRegressor(BaseBagRegressor):
@@ -145,99 +130,50 @@ class BagRegressor(BaseBagRegressor):
         return tags
 
     def _fit_bags(self, X, y, weight):
+        budget = Budget(self.time_budget)
         weight = scaled_to_one(weight)
-        # Values that happen to be whole numbers are no classes: a table has none.
-        table = y[:, None]
-        n_splits = most_folds(X, table, self.cv)
-        if n_splits < 2:
-            of_what = "bags" if X.groups is None else "groups"
-            raise ValueError(
-                f"BagRegressor needs at least 2 {of_what}, to score bags by members "
-                f"that did not see them (n_samples = {len(X)})."
-            )
-        seconds = _AUTO_SECONDS if self.time_budget == "auto" else self.time_budget
-        clock = Clock(None if self.time_budget == "auto" else seconds)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = stack_folds(X, table, n_splits, seed)
-        self._centre = float(np.average(y, weights=weight))
-        spread = np.sqrt(np.average((y - self._centre) ** 2, weights=weight))
-        self._spread = float(spread) or 1.0
-        target = (y - self._centre) / self._spread
-        members, plan = self._choose(X, seconds)
-        if plan is None:
-            self.views_ = PlainViews(X)
-        else:
-            names = {m.view for m in members}
-            self.views_ = DefaultViews(
-                X, names, plan, n_jobs=self.n_jobs, random_state=0
-            )
-        scores, _, models = fit_members(
-            members,
-            self.views_,
-            Values(target),
-            folds,
-            weight,
-            seed,
-            n_jobs=self.n_jobs,
-            clock=clock,
-            track=self._track,
-            costs=None if plan is None else plan.costs,
+        members, plan = choose_members(
+            self.members,
+            X,
+            partial(regression_members, n_jobs=self.n_jobs),
+            n_classes=0,
+            cv=self.cv,
+            budget=budget,
         )
-        kept = [m for m in members if m.name in models]
-        self._report(plan, kept, seconds)
-        self.members_ = {m.name: models[m.name][0] for m in kept}
-        self._views_used = [m.score_view for m in kept]
-        raw = np.column_stack([scores[m.name][:, 0] for m in kept])
-        coef, constant = stack_values(raw, target, weight)
-        self.member_weights_ = dict(zip(self.members_, map(float, coef), strict=True))
-        self.intercept_ = self._centre + self._spread * constant
-        self.oof_predictions_ = self._centre + self._spread * raw
-        miss = np.average((raw - target[:, None]) ** 2, axis=0, weights=weight)
+        self._center = float(np.average(y, weights=weight))
+        spread = np.sqrt(np.average((y - self._center) ** 2, weights=weight))
+        self._spread = float(spread) or 1.0
+        target = (y - self._center) / self._spread
+        self._stack, seen = fit_stack(
+            members,
+            X,
+            target,
+            weight,
+            n_classes=0,
+            cv=self.cv,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+            budget=budget,
+            progress=type(self).__name__ if self.verbose else None,
+        )
+        predictions = seen.scores[:, :, 0]
+        self._coef, constant = stack_values(predictions, target, weight)
+        self.intercept_ = self._center + self._spread * constant
+        self._describe(predictions, target, weight)
+        self.plan_ = report_plan(plan, self._stack.names, "BagRegressor", budget)
+
+    def _describe(self, predictions, target, weight):
+        """Set the attributes that tell what members, weights and scores there are."""
+        names = self._stack.names
+        self.members_ = self._stack.by_name()
+        self.member_weights_ = dict(zip(names, map(float, self._coef), strict=True))
+        self.oof_predictions_ = self._center + self._spread * predictions
+        miss = np.average((predictions - target[:, None]) ** 2, axis=0, weights=weight)
         found = 1.0 - miss / max(np.average(target**2, weights=weight), 1e-300)
-        self.member_scores_ = dict(zip(self.members_, map(float, found), strict=True))
-        self.views_.without_train()
+        self.member_scores_ = dict(zip(names, map(float, found), strict=True))
 
     def _reads_pieces(self, tags):
         return isinstance(self.members, str)  # rows are standardised piece by piece
-
-    def _choose(self, X, seconds):
-        """Return the members and the plan; None for members of the user's own."""
-        if not isinstance(self.members, str):
-            names = [name for name, _ in self.members]
-            if not names or len(set(names)) < len(names):
-                raise ValueError(
-                    "members must be a list of (name, estimator) with at least one "
-                    "entry and no name twice."
-                )
-            return [Member(name, estimator) for name, estimator in self.members], None
-        size = Size.of(X)
-        plan = make_plan(size)
-        if X.n_instances > _MAX_PAIRS_ROWS:
-            why = f"it looks at all pairs of {X.n_instances} instances"
-            plan.dropped["set kernel"] = why
-        if "statistics SVC" in plan.dropped:
-            plan.dropped["statistics SVR"] = plan.dropped.pop("statistics SVC")
-        members = regression_members(plan)
-        fits = self.cv + 1
-        cost = {m.name: regression_seconds(m.name, size, plan, fits) for m in members}
-        plan.keep_within(cost, seconds, view_seconds(size))
-        return [m for m in members if m.name in plan.members], plan
-
-    def _report(self, plan, kept, seconds):
-        """Set `plan_`, and warn when time was short."""
-        names = [m.name for m in kept]
-        if plan is None:
-            self.plan_ = {"members": names, "dropped": {}}
-            return
-        plan.settle(names, "BagRegressor", seconds)
-        self.plan_ = plan.to_dict()
-
-    def _track(self, members):
-        if not self.verbose:
-            return members
-        from rich.progress import track
-
-        return track(members, description=type(self).__name__)
 
     def _predict_bags(self, X):
         return self.intercept_ + self.member_contributions(X).sum(axis=1)
@@ -256,43 +192,21 @@ class BagRegressor(BaseBagRegressor):
             In units of y and in the order of `members_`. Their sum and `intercept_` are
             the prediction, exactly.
         """
-        views = self.views_.of(self._check_bags(X, reset=False))
-        columns = [
-            weight * model.predict(views[view])
-            for weight, model, view in self._weighted()
-        ]
-        return self._spread * np.column_stack(columns)
-
-    def _weighted(self):
-        return zip(
-            self.member_weights_.values(),
-            self.members_.values(),
-            self._views_used,
-            strict=True,
-        )
-
-    def _judges(self):
-        """Return (weight, model, view) of the members that score instances."""
-        return [
-            (weight, model, view)
-            for weight, model, view in self._weighted()
-            if hasattr(model, "instance_scores") and view not in self.views_.columns
-        ]
+        predictions = self._stack.scores(self._check_bags(X, reset=False))[:, :, 0]
+        return self._spread * self._coef * predictions
 
     def _score_instances(self, X):
-        views, judges = self.views_.of(X), self._judges()
-        weights = np.array([weight for weight, _, _ in judges])
-        if weights.sum() <= 0:  # the stack trusts none of them more than another
-            weights = np.ones(len(judges))
-        values = np.zeros(X.n_instances)
-        for share, (_, model, view) in zip(weights, judges, strict=True):
-            values += share * model.instance_scores(views[view]).values
-        return self._centre + self._spread * values / weights.sum()
+        members = self._stack.scoring()
+        weights = self._coef[members]
+        if weights.sum() <= 0:  # the stack has no weight on any of them
+            weights = np.ones(len(members))
+        values = self._stack.instance_scores(Made(X), members)[:, :, 0] @ weights
+        return self._center + self._spread * values / weights.sum()
 
-    def _has_judges(self):
-        return not hasattr(self, "members_") or bool(self._judges())
+    def _scores_instances(self):
+        return not hasattr(self, "_stack") or bool(self._stack.scoring())
 
-    @available_if(_has_judges)
+    @available_if(_scores_instances)
     def instance_scores(self, X):
         """Return the value of each instance, in units of y.
 
@@ -307,35 +221,3 @@ class BagRegressor(BaseBagRegressor):
             One value per instance.
         """
         return super().instance_scores(X)
-
-
-def stack_values(predictions, target, weight, ridge=_RIDGE):
-    r"""Minimise the weighted mean squared error over weights that are not negative.
-
-    .. math::
-        \min_{w \ge 0, b} \frac{1}{\sum_i \omega_i} \sum_i \omega_i
-            (w'p_i + b - y_i)^2 + \rho\, |w|^2
-
-    Parameters
-    ----------
-    predictions : ndarray of shape (n_bags, n_members)
-        Out-of-fold predictions :math:`p`.
-    target : ndarray of shape (n_bags,)
-        Values.
-    weight : ndarray of shape (n_bags,)
-        Weights of the bags.
-    ridge : float
-        The penalty :math:`\rho`.
-
-    Returns
-    -------
-    coef, intercept : ndarray of shape (n_members,), float
-    """
-    share = weight / weight.sum()
-    level, mean = share @ target, share @ predictions
-    root = np.sqrt(share)[:, None]
-    n_members = predictions.shape[1]
-    A = np.vstack([root * (predictions - mean), np.sqrt(ridge) * np.eye(n_members)])
-    b = np.concatenate([root[:, 0] * (target - level), np.zeros(n_members)])
-    coef, _ = nnls(A, b)
-    return coef, float(level - coef @ mean)

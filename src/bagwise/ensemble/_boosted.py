@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.base import WeightedBagClassifier
-from bagwise.ensemble._stumps import SortedColumns, Stump
+from bagwise.solvers.stumps import SortedColumns, Stump
 
 BOOSTING_CONSTRAINTS: dict = {
     "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -38,18 +38,18 @@ def weak_learner_maker(estimator, data, total, rng, max_samples=None):
     data : ndarray or CSR matrix of shape (n_instances, n_features)
         The rows to learn from.
     total : float
-        What the weights given to `estimator` sum to; regularised learners notice it.
+        What the weights given to `estimator` sum to: regularised learners depend on it.
     rng : RandomState
         Seeds the learners.
     max_samples : int or None, default=None
-        With more rows than that, each learner gets so many, drawn by their weights.
+        With more rows than that, each learner gets so many, sampled by their weights.
     """
     if estimator is None:
         return SortedColumns(data).best_stump
     if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
             f"{type(estimator).__name__} does not take sample_weight, which boosting "
-            "needs to tell it which instances matter."
+            "needs to weigh instances."
         )
 
     def learn(signed):
@@ -80,9 +80,9 @@ def _seeded(estimator, rng):
 
 
 def learner_outputs(learners, data):
-    """Yield the answers, +1 or -1, of each learner in turn."""
+    """Yield the outputs, +1 or -1, of each learner in turn."""
     if sp.issparse(data) and any(isinstance(one, Stump) for one in learners):
-        # All columns that stumps look at in one go: taking one of CSR visits each row.
+        # All columns that stumps look at together: taking one of CSR visits each row.
         used = sorted(
             {one.feature for one in learners if isinstance(one, Stump)} - {-1}
         )
@@ -175,8 +175,8 @@ class BoostedBags(WeightedBagClassifier):
         if F.max() > F.min():
             return
         warnings.warn(
-            f"No weak learner of {type(self).__name__} tells instances apart: they all "
-            "get the same score. Check that the features vary, or use another "
+            f"No weak learner of {type(self).__name__} separates instances: all get "
+            "the same score. Check that the features vary, or use another "
             "`estimator`.",
             ConvergenceWarning,
             stacklevel=5,
@@ -223,11 +223,11 @@ class BoostedBags(WeightedBagClassifier):
             yield columns[0].copy() if len(parts) == 1 else np.column_stack(columns)
 
     def _score_candidates(self, candidates, X, y, splits, scoring):
-        """Score numbers of rounds along one run of boosting; the hook of tuning.
+        """Score numbers of rounds along one run of boosting; tuning calls this.
 
-        None where something else is tuned, too, or where rounds are not the first ones
-        of a longer run: early stopping ends them elsewhere, and a generator that is
-        passed on gives every fit other numbers.
+        None where something else is tuned as well, or where rounds are not the first
+        ones of a longer run: early stopping ends them elsewhere, and a shared random
+        generator gives every fit other numbers.
         """
         passed_on = isinstance(self.random_state, np.random.RandomState)
         if passed_on or self.n_iter_no_change is not None:
@@ -276,7 +276,7 @@ class _Watch:
         loss = self.model._loss(self.F, self.X.offsets, self.t, self.weight)
         self.path.append(loss)
         n_rounds = len(self.path) - 1
-        # Constant learners alone answer nothing, however low their loss.
+        # Constant learners alone decide nothing, however low their loss.
         if loss < self.best - self.model.tol or not self.varies:
             self.best, self.best_round = loss, n_rounds
         self.varies = self.varies or h.max() > h.min()

@@ -1,19 +1,24 @@
-"""From out-of-fold scores to one decision: Platt scaling and two logistic stackers."""
+"""From out-of-fold scores to one decision: Platt scaling and stacked regressions."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 from scipy.special import expit
 
-# Logits beyond this are taken as certain; it keeps one member from overruling all.
+from bagwise.ensemble._inputs import Made
+
+# Log-odds beyond this count as certain; it keeps one member from overruling all others.
 LOGIT_LIMIT = 5.0
 _SLOPE_RIDGE = 0.1
 _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
-# How closely weights on instances keep to what is trusted without evidence, and what
-# every member has to say beside what it has earned.
-_TRUST_RIDGE, _EVEN_SHARE = 5.0, 0.001
+# Penalty on the weights of regressors, for predictions of variance one.
+_VALUES_RIDGE = 0.01
+# How strongly weights on instances are drawn to the prior, and the least weight.
+_PRIOR_RIDGE, _LEAST_SHARE = 5.0, 0.001
+# Training instances that show the scale of a member's scores.
+_SCALE_ROWS = 20_000
 
 
 @dataclass
@@ -38,7 +43,7 @@ class PlattScale:
         """Fit the curve to labels, smoothed so that separable scores stay finite.
 
         The targets are (n+ + 1) / (n+ + 2) and 1 / (n- + 2) and the slope has a ridge,
-        so that the convex problem has a minimum whatever the scores are.
+        so that the convex problem always has a minimum.
         """
         centre = float(np.average(score, weights=weight))
         spread = float(np.sqrt(np.average((score - centre) ** 2, weights=weight)))
@@ -136,7 +141,7 @@ class Combination:
     def fit(cls, scores, positive, weight, *, signed=True):
         """Fit to out-of-fold scores of shape (n_bags, n_members).
 
-        Without `signed` the non-negative stacker stands alone: the decision can then
+        Without `signed` only the non-negative stacker is used: the decision can then
         only rise with the score of a member.
         """
         scales = [PlattScale.fit(column, positive, weight) for column in scores.T]
@@ -165,11 +170,106 @@ class Combination:
         return self.logits(scores) @ self.coef + self.intercept
 
 
-def instance_shares(tops, positive, weight, trust):
-    """Return what each member has to say on instances; the shares sum to one.
+def stack_values(predictions, target, weight, ridge=_VALUES_RIDGE):
+    r"""Minimise the weighted mean squared error over weights that are not negative.
+
+    .. math::
+        \min_{w \ge 0, b} \frac{1}{\sum_i \omega_i} \sum_i \omega_i
+            (w'p_i + b - y_i)^2 + \rho\, |w|^2
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (n_bags, n_members)
+        Out-of-fold predictions :math:`p`.
+    target : ndarray of shape (n_bags,)
+        Values :math:`y`.
+    weight : ndarray of shape (n_bags,)
+        Weights :math:`\omega` of the bags.
+    ridge : float
+        The penalty :math:`\rho`.
+
+    Returns
+    -------
+    coef, intercept : ndarray of shape (n_members,), float
+    """
+    share = weight / weight.sum()
+    level, mean = share @ target, share @ predictions
+    root = np.sqrt(share)[:, None]
+    n_members = predictions.shape[1]
+    A = np.vstack([root * (predictions - mean), np.sqrt(ridge) * np.eye(n_members)])
+    b = np.concatenate([root[:, 0] * (target - level), np.zeros(n_members)])
+    coef, _ = nnls(A, b)
+    return coef, float(level - coef @ mean)
+
+
+@dataclass
+class InstanceCombination:
+    """A weighted mean of the standardised instance scores of members.
+
+    Attributes
+    ----------
+    members : list of int
+        Positions in the stack of the members that score instances.
+    centre : ndarray of shape (n_members, n_columns)
+        Means of their scores over training instances.
+    slope : ndarray of shape (n_members, n_columns)
+        Their weights divided by the spreads of their scores.
+    """
+
+    members: list
+    centre: np.ndarray
+    slope: np.ndarray
+
+    @classmethod
+    def fit(cls, stack, seen, positives, weight):
+        """Weigh members by their largest out-of-fold score of each bag.
+
+        Parameters
+        ----------
+        stack : Stack
+            The fitted members.
+        seen : OutOfFold
+            Their scores of training bags.
+        positives : list of ndarray of bool of shape (n_bags,)
+            The labels, for each column of scores.
+        weight : ndarray of shape (n_bags,)
+            Weights of the bags.
+
+        Returns
+        -------
+        InstanceCombination or None
+            None where no member scores instances.
+        """
+        members = [k for k, top in enumerate(seen.tops) if top is not None]
+        if not members:
+            return None
+        prior = seen.priors[members]
+        if not prior.any():
+            prior = np.full(len(members), 1.0 / len(members))
+        tops = np.stack([seen.tops[k] for k in members], axis=1)
+        shares = [
+            instance_shares(tops[:, :, k], positive, weight, prior)
+            for k, positive in enumerate(positives)
+        ]
+        scores = stack.instance_scores(
+            seen.made, members, max(1, _SCALE_ROWS // len(weight))
+        )
+        spread = scores.std(axis=0)
+        slope = np.transpose(shares) / np.where(spread > 0, spread, 1.0)
+        return cls(members, scores.mean(axis=0), slope)
+
+    def __call__(self, stack, X):
+        """Return a score per instance, or a row with a column per class."""
+        scores = stack.instance_scores(Made(X), self.members) - self.centre
+        columns = np.einsum("ijk,jk->ik", scores, self.slope)
+        return columns[:, 0] if columns.shape[1] == 1 else columns
+
+
+def instance_shares(tops, positive, weight, prior):
+    """Return the weights of members on instances; they sum to one.
 
     Weights of a logistic regression on the largest score of each bag: not negative,
-    and no further from `trust` than the labels of the bags ask for.
+    and no further from `prior` than the labels of the bags ask for.
 
     Parameters
     ----------
@@ -179,7 +279,7 @@ def instance_shares(tops, positive, weight, trust):
         The labels.
     weight : ndarray of shape (n_bags,)
         Weights of the bags.
-    trust : ndarray of shape (n_members,)
+    prior : ndarray of shape (n_members,)
         The weights without evidence.
 
     Returns
@@ -192,9 +292,9 @@ def instance_shares(tops, positive, weight, trust):
         centred / np.where(spread > 0, spread, 1.0),
         positive,
         weight,
-        ridge=_TRUST_RIDGE,
+        ridge=_PRIOR_RIDGE,
         nonnegative=True,
-        prior=trust,
+        prior=prior,
     )
-    share = coef + _EVEN_SHARE
+    share = coef + _LEAST_SHARE
     return share / share.sum()

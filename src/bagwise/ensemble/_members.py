@@ -1,363 +1,597 @@
-"""Members of a stack: fitting them, out of fold and on all bags."""
+"""The members of the default stacks, and which of them suit the size of the data."""
 
-import time
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bagwise.bags import Bags
-from bagwise.bags.segments import segment_max
-from bagwise.base import bag_folds, most_folds
-from bagwise.base.weights import weight_arguments
-from bagwise.kernels.emd import thin_bags
+from bagwise._sizes import memory_budget
+from bagwise.compose import SimpleMIRegressor, WrapperMI, WrapperMIRegressor
+from bagwise.embedding import MiFV, PrototypeEmbedding
+from bagwise.embedding.l1_svc import L1SVC
+from bagwise.ensemble._inputs import (
+    PROJECTED,
+    WIDE,
+    ClippedScaler,
+    CubeRows,
+    DenseRows,
+    EarthMover,
+    Embedded,
+    NearBags,
+    Prototypes,
+    SetKernel,
+    SlicedDistance,
+    StandardRows,
+    Statistics,
+    ThinnedRows,
+    check_rows,
+)
+from bagwise.ensemble._mil_boost import MILBoost
+from bagwise.ensemble._stack import Member, named_members
+from bagwise.linear_model import MILinearRegression, MILogisticRegression
+from bagwise.solvers.ridge_path import RidgePath
+from bagwise.svm import MISVM
 
-# Instances, all bags together, that show which member to trust on instances.
-_JUDGED = 200_000
-# What members say that have learned nothing: it is for those who chose their settings,
-# and nobody chose those of a default stack, in which equal scores decide nothing.
-_SILENT = ("the optimum is constant", "No weak learner of MILBoost")
+# Entries that are standardised at the rate of small data.
+_MANY_ENTRIES = 100_000_000
+# Seconds that exact earth mover's distances on one scale may take.
+_EXACT_SECONDS = 5.0
+_MAX_EMD, _MAX_EMD_MANY, _MANY_INSTANCES = 40, 15, 10_000
+# Rows that a tree samples, basis of the max-margin member, and the instances above
+# which a basis and chosen prototypes take the place of all instances.
+_TREE_ROWS, _BASIS, _EXACT_BASIS = 2_000, 100, 2_000
+# (Bags, prototypes): what MILES costs grows with the square of the smaller number.
+_PROTOTYPES = ((500, 1_000), (5_000, 500), (None, 300))
+# Trees of statistics, and how many there are from this number of bags on.
+_TREES, _MANY_BAGS, _TREES_OF_MANY = 200, 1_000, 100
+# Instances that members which learn from single instances see at most.
+_MAX_ROWS, _MIN_BAG_SIZE = 50_000, 20
+# Above so many bags, members that are quadratic in the bags are left out; the set
+# kernel looks at all pairs of instances.
+_QUADRATIC_LIMIT, _MAX_PAIRS_ROWS = 5_000, 5_000
+_QUADRATIC = ("near bags", "near bags in the cube")
+# The stack weighs scores of members and needs none of their thresholds.
+_NO_THRESHOLD = {"threshold": "zero"}
+# Strengths of ridge regression for a kernel with a diagonal of ones.
+_ALPHAS = tuple(np.logspace(-3, 2, 11))
+
+
+# Size and plan ------------------------------------------------------------------------
 
 
 @dataclass
-class Member:
-    """An estimator and the view of the bags it learns from.
+class Size:
+    """The numbers that costs depend on; `n_features` after projection, `width` before.
 
-    Parameters
+    Of sparse rows, the width is the mean number of entries.
+    """
+
+    n_bags: int
+    n_instances: int
+    n_features: int
+    width: float
+
+    @classmethod
+    def of(cls, X):
+        """Return the size of bags."""
+        width = X.data.nnz / X.n_instances if X.is_sparse else X.n_features
+        columns = PROJECTED if X.n_features > WIDE else X.n_features
+        return cls(len(X), X.n_instances, columns, float(width))
+
+
+@dataclass
+class Plan:
+    """What is chosen by the size of the data.
+
+    Attributes
     ----------
-    name : str
-        How the stack calls it.
-    estimator : estimator
-        Unfitted.
-    view : str
-        What it is fitted on. ``thin_rows`` and ``thin_dense`` hold fewer instances of
-        large bags and are for fitting alone: bags are scored on all instances.
-    native : bool
-        Whether one fit serves all classes (otherwise one-vs-rest).
-    trust : float
-        Its weight on instances before any evidence, next to the others'.
+    members : list of str
+        The members.
+    dropped : dict of str to str
+        Members that are left out, and why.
+    exact_distances : bool
+        Earth mover's distances; otherwise sliced Wasserstein distances.
+    max_emd : int
+        Instances of a bag that the exact distances look at.
+    max_bag_size : int or None
+        Instances of a bag that members which learn from instances are fitted to.
+    max_prototypes : int or None
+        Instances that MILES measures distances to.
+    tree_draws : int or None
+        Instances that each tree of the forest samples; its thresholds are random then.
+    bag_draws : int or None
+        Bags that each tree on statistics samples.
+    n_trees : int
+        Trees on statistics.
+    basis : int or None
+        Size of the reduced basis of the max-margin member.
+    costs : dict of str to float
+        Estimated seconds of the members, and of the inputs ("views") that they share.
+    estimated_seconds : float
+        Their sum: processor seconds of a fit on a core like the one that was measured.
     """
 
-    name: str
-    estimator: Any
-    view: str = "bags"
-    native: bool = False
-    trust: float = 0.0
+    members: list = field(default_factory=list)
+    dropped: dict = field(default_factory=dict)
+    exact_distances: bool = True
+    max_emd: int = _MAX_EMD
+    max_bag_size: int | None = None
+    max_prototypes: int | None = None
+    tree_draws: int | None = None
+    bag_draws: int | None = None
+    n_trees: int = _TREES
+    basis: int | None = None
+    costs: dict = field(default_factory=dict)
+    estimated_seconds: float = 0.0
 
-    @property
-    def score_view(self):
-        """The view that bags are scored on."""
-        return self.view.removeprefix("thin_")
+    def keep_within(self, cost, seconds, shared):
+        """Drop the most expensive members until the rest fits into the budget.
 
-
-class PlainViews:
-    """The bags themselves as the only view.
-
-    A set of views gives, for the training bags and for others, objects that are
-    indexed by bag. `columns` holds, for a view whose columns stand for training bags or
-    for their instances, the training bag of each column: a member that learns from some
-    bags may see only their columns.
-    """
-
-    columns: dict = {}
-
-    def __init__(self, X):
-        self.train = {"bags": X}
-
-    def of(self, X):
-        """Return the views of other bags."""
-        return {"bags": X}
-
-    def without_train(self):
-        """Forget what only training needs."""
-        self.train = {}
-        return self
-
-
-class Classes:
-    """What members learn and say when bags have classes.
-
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n_bags,)
-        Classes 0, 1, ...; of two, 1 is the positive one.
-    n_classes : int
-        How many there are.
-    """
-
-    def __init__(self, codes, n_classes):
-        self.codes, self.n_classes = codes, n_classes
-        self.n_columns = 1 if n_classes == 2 else n_classes
-
-    def targets(self, member):
-        """Return the labels of each of a member's fits."""
-        if self.n_classes == 2:
-            return [self.codes == 1]
-        if member.native:
-            return [self.codes]
-        return [self.codes == k for k in range(self.n_classes)]
-
-    def scores(self, models, rows):
-        """Return one column of scores per class; of two, of the positive one."""
-        if len(models) == self.n_columns:
-            return np.column_stack([score_rows(model, rows) for model in models])
-        found = score_rows(models[0], rows)
-        if found.shape[1] == self.n_classes:
-            return found
-        # A fold without bags of a class: nothing speaks for it there.
-        out = np.full((len(found), self.n_classes), found.min())
-        out[:, models[0].classes_] = found
-        return out
-
-    def tops(self, models, rows, most):
-        """Return the largest score of an instance of each bag, one column per class.
-
-        In units of the spread of all instances in `rows`, from their mean: models of
-        different folds are not on one scale. None where instances are not scored. Of
-        a large bag `most` instances are looked at.
+        Parameters
+        ----------
+        cost : dict of str to float
+            Estimated seconds of every member.
+        seconds : float or None
+            The budget; None for none.
+        shared : float
+            Estimated seconds of what all members share.
         """
-        if not (isinstance(rows, Bags) and hasattr(models[0], "instance_scores")):
-            return None
-        thin = thin_bags(rows, most)
-        scores = np.column_stack([one.instance_scores(thin).values for one in models])
-        spread = scores.std(axis=0)
-        scores = (scores - scores.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        return segment_max(scores, thin.offsets)
+        cost, left = dict(cost), np.inf if seconds is None else seconds - shared
+        while sum(cost.values()) > left and len(cost) > 1:
+            most = max(cost, key=cost.get)
+            guess = cost.pop(most)
+            self.dropped[most] = f"about {guess:.1f} s, over the time budget"
+        self.members = list(cost)
+        self.costs = {"views": shared, **cost}
+        self.estimated_seconds = float(sum(self.costs.values()))
 
 
-class Values:
-    """What members learn and say when bags have real values."""
-
-    n_columns = 1
-
-    def __init__(self, y):
-        self.y = y
-
-    def targets(self, member):
-        """Return the values."""
-        return [self.y]
-
-    def scores(self, models, rows):
-        """Return the predictions as one column."""
-        return models[0].predict(rows)[:, None]
-
-    def tops(self, models, rows, most):
-        """Return nothing: values of instances are not weighed by their own."""
-        return None
-
-
-def score_rows(model, rows):
-    """Return the decision value of the positive class, or of each of several."""
-    if hasattr(model, "decision_function"):
-        return model.decision_function(rows)
-    p = np.clip(model.predict_proba(rows), 1e-6, 1.0 - 1e-6)
-    logit = np.log(p) - np.log1p(-p)
-    return logit[:, 1] if p.shape[1] == 2 else logit
-
-
-def take(views, name, columns, bags, learned_from):
-    """Return rows `bags` of a view, with the columns of the bags `learned_from`."""
-    rows = views[name] if bags is None else views[name][bags]
-    if name not in columns or learned_from is None:
-        return rows
-    return rows[:, np.isin(columns[name], learned_from)]
-
-
-def scaled_to_one(weight):
-    """Return weights with mean one: in a stack, nobody tunes penalties to their sum."""
-    if (weight == weight[0]).all():
-        return np.ones(len(weight))
-    return weight / weight.mean()
-
-
-def _seeded(estimator, seed):
-    """Clone an estimator and fix every random state in it.
-
-    A member learns from codes, whatever the labels of the stack are called.
-    """
-    model = clone(estimator)
-    names = {name: name.split("__")[-1] for name in model.get_params()}
-    seeds = {name: seed for name, last in names.items() if last == "random_state"}
-    labels = {name: None for name, last in names.items() if last == "pos_label"}
-    return model.set_params(**seeds, **labels)
-
-
-def _fit(member, rows, targets, weight, seed):
-    even = (weight == 1.0).all()
-    options = weight_arguments(member.estimator, None if even else weight)
-    # Folds are what runs at the same time: threads inside a small fit only wait.
-    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
-        if member.view != "bags":
-            for message in _SILENT:
-                warnings.filterwarnings("ignore", message)
-        return [
-            _seeded(member.estimator, seed).fit(rows, y, **options) for y in targets
-        ]
-
-
-def _score_fold(member, task, rows, targets, weight, seed, held_out, most):
-    models = _fit(member, rows, targets, weight, seed)
-    return task.scores(models, held_out), task.tops(models, held_out, most)
-
-
-def _jobs(member, views, task, folds, weight, seed):
-    """Yield the fits of a member, each with the rows it needs and no others."""
-    targets = task.targets(member)
-    most = max(1, _JUDGED // len(weight))
-    for train, test in folds:
-        yield delayed(_score_fold)(
-            member,
-            task,
-            take(views.train, member.view, views.columns, train, train),
-            [target[train] for target in targets],
-            weight[train],
-            seed,
-            take(views.train, member.score_view, views.columns, test, train),
-            most,
-        )
-    rows = take(views.train, member.view, {}, None, None)
-    yield delayed(_fit)(member, rows, targets, weight, seed)
-
-
-def stack_folds(X, y, n_splits, seed):
-    """Return the folds of a stack: copies of a bag are not scored by each other.
-
-    Groups of bags, where there are some, stand as they are.
+def choose_members(parameter, X, make, *, n_classes, cv, budget):
+    """Return the members of a stack, and what the size of the data had to do with them.
 
     Parameters
     ----------
+    parameter : "default" or list of (str, estimator)
+        The parameter `members`.
     X : Bags
         The training bags.
-    y : ndarray of shape (n_bags,)
-        Classes or values.
-    n_splits : int
-        How many folds.
-    seed : int
-        Deals out the bags.
+    make : callable
+        Gets a plan and a size and returns the default members.
+    n_classes : int
+        How many classes there are; 0 for values.
+    cv : int
+        Number of folds.
+    budget : Budget
+        What they may cost.
 
     Returns
     -------
-    list of (train, test)
-    """
-    copies = None if X.groups is not None else copied_bags(X)
-    if copies is not None and most_folds(X, y, n_splits, groups=copies) == n_splits:
-        return bag_folds(X, y, n_splits, random_state=seed, groups=copies)
-    return bag_folds(X, y, n_splits, random_state=seed)
-
-
-def copied_bags(X):
-    """Return for every bag the first one with the same rows; None without copies."""
-    first, known = np.arange(len(X)), {}
-    heads = X.take_rows(X.offsets[:-1])
-    for i, size in enumerate(X.sizes):
-        head = heads[[i]] if X.is_sparse else heads[i]
-        mark = head.data.tobytes() if X.is_sparse else head.tobytes()
-        alike = known.setdefault((int(size), mark), [])
-        first[i] = next((k for k in alike if _same(X[k], X[i])), i)
-        if first[i] == i:
-            alike.append(i)
-    return first if (first != np.arange(len(X))).any() else None
-
-
-def _same(one, other):
-    if hasattr(one, "tocsr"):
-        return (one != other).nnz == 0
-    return np.array_equal(one, other, equal_nan=True)
-
-
-class Clock:
-    """Seconds that are left of a budget.
-
-    Parameters
-    ----------
-    seconds : float or None
-        The budget; None for none.
-    """
-
-    def __init__(self, seconds):
-        self.seconds = seconds
-        self.start = time.monotonic()
-
-    def elapsed(self):
-        """Seconds since the start."""
-        return time.monotonic() - self.start
-
-    def allows(self, more):
-        """Whether `more` seconds stay within the budget, with some grace."""
-        return self.seconds is None or self.elapsed() + more <= 1.25 * self.seconds
-
-
-def _next_seconds(name, done, costs, spent, slowest):
-    """Guess how long the next member takes: its estimate at the pace of those done."""
-    before = sum(costs.get(one, 0.0) for one in done)
-    if name not in costs or not before > 0:
-        return slowest
-    return costs[name] * spent / before
-
-
-def fit_members(
-    members, views, task, folds, weight, seed, *, n_jobs, clock, track, costs=None
-):
-    """Score every training bag out of fold and refit every member on all bags.
-
-    Parameters
-    ----------
     members : list of Member
-        In the order in which they are fitted.
-    views : object with `train` and `columns`
-        See `PlainViews`.
-    task : Classes or Values
-        What is learned.
-    folds : list of (train, test)
-        Bags of each fold.
-    weight : ndarray of shape (n_bags,)
-        Weights of the bags.
-    seed : int
-        Fixes the members.
+        Those that suit the size and fit into the budget, or those of the list.
+    plan : Plan or None
+        What was chosen, and what was left out; None for a list.
+    """
+    if not isinstance(parameter, str):
+        return named_members(parameter, "members"), None
+    size = Size.of(X)
+    plan = make_plan(size)
+    members = make(plan, size)
+    cost = {member.name: member.seconds(cv + 1, n_classes) for member in members}
+    plan.keep_within(cost, budget.seconds, shared_seconds(size))
+    members = [member for member in members if member.name in plan.members]
+    check_rows(X, [member.input for member in members])
+    return members, plan
+
+
+def report_plan(plan, fitted, stack, budget):
+    """Return what was done as plain values, and warn when time was short.
+
+    Parameters
+    ----------
+    plan : Plan or None
+        The plan; None for members of a list.
+    fitted : list of str
+        Members that were fitted.
+    stack : str
+        Name of the stack, for the warning.
+    budget : Budget
+        Its budget.
+    """
+    planned = fitted if plan is None else plan.members
+    dropped = {} if plan is None else plan.dropped
+    dropped |= {
+        name: "no time was left for it" for name in planned if name not in fitted
+    }
+    late = [name for name, why in dropped.items() if "time" in why]
+    if late:
+        warnings.warn(
+            f"{stack} leaves out {', '.join(late)} to keep to a time budget of "
+            f"{budget.seconds:g} s. time_budget=None sets no limit.",
+            UserWarning,
+            stacklevel=2,
+        )
+    found = {} if plan is None else asdict(plan)
+    return {**found, "members": fitted, "dropped": dropped}
+
+
+def make_plan(size):
+    """Choose the approximations that a size asks for; members are left open."""
+    n, N = size.n_bags, size.n_instances
+    plan = Plan()
+    plan.max_emd = _MAX_EMD if N <= _MANY_INSTANCES else _MAX_EMD_MANY
+    plan.exact_distances = _exact_seconds(size, plan) <= _EXACT_SECONDS
+    if N > _MAX_ROWS:
+        plan.max_bag_size = max(_MIN_BAG_SIZE, _MAX_ROWS // n)
+    if N > _EXACT_BASIS:
+        plan.basis = _BASIS
+        plan.max_prototypes = next(
+            many for most, many in _PROTOTYPES if most is None or n <= most
+        )
+    if N > 2 * _TREE_ROWS:  # never more than a fold has
+        plan.tree_draws = _TREE_ROWS
+    if n > 2 * _TREE_ROWS:
+        plan.bag_draws = _TREE_ROWS
+    if n >= _MANY_BAGS:
+        plan.n_trees = _TREES_OF_MANY
+    return plan
+
+
+def _refuse_quadratic(plan, size, names):
+    """Leave out members that are quadratic in the bags, where there are many."""
+    n = size.n_bags
+    n_bytes = 4 * 8.0 * n * n
+    if n > _QUADRATIC_LIMIT:
+        reason = f"quadratic in the bags, and there are {n}"
+    elif n_bytes > memory_budget():
+        reason = f"its {n_bytes / 1e9:.1f} GB exceed the memory budget"
+    else:
+        return
+    plan.dropped |= dict.fromkeys(names, reason)
+
+
+# Members ------------------------------------------------------------------------------
+
+
+class _Inputs:
+    """The inputs that members of a default stack share."""
+
+    def __init__(self, plan, n_jobs):
+        self.rows = StandardRows()
+        self.dense = DenseRows(self.rows)
+        self.fit_rows = ThinnedRows(self.rows, plan.max_bag_size)
+        self.fit_dense = ThinnedRows(self.dense, plan.max_bag_size)
+        self.statistics = Statistics(self.dense)
+        self.near = NearBags(self.rows, _distance(plan, n_jobs), 1.0)
+        self.near_in_cube = NearBags(CubeRows(self.rows), _distance(plan, n_jobs), 0.25)
+
+
+def _distance(plan, n_jobs):
+    if plan.exact_distances:
+        return EarthMover(plan.max_emd, n_jobs)
+    return SlicedDistance()
+
+
+def classification_members(plan, size, *, standard=False, n_jobs=None):
+    """Return the members of `BagClassifier`: they differ as much as they can.
+
+    Parameters
+    ----------
+    plan : Plan
+        What the size of the data asks for.
+    size : Size
+        That size.
+    standard : bool, default=False
+        Whether only members that respect the standard assumption are wanted.
     n_jobs : int or None
-        Fits at the same time.
-    clock : Clock
-        Members for which no time is left are not fitted, the first one excepted.
-    track : callable
-        Wraps the members, to show progress.
-    costs : dict of str to float, default=None
-        Estimated seconds of members; the clock sets the pace.
+        Processes that compute distances.
 
     Returns
     -------
-    scores : dict of str to ndarray of shape (n_bags, n_columns)
-        Out-of-fold scores.
-    tops : dict of str to ndarray of shape (n_bags, n_columns) or None
-        The largest out-of-fold scores of instances; see `Classes.tops`.
-    models : dict of str to list of estimator
-        The members fitted on all bags.
+    list of Member
+        In the order of their cost, so that a budget that runs out stops the most
+        expensive ones.
     """
-    scores, tops, models = {}, {}, {}
-    slowest, first = 0.0, clock.elapsed()
-    with Parallel(n_jobs=n_jobs) as parallel:
-        for member in track(members):
-            started = clock.elapsed()
-            spent = started - first
-            more = _next_seconds(member.name, models, costs or {}, spent, slowest)
-            if models and not clock.allows(more):
-                continue
-            jobs = _jobs(member, views, task, folds, weight, seed)
-            *parts, models[member.name] = parallel(jobs)
-            scores[member.name] = _in_place(folds, [part for part, _ in parts])
-            tops[member.name] = _in_place(folds, [part for _, part in parts])
-            slowest = max(slowest, clock.elapsed() - started)
-    return scores, tops, models
+    inputs = _Inputs(plan, n_jobs)
+    respecting = _standard_members(inputs, plan, size)
+    if standard:
+        return respecting
+    _refuse_quadratic(plan, size, ("statistics SVC", *_QUADRATIC))
+    n, N, d = float(size.n_bags), float(size.n_instances), float(size.n_features)
+    rows = _fitted_rows(plan, size)
+    n_prototypes = min(N, plan.max_prototypes or N)
+    few, many = sorted((n, n_prototypes))
+    tree = 1.3e-3 + 1.2e-7 * min(n, plan.bag_draws or n) * (4 * d) ** 0.5 + 1e-7 * n
+    near = {
+        "once": _near_seconds(size, plan),
+        "per_fit": 0.007 + 3e-8 * n * n,
+    }
+    forest = RandomForestClassifier(100, min_samples_leaf=2)
+    if plan.tree_draws is not None:  # random thresholds cost a third of the best ones
+        forest = ExtraTreesClassifier(
+            100, min_samples_leaf=2, bootstrap=True, max_samples=plan.tree_draws
+        )
+    members = [
+        Member(
+            "Fisher vector",
+            LinearSVC(C=1.0, dual="auto"),
+            Embedded(
+                inputs.dense,
+                MiFV(2, energy=0.9, random_state=0),
+                plan.max_bag_size,
+            ),
+            once=d * (2.5e-7 * rows + 5e-8 * N),
+            per_fit=0.007 + 2.5e-7 * n * d,
+        ),
+        Member(
+            "statistics SVC",
+            make_pipeline(ClippedScaler(), SVC(C=10.0)),
+            inputs.statistics,
+            per_fit=0.008 + 2.4e-10 * n * n * 4 * d,
+        ),
+        Member(
+            "instance logistic",
+            WrapperMI(LogisticRegression(C=0.1, max_iter=1_000), **_NO_THRESHOLD),
+            inputs.fit_rows,
+            per_fit=0.01 + 2.5e-8 * rows * d,
+        ),
+        Member(
+            "statistics trees",
+            ExtraTreesClassifier(
+                plan.n_trees,
+                bootstrap=plan.bag_draws is not None,
+                max_samples=plan.bag_draws,
+            ),
+            inputs.statistics,
+            native=True,
+            per_fit=plan.n_trees * tree,
+        ),
+        Member(
+            "statistics boosting",
+            HistGradientBoostingClassifier(max_iter=60, **_BOOSTING),
+            inputs.statistics,
+            per_fit=0.05 + 1.3e-6 * n * d,
+        ),
+        Member("near bags", _precomputed_svc(), inputs.near, **near),
+        Member(
+            "near bags in the cube", _precomputed_svc(), inputs.near_in_cube, **near
+        ),
+        *respecting[:2],
+        Member(
+            "MILES",
+            L1SVC(10.0),
+            Prototypes(
+                inputs.rows,
+                PrototypeEmbedding(max_prototypes=plan.max_prototypes, random_state=0),
+                plan.max_bag_size,
+            ),
+            once=n_prototypes * d * (4e-10 * rows + 1e-10 * N),
+            per_fit=0.012 + 6e-10 * few * few * many,
+        ),
+        Member(
+            "instance forest",
+            WrapperMI(forest, **_NO_THRESHOLD),
+            inputs.fit_dense,
+            **_forest_seconds(size, plan),
+        ),
+    ]
+    return _kept(members, plan)
 
 
-def _in_place(folds, parts):
-    """Put what was found of every fold in the order of the bags."""
-    if parts[0] is None:
-        return None
-    out = np.empty((sum(len(test) for _, test in folds), parts[0].shape[1]))
-    for (_, test), part in zip(folds, parts, strict=True):
-        out[test] = part
-    return out
+def _standard_members(inputs, plan, size):
+    """Return members whose bag score can only rise with an instance.
+
+    That is the largest score of an instance, or one minus the product of the instances'
+    probabilities to be negative: what the standard assumption asks for.
+    """
+    n, d = float(size.n_bags), float(size.n_features)
+    rows = _fitted_rows(plan, size)
+    if plan.basis is None:
+        witnesses = 0.01 + 3e-8 * float(size.n_instances) ** 2
+    else:
+        witnesses = 0.1 + 3.5e-7 * rows * plan.basis
+    members = [
+        Member(
+            "MILBoost",
+            MILBoost(100, pooling="noisy_or"),
+            inputs.fit_dense,
+            per_fit=0.03 + rows * (2.5e-5 + 3e-7 * d),
+        ),
+        # It learns from witnesses alone, and comes first where instances are scored.
+        Member(
+            "MI-SVM",
+            MISVM(C=10.0, n_components=plan.basis, **_NO_THRESHOLD),
+            inputs.fit_rows,
+            prior=1.0,
+            per_fit=witnesses,
+        ),
+        Member(
+            "linear MI-SVM",
+            MISVM(C=1.0, kernel="linear", **_NO_THRESHOLD),
+            inputs.fit_rows,
+            per_fit=0.03 + 6e-4 * n + 2e-7 * rows * d,
+        ),
+        Member(
+            "MILR",
+            MILogisticRegression(
+                100.0, pooling="noisy_or", loss="log", **_NO_THRESHOLD
+            ),
+            inputs.fit_rows,
+            per_fit=0.02 + 5e-7 * rows * d,
+        ),
+    ]
+    return _kept(members, plan)
+
+
+def regression_members(plan, size, *, n_jobs=None):
+    """Return the members of `BagRegressor`, see `classification_members`."""
+    inputs = _Inputs(plan, n_jobs)
+    _refuse_quadratic(plan, size, ("statistics SVR", *_QUADRATIC))
+    if size.n_instances > _MAX_PAIRS_ROWS:
+        why = f"it looks at all pairs of {size.n_instances} instances"
+        plan.dropped["set kernel"] = why
+    n, N, d = float(size.n_bags), float(size.n_instances), float(size.n_features)
+    rows = _fitted_rows(plan, size)
+    ends = {"per_fit": 0.05 + 4e-7 * rows * d + 1e-8 * min(n, d) * n * d}
+    near = {
+        "once": _near_seconds(size, plan),
+        "per_fit": 0.007 + 3e-8 * n * n + 3e-9 * n**3,
+    }
+    forest = RandomForestRegressor(
+        100, min_samples_leaf=2, max_features="sqrt", max_samples=plan.tree_draws
+    )
+    members = [
+        Member(
+            "mean ridge",
+            SimpleMIRegressor(RidgeCV(alphas=np.logspace(-2, 4, 13))),
+            inputs.dense,
+            per_fit=0.01 + 2.5e-8 * rows * d,
+        ),
+        Member(
+            "statistics SVR",
+            make_pipeline(ClippedScaler(), SVR(C=10.0)),
+            inputs.statistics,
+            per_fit=0.008 + 2.4e-10 * n * n * 4 * d,
+        ),
+        Member("near bags", MatrixRidge(), inputs.near, **near),
+        Member("near bags in the cube", MatrixRidge(), inputs.near_in_cube, **near),
+        Member(
+            "set kernel",
+            MatrixRidge(),
+            SetKernel(inputs.rows),
+            once=2e-9 * N * N * (5 + d / 10),
+            per_fit=3e-9 * n**3,
+        ),
+        Member(
+            "statistics boosting",
+            HistGradientBoostingRegressor(max_iter=100, **_BOOSTING),
+            inputs.statistics,
+            per_fit=0.05 + 1.3e-6 * n * d,
+        ),
+        Member("linear max", MILinearRegression("max", 10.0), inputs.fit_rows, **ends),
+        Member("linear min", MILinearRegression("min", 10.0), inputs.fit_rows, **ends),
+        Member(
+            "statistics trees",
+            ExtraTreesRegressor(150),
+            inputs.statistics,
+            # Every column is looked at in every split.
+            per_fit=0.1 + 1.5e-6 * n * 4 * d * np.log2(n + 2),
+        ),
+        Member(
+            "instance forest",
+            WrapperMIRegressor(forest),
+            inputs.fit_dense,
+            **_forest_seconds(size, plan),
+        ),
+    ]
+    return _kept(members, plan)
+
+
+_BOOSTING = {
+    "learning_rate": 0.1,
+    "max_leaf_nodes": 6,
+    "min_samples_leaf": 8,
+    "max_bins": 32,
+    "max_features": 0.2,
+    "early_stopping": False,
+}
+
+
+def _kept(members, plan):
+    """Return the members that the size does not rule out, without their warnings."""
+    kept = [member for member in members if member.name not in plan.dropped]
+    for member in kept:
+        member.quiet = True
+    return kept
+
+
+def _precomputed_svc():
+    return SVC(C=10.0, kernel="precomputed")
+
+
+class MatrixRidge(RegressorMixin, BaseEstimator):
+    """Kernel ridge regression on a given matrix; leave-one-out chooses its strength.
+
+    Parameters
+    ----------
+    alphas : array-like of float
+        Strengths to choose from, for a kernel with a diagonal of ones.
+    """
+
+    def __init__(self, alphas=_ALPHAS):
+        self.alphas = alphas
+
+    def fit(self, K, y, sample_weight=None):
+        """Fit to the kernel matrix of the training bags."""
+        K = validate_data(self, K, reset=True)
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        path = RidgePath(K, np.asarray(y, dtype=np.float64)[:, None], weight)
+        self.alpha_, _, _ = path.choose(self.alphas, weight)
+        coef, intercept = path.solve(self.alpha_)
+        self.dual_coef_, self.intercept_ = coef[:, 0], float(intercept[0])
+        return self
+
+    def predict(self, K):
+        """Predict from the kernel between bags and the training bags."""
+        check_is_fitted(self)
+        K = validate_data(self, K, reset=False)
+        return K @ self.dual_coef_ + self.intercept_
+
+
+# Costs --------------------------------------------------------------------------------
+#
+# Constants are processor seconds of one core that multiplies matrices at about 20
+# gigaflops in double precision. They are not measured again where the library runs: the
+# members of a fit must not depend on how busy a computer is.
+
+
+def shared_seconds(size):
+    """Estimate what it costs to standardise instances and to project wide rows."""
+    entries = float(size.n_instances) * size.width
+    rate = 4e-8 if size.width == size.n_features else 6e-8
+    # Axes are found from a sample: of many entries most are only projected.
+    few = min(entries, _MANY_ENTRIES)
+    return rate * few + 2e-8 * (entries - few)
+
+
+def _fitted_rows(plan, size):
+    """Return how many instances members that learn from instances are fitted to."""
+    if plan.max_bag_size is None:
+        return float(size.n_instances)
+    return min(float(size.n_instances), float(size.n_bags) * plan.max_bag_size)
+
+
+def _exact_seconds(size, plan):
+    per_bag = min(size.n_instances / size.n_bags, plan.max_emd)
+    return 1.6e-7 * size.n_bags**2 * (20 + 4 * per_bag)
+
+
+def _near_seconds(size, plan):
+    if plan.exact_distances:
+        return _exact_seconds(size, plan)
+    n, N, d = float(size.n_bags), float(size.n_instances), float(size.n_features)
+    return 1e-5 * N + 1e-8 * N * d + 7e-8 * n * n
+
+
+def _forest_seconds(size, plan):
+    N, d = float(size.n_instances), float(size.n_features)
+    if plan.tree_draws is None:
+        per_fit = 0.18 + 5e-5 * d**0.5 * N
+    else:
+        per_fit = (
+            0.2 + 2e-5 * d**0.5 * plan.tree_draws + 7e-6 * _fitted_rows(plan, size)
+        )
+    # All instances are scored once over the folds by 100 trees.
+    return {"once": 2e-5 * N, "per_fit": per_fit}

@@ -36,11 +36,13 @@ ROOMS = (
 PARTS = {
     "bags": "Bags Ragged",
     "embedding": "EnergyProjection",
-    "ensemble": "Combination DefaultViews EMDView InstanceScaler Member PlainViews "
-    "PlattScale SlicedView Stump",
+    "ensemble": "Combination CubeRows DenseRows EarthMover Embedded Input "
+    "InstanceCombination NearBags PlattScale Prototypes SetKernel SlicedDistance "
+    "Stack StandardRows Statistics ThinnedRows",
     "kernels": "BoxKernelReport FittedKernel KernelBasis",
     "least_squares": "FeatureMap FourierFeatures IdentityFeatures KernelBorder "
     "LandmarkFeatures MomentBorder Moments Settings",
+    "solvers": "Stump",
 }
 
 # Classes of scikit-learn by the package that exports them.

@@ -1,18 +1,18 @@
-"""Stumps against trying every cut of every feature."""
+"""Stumps against trying every threshold of every feature."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bagwise.ensemble._stumps import SortedColumns, Stump
+from bagwise.solvers.stumps import SortedColumns, Stump
 
 
 def best_gain(data, w):
-    """Largest sum of w h over constants and all cuts, by trying them."""
+    """Largest sum of w h over constants and all thresholds, by trying them."""
     gains = [abs(w.sum())]
     for f in range(data.shape[1]):
-        for cut in np.unique(data[:, f]):
-            gains.append(abs(w @ np.where(data[:, f] > cut, 1.0, -1.0)))
+        for threshold in np.unique(data[:, f]):
+            gains.append(abs(w @ np.where(data[:, f] > threshold, 1.0, -1.0)))
     return max(gains)
 
 
@@ -62,7 +62,7 @@ def test_explicit_zeros_are_zeros():
     assert (stump.feature, stump.threshold, stump.sign) == (0, 0.5, -1.0)
 
 
-def test_order_of_rows_does_not_decide_between_equal_cuts():
+def test_order_of_rows_does_not_decide_between_equal_thresholds():
     """Three copies of a column and a mirror: the first wins, whatever the rounding."""
     rng = np.random.default_rng(3)
     column = rng.normal(size=50)
@@ -76,7 +76,7 @@ def test_order_of_rows_does_not_decide_between_equal_cuts():
         assert (a.feature, a.threshold, a.sign) == (b.feature, b.threshold, b.sign)
 
 
-def test_no_cut_between_neighbours_in_floating_point():
+def test_no_threshold_between_neighbours_in_floating_point():
     low = 1.0
     high = np.nextafter(low, 2.0)
     data = np.array([[low], [high]])

@@ -1,0 +1,493 @@
+"""A stack: members fitted out of fold and on all bags, and what they score.
+
+`fit_stack` is what `BagStackingClassifier`, `BagClassifier` and `BagRegressor` share.
+How the scores of members become one decision is in `_combine`.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from bagwise.bags import Bags
+from bagwise.bags.segments import segment_max
+from bagwise.base import bag_folds, most_folds
+from bagwise.base.weights import weight_arguments
+from bagwise.ensemble._inputs import Input, Made
+from bagwise.kernels.emd import thin_bags
+
+# The budget of time_budget="auto".
+_AUTO_SECONDS = 60.0
+# Instances, of all bags together, that are scored out of fold.
+_SCORED = 200_000
+# Warnings of members that have learned nothing. They are for users who chose the
+# settings of a member: in a default stack, equal scores have no effect.
+_NOTHING_LEARNED = ("the optimum is constant", "No weak learner of MILBoost")
+
+
+@dataclass
+class Member:
+    """An estimator, the transformer that makes its input, and what it costs.
+
+    Parameters
+    ----------
+    name : str
+        How the stack calls it.
+    estimator : estimator
+        Unfitted.
+    input : Input
+        Makes what it learns from; by default it learns from the bags as they are.
+    native : bool
+        Whether one fit serves all classes (otherwise one-vs-rest).
+    prior : float
+        Its weight on instances before any evidence, next to the others'.
+    quiet : bool
+        Whether it may learn nothing without a warning.
+    once, per_fit : float
+        Estimated seconds of its own input, and of each fit.
+    """
+
+    name: str
+    estimator: Any
+    input: Input = field(default_factory=Input)
+    native: bool = False
+    prior: float = 0.0
+    quiet: bool = False
+    once: float = 0.0
+    per_fit: float = 0.0
+
+    def seconds(self, n_fits, n_classes):
+        """Estimate what so many fits cost; with many classes each is one-vs-rest."""
+        per_class = 1 if self.native or n_classes <= 2 else n_classes
+        return self.once + n_fits * per_class * self.per_fit
+
+
+def named_members(pairs, parameter):
+    """Return members for a list of (name, estimator), the value of a parameter."""
+    if not pairs or len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError(
+            f"{parameter} must be a list of (name, estimator) with at least one entry "
+            "and no name twice."
+        )
+    return [Member(name, estimator) for name, estimator in pairs]
+
+
+@dataclass
+class Stack:
+    """Members fitted on all training bags.
+
+    Parameters
+    ----------
+    names : list of str
+        The members.
+    inputs : list of Input
+        What each of them scores.
+    models : list of list of estimator
+        One fitted estimator per member, or one per class.
+    n_classes : int
+        How many classes there are; 0 for real values.
+    """
+
+    names: list
+    inputs: list
+    models: list
+    n_classes: int
+
+    def scores(self, X):
+        """Return the scores of bags, of shape (n_bags, n_members, n_columns).
+
+        There is a column per class; of two classes and of values there is one.
+        """
+        made = Made(X)
+        columns = [
+            bag_scores(models, made.of(one), self.n_classes)
+            for one, models in zip(self.inputs, self.models, strict=True)
+        ]
+        return np.stack(columns, axis=1)
+
+    def scoring(self):
+        """Return the positions of the members that score instances."""
+        first = [models[0] for models in self.models]
+        return [k for k, one in enumerate(first) if hasattr(one, "instance_scores")]
+
+    def instance_scores(self, made, members, most=None):
+        """Return scores of shape (n_instances, n_chosen, n_columns) of some members.
+
+        Parameters
+        ----------
+        made : Made
+            Inputs of the bags.
+        members : list of int
+            Positions of members that score instances.
+        most : int, default=None
+            Instances of a bag that are scored; all of them by default.
+        """
+        found = []
+        for k in members:
+            rows = thin_bags(made.of(self.inputs[k]), most)
+            found.append(_instance_scores(self.models[k], rows))
+        return np.stack(found, axis=1)
+
+    def by_name(self):
+        """Return the fitted members: estimators, or lists with one per class."""
+        return {
+            name: models if len(models) > 1 else models[0]
+            for name, models in zip(self.names, self.models, strict=True)
+        }
+
+
+class OutOfFold(NamedTuple):
+    """What members say of training bags that they have not seen.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_bags, n_members, n_columns)
+        Scores of bags.
+    tops : list of ndarray of shape (n_bags, n_columns) or None
+        Largest score of an instance of each bag, per member.
+    made : Made
+        The inputs of the training bags.
+    priors : ndarray of shape (n_members,)
+        Weights on instances without evidence.
+    """
+
+    scores: np.ndarray
+    tops: list
+    made: Made
+    priors: np.ndarray
+
+
+def fit_stack(
+    members,
+    X,
+    y,
+    weight,
+    *,
+    n_classes,
+    cv,
+    random_state,
+    n_jobs,
+    budget,
+    progress=None,
+):
+    """Make the inputs, score every bag out of fold, and refit on all bags.
+
+    Parameters
+    ----------
+    members : list of Member
+        In the order in which they are fitted.
+    X : Bags
+        Training bags.
+    y : ndarray of shape (n_bags,)
+        Codes of classes (of two, 1 is the positive one), or values.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+    n_classes : int
+        How many classes there are; 0 for values.
+    cv : int
+        Most folds.
+    random_state : int, RandomState or None
+        Seeds folds and members.
+    n_jobs : int or None
+        Fits at the same time.
+    budget : Budget
+        Members for which no time is left are not fitted, the first one excepted.
+    progress : str, default=None
+        Title of a progress bar.
+
+    Returns
+    -------
+    stack : Stack
+        The fitted members.
+    seen : OutOfFold
+        Their scores of the training bags.
+    """
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    folds = stack_folds(X, y, n_classes, cv, seed)
+    made = Made(X, fit=True)
+    for member in members:
+        made.of(member.input)
+    pace = _Pace(budget, len(folds) + 1, n_classes)
+    found = {}
+    with Parallel(n_jobs=n_jobs) as parallel:
+        for member in _shown(members, progress):
+            if found and not budget.allows(pace.next_seconds(member)):
+                continue
+            jobs = _jobs(member, made, y, n_classes, folds, weight, seed)
+            *parts, models = parallel(jobs)
+            found[member.name] = member, parts, models
+            pace.after(member)
+    fitted = [member for member, _, _ in found.values()]
+    stack = Stack(
+        [member.name for member in fitted],
+        [member.input.scored for member in fitted],
+        [models for _, _, models in found.values()],
+        n_classes,
+    )
+    scores, tops = [], []
+    for _, parts, _ in found.values():
+        scores.append(_in_place(folds, [part for part, _ in parts]))
+        tops.append(_in_place(folds, [part for _, part in parts]))
+    priors = np.array([member.prior for member in fitted])
+    return stack, OutOfFold(np.stack(scores, axis=1), tops, made, priors)
+
+
+def _shown(members, progress):
+    """Wrap the members in a progress bar, where there is a title for one."""
+    if progress is None:
+        return members
+    from rich.progress import track
+
+    return track(members, description=progress)
+
+
+def _jobs(member, made, y, n_classes, folds, weight, seed):
+    """Yield the fits of a member, each with the rows it needs and no others."""
+    fit_on, scored = member.input, member.input.scored
+    rows, all_rows = made.of(fit_on), made.of(scored)
+    targets = _targets(member, y, n_classes)
+    most = max(1, _SCORED // len(weight))
+    for train, test in folds:
+        yield delayed(_score_fold)(
+            member,
+            fit_on.select(rows, train, train),
+            [target[train] for target in targets],
+            weight[train],
+            seed,
+            scored.select(all_rows, test, train),
+            n_classes,
+            most,
+        )
+    yield delayed(fit_member)(member, rows, targets, weight, seed)
+
+
+def _targets(member, y, n_classes):
+    """Return the target of each of a member's fits."""
+    if n_classes == 2:
+        return [y == 1]
+    if member.native or n_classes == 0:
+        return [y]
+    return [y == k for k in range(n_classes)]
+
+
+def _score_fold(member, rows, targets, weight, seed, held_out, n_classes, most):
+    models = fit_member(member, rows, targets, weight, seed)
+    tops = _largest_scores(models, held_out, most) if n_classes else None
+    return bag_scores(models, held_out, n_classes), tops
+
+
+def fit_member(member, rows, targets, weight, seed):
+    """Return copies of a member's estimator, fitted to each of the targets."""
+    even = (weight == 1.0).all()
+    options = weight_arguments(member.estimator, None if even else weight)
+    # Folds run at the same time: threads inside a small fit only wait.
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+        if member.quiet:
+            for message in _NOTHING_LEARNED:
+                warnings.filterwarnings("ignore", message)
+        return [
+            _seeded(member.estimator, seed).fit(rows, y, **options) for y in targets
+        ]
+
+
+def _seeded(estimator, seed):
+    """Clone an estimator and fix every random state in it.
+
+    A member learns from codes, whatever the labels of the stack are called.
+    """
+    model = clone(estimator)
+    names = {name: name.split("__")[-1] for name in model.get_params()}
+    seeds = {name: seed for name, last in names.items() if last == "random_state"}
+    labels = {name: None for name, last in names.items() if last == "pos_label"}
+    return model.set_params(**seeds, **labels)
+
+
+# Scores -------------------------------------------------------------------------------
+
+
+def bag_scores(models, rows, n_classes):
+    """Return a column of scores per class; of two the positive one, of values one."""
+    if n_classes == 0:
+        return models[0].predict(rows)[:, None]
+    n_columns = 1 if n_classes == 2 else n_classes
+    if len(models) == n_columns:
+        return np.column_stack([decision_values(model, rows) for model in models])
+    found = decision_values(models[0], rows)
+    if found.shape[1] == n_classes:
+        return found
+    # A fold without bags of a class: it has the lowest score there.
+    out = np.full((len(found), n_classes), found.min())
+    out[:, models[0].classes_] = found
+    return out
+
+
+def decision_values(model, rows):
+    """Return the decision value of the positive class, or of each of several."""
+    if hasattr(model, "decision_function"):
+        return model.decision_function(rows)
+    p = np.clip(model.predict_proba(rows), 1e-6, 1.0 - 1e-6)
+    logit = np.log(p) - np.log1p(-p)
+    return logit[:, 1] if p.shape[1] == 2 else logit
+
+
+def _instance_scores(models, rows):
+    columns = [model.instance_scores(rows).values for model in models]
+    return columns[0] if columns[0].ndim == 2 else np.column_stack(columns)
+
+
+def _largest_scores(models, rows, most):
+    """Return the largest score of an instance of each bag, one column per class.
+
+    In units of the spread of all instances in `rows`, from their mean: models of
+    different folds are not on one scale. None where instances are not scored. Of a
+    large bag, `most` instances are scored.
+    """
+    if not (isinstance(rows, Bags) and hasattr(models[0], "instance_scores")):
+        return None
+    thin = thin_bags(rows, most)
+    scores = _instance_scores(models, thin)
+    spread = scores.std(axis=0)
+    scores = (scores - scores.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return segment_max(scores, thin.offsets)
+
+
+def _in_place(folds, parts):
+    """Put what was found of every fold in the order of the bags."""
+    if parts[0] is None:
+        return None
+    out = np.empty((sum(len(test) for _, test in folds), parts[0].shape[1]))
+    for (_, test), part in zip(folds, parts, strict=True):
+        out[test] = part
+    return out
+
+
+# Folds and weights --------------------------------------------------------------------
+
+
+def stack_folds(X, y, n_classes, cv, seed):
+    """Return the folds of a stack: copies of a bag are not scored by each other.
+
+    Groups of bags, where there are some, stay together instead.
+
+    Parameters
+    ----------
+    X : Bags
+        The training bags.
+    y : ndarray of shape (n_bags,)
+        Classes or values.
+    n_classes : int
+        How many classes there are; 0 for values.
+    cv : int
+        Most folds.
+    seed : int
+        Shuffles the bags.
+
+    Returns
+    -------
+    list of (train, test)
+    """
+    # Values that happen to be whole numbers are not classes, and a table has none.
+    strata = y if n_classes else y[:, None]
+    n_splits = most_folds(X, strata, cv)
+    if n_splits < 2:
+        units = "bags" if X.groups is None else "groups"
+        if n_classes:
+            wanted, found = f"{units} of each class", f"a class has {n_splits}"
+        else:
+            wanted, found = units, f"n_samples = {len(X)}"
+        raise ValueError(
+            f"stacking needs at least 2 {wanted}, to score bags by members that were "
+            f"not fitted to them ({found})."
+        )
+    copies = None if X.groups is not None else copied_bags(X)
+    if copies is not None and most_folds(X, strata, n_splits, groups=copies) < n_splits:
+        copies = None
+    return bag_folds(X, strata, n_splits, random_state=seed, groups=copies)
+
+
+def copied_bags(X):
+    """Return for every bag the first one with the same rows; None without copies."""
+    first, known = np.arange(len(X)), {}
+    heads = X.take_rows(X.offsets[:-1])
+    for i, size in enumerate(X.sizes):
+        head = heads[[i]] if X.is_sparse else heads[i]
+        mark = head.data.tobytes() if X.is_sparse else head.tobytes()
+        alike = known.setdefault((int(size), mark), [])
+        first[i] = next((k for k in alike if _same(X[k], X[i])), i)
+        if first[i] == i:
+            alike.append(i)
+    return first if (first != np.arange(len(X))).any() else None
+
+
+def _same(one, other):
+    if hasattr(one, "tocsr"):
+        return (one != other).nnz == 0
+    return np.array_equal(one, other, equal_nan=True)
+
+
+def scaled_to_one(weight):
+    """Return weights with mean one: penalties of a stack do not depend on their sum."""
+    if (weight == weight[0]).all():
+        return np.ones(len(weight))
+    return weight / weight.mean()
+
+
+# Time ---------------------------------------------------------------------------------
+
+
+class Budget:
+    """Seconds that a fit may take.
+
+    Parameters
+    ----------
+    time_budget : float, "auto" or None
+        The parameter of that name. "auto" plans for a minute and never looks at the
+        clock, so that the result does not depend on how busy the computer is.
+
+    Attributes
+    ----------
+    seconds : float or None
+        What estimates are compared with; None for no limit.
+    """
+
+    def __init__(self, time_budget):
+        self.watched = not isinstance(time_budget, str) and time_budget is not None
+        self.seconds = _AUTO_SECONDS if time_budget == "auto" else time_budget
+        self.start = time.monotonic()
+
+    def elapsed(self):
+        """Return the seconds since the start."""
+        return time.monotonic() - self.start
+
+    def allows(self, more):
+        """Whether `more` seconds stay within the budget, with a tolerance of 25%."""
+        return not self.watched or self.elapsed() + more <= 1.25 * self.seconds
+
+
+class _Pace:
+    """How long members take, next to their estimates."""
+
+    def __init__(self, budget, n_fits, n_classes):
+        self.budget, self.sizes = budget, (n_fits, n_classes)
+        self.started = self.last = budget.elapsed()
+        self.estimated = self.slowest = 0.0
+
+    def next_seconds(self, member):
+        """Predict how long a member takes: its estimate at the pace so far."""
+        guess = member.seconds(*self.sizes)
+        if not (guess > 0 and self.estimated > 0):
+            return self.slowest
+        return guess * (self.last - self.started) / self.estimated
+
+    def after(self, member):
+        """Take note that a member has been fitted."""
+        now = self.budget.elapsed()
+        self.slowest = max(self.slowest, now - self.last)
+        self.last = now
+        self.estimated += member.seconds(*self.sizes)
