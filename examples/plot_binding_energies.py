@@ -1,15 +1,15 @@
 """
-Binding energies: the shape that binds best decides
-===================================================
+Binding energies: the strongest conformer decides
+=================================================
 
-A molecule is a bag of shapes, and it binds as well as the best of them does: each value
-is that of one instance. The artificial molecules of these sets (Lennard-Jones energies;
-30 and 166 features, of which 16 and 80 count) come in two halves, one for fitting and
-one for testing. The mean of the shapes hides the one that counts, a maximum of linear
-values comes nearer to it, and `BagRegressor`, untuned, weighs both and others by how
-well they do on bags they have not seen.
+A molecule is a bag of conformers, and its binding energy is that of the conformer that
+binds best: each value depends on one instance. The artificial molecules (Lennard-Jones
+energies, 30 and 166 features, of which 16 and 80 are relevant) come with a training
+half and a test half. The mean of the conformers hides the relevant one. A maximum of
+linear scores fits this task better. `BagRegressor`, without tuning, combines both and
+other members by their out-of-fold predictions.
 
-Run it with a folder for the picture:
+Run it with a folder for the figure:
 ``python plot_binding_energies.py build/examples``.
 """
 
@@ -65,7 +65,7 @@ def draw_weights(ax, model, title):
 
 
 def main():
-    """Make the picture and print the table."""
+    """Make the figure and print the table."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/examples")
     folder.mkdir(parents=True, exist_ok=True)
     figure, axes = plt.subplots(2, 4, figsize=(14, 6.6), layout="constrained")

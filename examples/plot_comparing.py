@@ -1,9 +1,10 @@
 """
-Comparing methods honestly
-==========================
+Comparing methods by nested cross-validation
+============================================
 
-`compare` is the main job: the same folds for all, tuning inside the training folds,
-intervals and corrected tests. Its result can be drawn, written as a page, and refitted.
+`compare` evaluates all methods on the same folds, tunes them inside the training folds,
+and computes confidence intervals and corrected tests. The result can be plotted,
+written as a report, and refitted.
 """
 
 # %%
@@ -28,21 +29,21 @@ table = result.ranking_frame
 print(table[["method", "mean", "low", "high", "verdict", "fit_time"]].round(3))
 
 # %%
-# Methods whose intervals overlap are not told apart by 100 bags.
+# With 100 bags the intervals are wide. The verdicts come from paired tests.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 plot_ranking(result, ax=axes[0])
 plot_roc(result, ax=axes[1])
 plt.show()
 
 # %%
-# What was chosen in each fold, and whether it stood at the end of a grid.
+# The parameters chosen in each fold. A warning names parameters at the end of a grid.
 print(result.frame[["method", "fold", "params"]].head(8).to_string(index=False))
 for method in result.methods:
     for told in result.grid_ends(method.name):
         print(f"{method.name}: {told}")
 
 # %%
-# The page with everything, and the winner fitted on all bags.
+# The report, and the best method fitted on all bags.
 page = write_report(result, Path(tempfile.mkdtemp()) / "report.html")
 print(f"report of {page.stat().st_size / 1e6:.1f} MB")
 model = result.fit_best().model

@@ -1,5 +1,5 @@
 """
-A kernel of your own
+Writing a bag kernel
 ====================
 
 A bag kernel is a function of two sets of bags that returns a matrix. Any such function
@@ -8,9 +8,9 @@ kernel.
 """
 
 # %%
-# How alike are the *shapes* of two clouds of instances, wherever they lie? A Gaussian
-# of the distance between covariances. Its value for two bags must not depend on other
-# bags.
+# This kernel measures the similarity of the *shapes* of two bags, independent of their
+# position: a Gaussian of the distance between covariances. The value for two bags must
+# not depend on other bags.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import SpectralClustering
@@ -22,7 +22,7 @@ from bagwise.svm import BagSVC
 
 
 def shape_kernel(X, Y, gamma=0.5):
-    """Return the similarity of covariances, one row a bag of X."""
+    """Return the similarity of covariances, one row per bag of X."""
 
     def shapes(bags):
         return np.array([np.cov(bag.T, bias=True).ravel() for bag in bags])
@@ -32,7 +32,7 @@ def shape_kernel(X, Y, gamma=0.5):
 
 
 # %%
-# Bags that differ in nothing but the direction of their spread.
+# The simulated bags differ only in the direction of their largest variance.
 rng = np.random.default_rng(0)
 y = np.arange(120) % 2
 bags = []
@@ -47,7 +47,7 @@ for name, kernel in (("set kernel", "set"), ("shape kernel", shape_kernel)):
     print(f"{name:13s} accuracy {scores.mean():.2f}")
 
 # %%
-# The matrix serves any other method, too: here clusters of bags, without labels.
+# Other methods can use the matrix as well, for example to cluster bags without labels.
 order = np.argsort(y, kind="stable")
 K = shape_kernel(X[order], X[order])
 found = SpectralClustering(2, affinity="precomputed", random_state=0).fit_predict(K)

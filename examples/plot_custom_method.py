@@ -1,21 +1,21 @@
 """
-A method of your own in ten steps
-=================================
+Writing a method in ten steps
+=============================
 
-A new classifier needs two functions: learn from bags with labels -1 and +1, and score
-instances. More than two classes, class weights, thresholds, key instances and
-scikit-learn's rules come from the base class. Ours: instances near the mean of "the
-most unusual instance of each positive bag" are positive.
+A new classifier needs two functions: one learns from bags with labels -1 and +1, and
+one scores instances. Multiclass problems, class weights, thresholds, key instances and
+scikit-learn's rules are handled by the base class. In the example method, instances are
+positive if they are near the mean of "the most unusual instance of each positive bag".
 """
 
 # %%
 # 1. Derive from a base class of `bagwise.base`.
-# 2. Say in the docstring what parameters there are.
-# 3. Say which values they may have.
-# 4. `__init__` stores, nothing else.
-# 5. `_fit_binary` gets sound bags, labels -1 and +1, and weights of bags.
-# 6. `_score_instances` is high for the positive class; a bag has the largest of them.
-# 7. Tags say what is particular.
+# 2. Describe the parameters in the docstring.
+# 3. Declare the valid values in `_parameter_constraints`.
+# 4. `__init__` only stores its arguments.
+# 5. `_fit_binary` gets validated bags, labels -1 and +1, and weights of bags.
+# 6. `_score_instances` is high for the positive class. A bag gets the maximum.
+# 7. Set the tags that differ from the defaults.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import roc_auc_score
@@ -64,20 +64,20 @@ class UnusualInstance(WeightedBagClassifier):
 
 
 # %%
-# 8. Try it. It fits, tunes, ranks and explains like any other.
+# 8. Fit it. It can be tuned, compared and explained like any other method.
 X, y = make_bags(120, n_features=2, random_state=0)
 model = UnusualInstance().fit(X[:80], y[:80])
 print(f"AUROC {roc_auc_score(y[80:], model.decision_function(X[80:])):.3f}")
 print("key instances", model.key_instances(X[80:84]))
 
 # %%
-# 9. What does it assume of bags? Six tests answer: worth knowing before trusting it.
+# 9. Test what it assumes about bags.
 found = mil_assumptions(UnusualInstance(), n_repeats=1, n_bags=100)
 print({name: found[name].verdict for name in ("presence", "frequency")}, found.label)
 
 # %%
-# 10. Hold it against others on the same folds, and look at it. From a module of its own
-#     it takes part in `bagwise.compare` as well, as ``("unusual", UnusualInstance())``.
+# 10. Compare it with others on the same folds, and plot it. `compare` accepts it as
+#     ``("unusual", UnusualInstance())``.
 for other in (SimpleMI(), MISVM(kernel="linear"), UnusualInstance()):
     scores = cross_val_score(other, X, y, cv=5)
     print(f"{type(other).__name__:16s} {scores.mean():.3f}")

@@ -1,12 +1,12 @@
 """
-A fit from parts, as on a cluster
-=================================
+Fitting from parts, as on a cluster
+===================================
 
-`bagwise.distributed` fits from parts that hold whole bags: files on many machines, or
-functions that return bags. Each task returns something small, sums meet at the end, and
-the result is that of a local fit to rounding. Without a running client it uses threads
-of this process, as here; with ``dask.distributed.Client("scheduler:8786")`` the same
-lines use a cluster.
+`bagwise.distributed` fits from parts that contain whole bags: files on several
+computers, or functions that return bags. Each task returns a small result, the results
+are summed, and the model equals that of a local fit up to rounding. Without a running
+client it uses threads of this process, as in this example. With
+``dask.distributed.Client("scheduler:8786")`` the same code runs on a cluster.
 """
 
 # %%
@@ -23,7 +23,7 @@ parts = [(X[a:b], y[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
 print(len(parts), "parts of", len(parts[0][0]), "bags")
 
 # %%
-# On the parts, and on all bags at once.
+# Fit on the parts, and on all bags at once.
 model = SAFE(n_components=60, random_state=0)
 apart = fit(model, parts[:6])
 together = SAFE(n_components=60, random_state=0).fit(X[:450], y[:450])
@@ -39,5 +39,5 @@ ax.set(xlabel="score, fitted in one piece", ylabel="score, fitted from parts")
 plt.show()
 
 # %%
-# Predictions come back in the order of the parts.
+# Predictions are in the order of the parts.
 print(np.asarray(predict(apart, parts[6:]))[:10])

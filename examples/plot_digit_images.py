@@ -1,9 +1,9 @@
 """
-Bags of images: is there a nine?
-================================
+Bags of images: which bags contain a nine?
+==========================================
 
-A bag of handwritten digits is positive when it holds a nine. The model learns from bags
-only; it then says which image it means.
+A bag of handwritten digits is positive if it contains a nine. The model is trained on
+labels of bags only. Its instance scores then show which image it considers positive.
 """
 
 # %%
@@ -26,13 +26,13 @@ area = roc_auc_score(y[test], model.decision_function(X[test]))
 print(f"AUROC of bags {area:.3f}")
 
 # %%
-# It was never told which image is a nine.
+# No image was labeled in training.
 scores = instance_scores(model, X[test])
 area = instance_roc_auc(digits.instance_labels[test], scores)
 print(f"AUROC of images {area:.3f}")
 
 # %%
-# Six held-out positive bags, their images by score, the highest first.
+# Six held-out positive bags with their images, sorted by decreasing score.
 fig, axes = plt.subplots(6, 8, figsize=(7, 5.6), layout="constrained")
 shown = test[y[test] == 1][:6]
 for row, i in zip(axes, shown, strict=True):

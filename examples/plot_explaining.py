@@ -1,10 +1,10 @@
 """
-Why this bag? Instances, features, and whether to believe them
-==============================================================
+Explaining a bag: instances, features and faithfulness
+======================================================
 
-Importances of instances from any model, whether they are faithful to it, and which
-features count. The truth is known here: the first feature of one instance makes a bag
-positive.
+This example computes importances of instances for several models, tests whether they
+are faithful to the model, and computes importances of features. The truth is known: the
+first feature of one instance makes a bag positive.
 """
 
 # %%
@@ -32,7 +32,7 @@ for model in models.values():
     model.fit(X[train], y[train])
 
 # %%
-# Which instances? Four ways to ask, and how often the top one is the true one.
+# Instances: four kinds of importance, and how often the top instance is the true one.
 positive = test[y[test] == 1]
 for name, model in models.items():
     for way in ("native", "single", "leave_out"):
@@ -47,7 +47,7 @@ for name, model in models.items():
         print(f"{name:11s} {way:10s} top is true {top:.0%}, {told.verdict}")
 
 # %%
-# Which features? By permutation over all instances, and as parts of one bag's scores.
+# Features: permutation importance over all instances, and contributions for one bag.
 falls = bag_permutation_importance(models["MI-SVM"], X[test], y[test], random_state=0)
 parts = feature_contributions(models["MI-SVM"], X[test])
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

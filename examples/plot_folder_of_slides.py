@@ -2,13 +2,13 @@
 A folder of slides
 ==================
 
-The shortest way from a folder of features to an honest answer: one h5 file a slide, a
-table with a row for each, several slides a patient. The slides are drawn, so that the
-example needs no data; put your own folder in place of the first lines. Folds keep the
-slides of a patient together, because the groups travel with the bags. In the picture,
-the patches of a slide that was held out, where they lie: the truth and the scores.
+From a folder of features to an evaluation: one h5 file per slide, a table with one row
+per slide, and several slides per patient. The slides are simulated, so that the example
+needs no data. Replace the first lines by your own folder. Folds keep the slides of a
+patient together, because the groups are stored with the bags. The figure shows the
+patches of a held-out slide at their coordinates: the true labels and the scores.
 
-Run it with a folder for the picture:
+Run it with a folder for the figure:
 ``python plot_folder_of_slides.py build/examples``.
 """
 
@@ -85,7 +85,7 @@ def main(folder):
     print(f"AUROC of its patches    {roc_auc_score(tumour[i], scores):.3f}")
     path = folder / "folder_of_slides.png"
     figure.savefig(path, dpi=110)
-    print(f"picture: {path}")
+    print(f"figure: {path}")
 
 
 if __name__ == "__main__":

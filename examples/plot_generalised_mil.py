@@ -1,15 +1,15 @@
 """
-Concepts beyond "one instance decides"
-======================================
+Concepts beyond the standard assumption
+=======================================
 
-A bag of the generalised model is positive when at least r of k + k' attributes hold: a
-point near each attraction point, no point near each repulsion point. No single instance
-can say that a bag is positive, and methods that look for one are lost. GMIL votes with
-boxes, attracting and repelling ones, and `BoxKernelSVC` counts boxes: both learn the
+In the generalized model a bag is positive if at least r of k + k' conditions hold: a
+point near each attraction point, and no point near each repulsion point. No single
+instance determines the label, and methods that search for one instance fail. GMIL votes
+with attracting and repelling boxes, and `BoxKernelSVC` counts boxes. Both learn the
 concept. The score is balanced accuracy, because fewer than half of the bags are
-positive; the concepts are the first ones whose points lie apart.
+positive. The concepts are the first ones whose points are well separated.
 
-Run it with a folder for the picture: ``python plot_generalised_mil.py build/examples``.
+Run it with a folder for the figure: ``python plot_generalised_mil.py build/examples``.
 """
 
 import sys
@@ -161,7 +161,7 @@ def main(folder):
     draw_accuracy(axes[1], found)
     path = folder / "generalised_mil.png"
     figure.savefig(path, dpi=110)
-    print(f"picture: {path}")
+    print(f"figure: {path}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """
-What it costs to forget the patient
-===================================
+Why slides of a patient must stay together
+==========================================
 
-Several slides a patient, each patient with a look of their own (stain, scanner). Split
-slides at random, and the model is asked about patients it has seen: it recognises them.
-The labels here are pure chance, so that every honest score is 0.5.
+Each patient has several slides with a common appearance (stain, scanner). If slides are
+split at random, the model is evaluated on patients it has seen in training and
+recognizes them. The labels in this example are random, so that the true AUROC is 0.5.
 """
 
 # %%
@@ -47,8 +47,8 @@ def area(model, X, y, folds):
 
 
 # %%
-# `bag_folds` keeps groups together, as everything inside the library does;
-# scikit-learn's plain splitter does not know of them.
+# `bag_folds` keeps groups together, like every split inside the library.
+# `StratifiedKFold` ignores groups.
 models = {
     "mean and logistic": SimpleMI(LogisticRegression(C=10)),
     "set kernel": BagSVC(kernel="set", C=10),
@@ -77,6 +77,6 @@ for k, pair in enumerate(table.values()):
         ax.plot(values, np.full(5, k) + up, style, c=colour, label=label)
 ax.axvline(0.5, c="0.4", ls=":")
 ax.set(yticks=range(len(table)), yticklabels=list(table), ylim=(-0.5, 1.5))
-ax.set(xlim=(0.2, 1.02), xlabel="AUROC where there is nothing to learn")
+ax.set(xlim=(0.2, 1.02), xlabel="AUROC (labels are random)")
 ax.legend()
 plt.show()

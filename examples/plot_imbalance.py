@@ -2,9 +2,9 @@
 Few positive bags
 =================
 
-One bag in ten is positive. Default cuts aim at accuracy, for which "negative" is a good
-answer to nearly every bag. Class weights, or a cut chosen for another figure, find the
-positive ones; what that costs in precision is in the picture.
+One bag in ten is positive. Default thresholds aim at accuracy, for which "negative" is
+a good answer for nearly every bag. Class weights, or a threshold chosen for another
+metric, find the positive bags. The figure shows the loss of precision.
 """
 
 # %%
@@ -42,6 +42,6 @@ for name, model in models.items():
     if name != "tuned cut":
         PrecisionRecallDisplay.from_predictions(y[test], scores, ax=ax, name=name)
     precision = np.mean(y[test][found == 1]) if found.any() else np.nan
-    ax.plot(recall(y[test], found), precision, "o", ms=9, label=f"cut of {name}")
+    ax.plot(recall(y[test], found), precision, "o", ms=9, label=f"threshold of {name}")
 ax.legend(fontsize=8)
 plt.show()

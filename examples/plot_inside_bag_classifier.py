@@ -2,8 +2,9 @@
 Inside BagClassifier
 ====================
 
-`BagClassifier` is a stack: members that look at bags in different ways, weighed by how
-well they predict bags they have not seen. This is what it looks like inside.
+`BagClassifier` is a stack of members that use bags in different ways. Members are
+weighted by their out-of-fold predictions. This example shows the members, their weights
+and their contributions.
 """
 
 # %%
@@ -22,15 +23,15 @@ model = BagClassifier(random_state=0).fit(X[train], y[train])
 print(f"accuracy on new bags {model.score(X[test], y[test]):.2f}")
 
 # %%
-# What was planned for data of this size, and what was left out.
+# The plan for data of this size, and the members that were excluded.
 for name, value in model.plan_.items():
     if name == "costs":  # seconds of each member
         value = {member: round(seconds, 2) for member, seconds in value.items()}
     print(textwrap.fill(f"{name}: {value}", 84, subsequent_indent="    "))
 
 # %%
-# Out-of-fold areas of the members, and the weights they got. A good member may get a
-# small weight because another one says the same.
+# Out-of-fold AUROC and weight of each member. A good member may get a small weight if
+# another member gives similar scores.
 names = list(model.member_weights_)
 weights = np.array([np.mean(model.member_weights_[name]) for name in names])
 areas = np.array([np.mean(model.member_scores_[name]) for name in names])
@@ -43,7 +44,8 @@ axes[1].set(xlabel="weight")
 plt.show()
 
 # %%
-# What each member adds to the score of single bags; the parts sum up to it.
+# The contribution of each member to the score of single bags. The contributions add up
+# to the score.
 parts = member_contributions(model, X[test])
 fig, ax = plt.subplots(figsize=(9, 3.6), layout="constrained")
 by_score = np.argsort(parts.scores)

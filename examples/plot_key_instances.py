@@ -1,10 +1,11 @@
 """
-Which instance makes a bag positive?
-====================================
+Finding key instances with MI-ODM
+=================================
 
-MI-ODM on two-dimensional bags with one key instance each. Left: scores over the plane,
-with the instance chosen in each positive bag. Right: how the value of the relaxation
-falls round by round, and the best single choice of key instances above it.
+MI-ODM is fitted to two-dimensional bags with one key instance each. Left: the scores
+over the plane, with the selected instance of each positive bag. Right: the value of the
+relaxation in each round, and the value of the best single choice of key instances above
+it.
 """
 
 import sys

@@ -2,12 +2,12 @@
 The largest digit of a bag
 ==========================
 
-Bags of handwritten digits, each with one number: the largest digit in it. No digit is
-labelled. A regressor of bags learns to read digits from the numbers alone, as far as it
-needs to: its values of single pictures, in units of the target, rise with the digit.
-The mean of the pictures cannot do so.
+The label of a bag of handwritten digits is the largest digit in it. Single images have
+no labels. A bag regressor learns to read digits from these labels alone: its instance
+scores, in units of the target, increase with the digit. A model of the mean image
+cannot do so.
 
-Run it with a folder for the picture: ``python plot_largest_digit.py build/examples``.
+Run it with a folder for the figure: ``python plot_largest_digit.py build/examples``.
 """
 
 import sys
@@ -38,7 +38,7 @@ METHODS = {
 
 
 def on_pixels(method):
-    """Similarities to 200 pictures first: no line of pixels tells digits apart."""
+    """Similarities to 200 pictures first: digits are not linear in pixels."""
     features = Nystroem(gamma=0.1, n_components=200, random_state=0)
     return make_pipeline(OnInstances(features), method)
 
@@ -60,7 +60,7 @@ def draw_digits(axes, data, values):
 
 
 def main():
-    """Make the picture and print the table."""
+    """Make the figure and print the table."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/examples")
     folder.mkdir(parents=True, exist_ok=True)
     data = load_digit_bags(400, bag_size=(2, 6), target="max", random_state=0)
@@ -84,8 +84,8 @@ def main():
     digits = np.concatenate(list(data.digits))
     boxes = [values[held_out & (digits == d)] for d in range(10)]
     axes[2].boxplot(boxes, tick_labels=range(10), sym="")
-    axes[2].set_title("values of single pictures in test bags", fontsize=9)
-    axes[2].set_xlabel("digit, which no model was told")
+    axes[2].set_title("instance scores of single images in test bags", fontsize=9)
+    axes[2].set_xlabel("true digit (not used for training)")
     draw_digits(bottom.subplots(3, 6), data, values)
     figure.savefig(folder / "largest_digit.png", dpi=110)
 

@@ -1,11 +1,11 @@
 """
-AUROC against the number of dimensions on the five classic sets
-===============================================================
+AUROC against the number of dimensions on five data sets
+========================================================
 
-MIDR and PCA to 1, 2, 5 dimensions and to 10% ... 60% of the features, LDA (which has
-one dimension) and no reduction, each followed by multi-instance logistic regression.
-Features are z-scored on the training folds; settings are the same everywhere, nothing
-is tuned. Bags of the sets come from `bagwise.datasets.fetch`.
+MIDR and PCA with 1, 2 and 5 dimensions and with 10% to 60% of the features, LDA (one
+dimension) and no reduction are each followed by multi-instance logistic regression.
+Features are standardized on the training folds. All data sets use the same parameters
+without tuning. The data sets are loaded by `bagwise.datasets.fetch`.
 
     python examples/plot_midr_dimensions.py [FOLDER] [--quick]
 """

@@ -1,12 +1,12 @@
 """
-Sparsity against orthonormality on the Musk sets
-================================================
+Sparsity against orthonormality in MIDR
+=======================================
 
-How far the sparse matrix H is from orthonormal columns, and how large its l1 norm is,
-for the strengths C1 of the sparsity penalty and C2 of the coupling between H and the
-orthonormal projection. Where C1 >= C2 (hatched) every entry of H is zero: entries of
-the projection never exceed one, so they are all below the threshold C1 / C2, the
-penalty is constant and nothing needs to be computed.
+The figure shows how far the sparse matrix H is from orthonormal columns, and its l1
+norm, for values of the sparsity penalty C1 and of the coupling C2 between H and the
+orthonormal projection, on the Musk data sets. Where C1 >= C2 (hatched) every entry of H
+is zero: the entries of the projection do not exceed one and are below the threshold C1
+/ C2, so that the penalty is constant.
 
     python examples/plot_midr_sparsity.py [FOLDER] [--quick]
 """

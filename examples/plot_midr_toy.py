@@ -1,13 +1,13 @@
 """
-Reduce two dimensions to one: LDA is misled, PCA is blind, MIDR is right
-========================================================================
+Reducing two dimensions to one with LDA, PCA and MIDR
+=====================================================
 
-Bags of two kinds in the plane. Only one instance of each positive bag is positive: it
-lies high up, while the other instances of positive bags lie a little lower than those
-of negative bags and further to the right. LDA with the label of the bag on every
-instance follows the many and misses the one; PCA follows the variance, which is
-horizontal; MIDR looks for a direction on which bags can be told apart by their highest
-instance.
+The data are two kinds of bags in the plane. One instance of each positive bag is
+positive. It has a large vertical coordinate, while the other instances of positive bags
+are slightly lower than those of negative bags and further to the right. LDA with the
+bag label on every instance follows the majority and misses the positive instance. PCA
+follows the variance, which is horizontal. MIDR searches for a direction in which the
+largest instances separate the bags.
 
     python examples/plot_midr_toy.py [FOLDER]
 """

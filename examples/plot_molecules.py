@@ -1,11 +1,11 @@
 """
-Molecules that must fit at several sites
-========================================
+Molecules that must bind at several sites
+=========================================
 
-A molecule binds when its shapes fit *every* site of a receptor: no single instance can
-say that a bag is positive. Methods that look for one witness meet those that look at
-the whole bag. The molecules are drawn with energies of a Lennard-Jones well, so that
-the truth is known.
+A molecule binds if its conformers fit *every* site of a receptor: no single instance
+determines the label. The example compares methods that search for one witness with
+methods that use the whole bag. The molecules are simulated with energies of a Lennard-
+Jones potential, so that the truth is known.
 """
 
 # %%
@@ -22,7 +22,7 @@ X, y = make_multi_site_binding(300, variant="B", random_state=0)
 print(X, f"{y.mean():.0%} bind")
 
 # %%
-# Five methods, three of which see a bag as a whole.
+# Five methods. Three of them use the whole bag.
 models = {
     "MI-SVM, one witness": MISVM(),
     "MILR, one witness": MILogisticRegression(pooling="max", random_state=0),

@@ -2,15 +2,15 @@
 Molecules from SMILES: bags of conformers
 =========================================
 
-From a list of names and SMILES to bags: rdkit folds every molecule into a few shapes
-(conformers), each is described by how compact, flat and long it is, and the shapes of a
-molecule are its bag. The value to predict is a property of one shape alone: the span,
-the distance between the farthest two heavy atoms, of the most stretched conformer that
-twice as many draws find. Put your own list and a measured value, such as a pIC50, in
-their place. A maximum of linear values is told that one shape counts; the mean of the
-shapes is not, but long molecules are long on average, so that both do well.
+From a list of names and SMILES to bags: RDKit generates several conformers per
+molecule, and descriptors measure how compact, flat and elongated each of them is. The
+conformers of a molecule form a bag. The target is a property of one conformer: the
+distance between the farthest two heavy atoms of the most extended conformer among twice
+as many conformers. Replace the list and the target by your own, for example a pIC50. A
+maximum of linear scores uses the knowledge that one conformer decides. The mean of the
+conformers does not, but long molecules are long on average, so that both perform well.
 
-Needs rdkit. Run it with a folder for the picture:
+Needs RDKit. Run it with a folder for the figure:
 ``python plot_molecules_from_smiles.py build/examples``.
 """
 
@@ -159,7 +159,7 @@ def draw(ax, truth, found, xlabel, ylabel):
 
 
 def main():
-    """Make the picture and print the table."""
+    """Make the figure and print the table."""
     try:
         import rdkit  # noqa: F401
     except ImportError:

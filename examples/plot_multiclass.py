@@ -2,8 +2,9 @@
 More than two classes
 =====================
 
-Every classifier takes any number of classes: natively, or by one model for each class
-against the rest. Here five kinds of bags, told apart by where a single instance lies.
+Every classifier accepts any number of classes, either natively or by one model per
+class against the rest. In this example the position of a single instance determines one
+of five classes.
 """
 
 # %%
@@ -26,7 +27,7 @@ for name, model in models.items():
     print(f"{name:13s} {accuracy_score(y[test], model.predict(X[test])):.2f}")
 
 # %%
-# Which classes are mistaken for which.
+# The confusion matrix.
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, name in zip(axes, ["MI-SVM", "WrapperMI"], strict=True):
     ConfusionMatrixDisplay.from_estimator(

@@ -1,18 +1,17 @@
 """
-Your own CSV
-============
+Your own CSV file
+=================
 
-A table with one row an instance, a column that says which bag it belongs to, and a
-label: from the file to a ranking, a model and its reasons. The table is drawn, so that
-the example runs anywhere; put your own file in its place.
+The table has one row per instance, a column that names the bag, and a label. The
+example goes from the file to a ranking, a model and an explanation. The table is
+simulated, so that the example runs anywhere. Replace it by your own file.
 """
 
 # %%
 # The table
 # ---------
-# 60 shipments of fruit (bags) with some measured pieces each (instances). A shipment is
-# refused when it holds a rotten piece: soft and dark. Nobody wrote down which one.
-import tempfile
+# 60 shipments of fruit (bags) with some measured pieces each (instances). A shipment
+# is refused if it contains a rotten piece: soft and dark. It is not recorded which one.
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -45,7 +44,7 @@ pd.DataFrame(rows).to_csv(folder / "fruit.csv", index=False)
 # %%
 # Bags
 # ----
-# Farms are groups: shipments of one farm are alike and stay on one side of a split.
+# Farms are groups: shipments of one farm are similar and stay in the same fold.
 X, y = bagwise.read_bags(
     folder / "fruit.csv", bag="shipment", label="verdict", group="farm"
 )
@@ -53,9 +52,9 @@ print(X)
 print(pd.Series(y).value_counts().to_dict())
 
 # %%
-# Which method?
+# Compare methods
 # -------------
-# A few of them here; leave `methods` out for all that suit the data.
+# Three methods here. Without `methods`, all methods that suit the data are compared.
 result = bagwise.compare(
     X,
     y,
@@ -69,9 +68,9 @@ plot_ranking(result)
 plt.show()
 
 # %%
-# Which piece?
+# Explain
 # ------------
-# The best one, fitted on all bags, and the piece that counts most in refused shipments.
+# The best method, fitted on all bags, and the key instance of each refused shipment.
 model = result.fit_best().model
 found = explain(model, X).to_frame()
 keys = found[found["key"] & (found["bag_label"] == "refused")]

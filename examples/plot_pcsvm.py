@@ -1,13 +1,13 @@
 """
-Waterfalls and mist: what the projection constraint of PC-SVM does
-==================================================================
+Waterfalls and mist: the projection constraint of PC-SVM
+========================================================
 
-A positive picture is a bag of patches: some show the waterfall, others the mist at its
-foot, which is found near waterfalls only. A negative picture has landscape alone.
-MI-SVM needs one patch of each positive bag on the positive side, and nothing keeps the
-mist off it: a cloud, which looks like mist, is then taken for a waterfall. PC-SVM asks
-the patches of a positive bag to differ along the normal, which turns the line until it
-separates water from mist.
+A positive image is a bag of patches: some show a waterfall, others the mist at its
+base, which only occurs near waterfalls. A negative image contains landscape only. MI-
+SVM needs one patch of each positive bag on the positive side, and nothing prevents it
+from using the mist: a cloud, which looks like mist, is then classified as a waterfall.
+PC-SVM requires the patches of a positive bag to vary along the normal vector. This
+rotates the decision boundary until it separates water from mist.
 
     python examples/plot_pcsvm.py [FOLDER]
 """
@@ -85,7 +85,7 @@ def draw_variances(axis, models, y):
 
 
 def main(folder):
-    """Fit both machines and draw them."""
+    """Fit both models and plot them."""
     X, y, kinds = make_pictures()
     clouds = make_clouds()
     models = {

@@ -1,11 +1,11 @@
 """
-Where SAFE puts the bags of real data sets: its latent variable
-===============================================================
+The latent variable of SAFE on real data sets
+=============================================
 
-One split of a ten-fold cross-validation for each set; the parameters are chosen on the
-training bags alone; the texts have a linear kernel of normalised rows, as in the
-paper. Filled points are training bags, rings are held-out bags, colours
-are true labels. Sets that are not in the folder named by BAGWISE_DATA are left out.
+The figure shows one split of a ten-fold cross-validation per data set. Parameters are
+chosen on the training bags only. For texts, the kernel is linear on normalized rows, as
+in the paper. Filled points are training bags, circles are held-out bags, and colors are
+true labels. Data sets that are not in the folder named by BAGWISE_DATA are omitted.
 
 Usage: python plot_safe_latent.py [FOLDER]
 """
@@ -75,7 +75,7 @@ def draw(axis, name, model, parts):
 
 
 def main():
-    """Make the picture from the sets at hand."""
+    """Make the figure from the available data sets."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/examples")
     folder.mkdir(parents=True, exist_ok=True)
     home = Path(os.environ.get("BAGWISE_DATA", ""))

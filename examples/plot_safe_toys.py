@@ -1,11 +1,11 @@
 """
-Two toy data sets: SAFE against clustering first and classifying then
+Two toy data sets: SAFE against clustering followed by classification
 =====================================================================
 
-On the first set the clusters of instances are the classes of bags, and both methods
-work. On the second each cluster holds instances of both classes: clustering finds the
-clusters, and nothing is left that tells the bags apart. SAFE looks at the labels while
-it learns its instance scores.
+On the first data set the clusters of instances correspond to the classes of bags, and
+both methods work. On the second each cluster contains instances of both classes:
+clustering finds the clusters, and the result contains no information about the classes.
+SAFE uses the labels while it learns its instance scores.
 
 Usage: python plot_safe_toys.py [FOLDER]
 """
@@ -81,7 +81,7 @@ def draw(axes, variant):
 
 
 def main():
-    """Make the picture and print the table."""
+    """Make the figure and print the table."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/examples")
     folder.mkdir(parents=True, exist_ok=True)
     figure, axes = plt.subplots(2, 4, figsize=(13, 6.4), layout="constrained")

@@ -1,11 +1,11 @@
 """
-Accuracy of SAFE over rho and gamma, with the border of convexity
-=================================================================
+Accuracy of SAFE over rho and gamma, with the limit of convexity
+================================================================
 
-Below the line the solution is a minimum. Above it the objective has none: what the
-linear system gives there is a saddle point, whose components change sign one after the
-other until the classifier is reversed. `SAFE` refuses that region; to show it, the
-optimality system is solved directly here.
+Below the line the solution is a minimum. Above it the objective has no minimum: the
+solution of the linear system is a saddle point, whose components change sign one after
+the other until the classifier is inverted. `SAFE` refuses parameters in that region. To
+show it, this example solves the optimality system directly.
 
 Usage: python plot_safe_tuning_map.py [FOLDER]
 """

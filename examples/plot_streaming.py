@@ -2,9 +2,9 @@
 More rows than memory: bags on a memory map
 ===========================================
 
-Rows in a file are mapped, not read. Methods that need sums over bags go through them
-piece by piece; folds and selections of bags stay on disk. The file here is small, the
-way is the same for 100 GB.
+Rows in a file are memory-mapped instead of read. Methods that need only sums over bags
+process them in chunks, and folds and selections of bags stay on disk. The file in this
+example is small, but the code is the same for 100 GB.
 """
 
 # %%
@@ -31,7 +31,7 @@ X = Bags(np.load(path, mmap_mode="r"), drawn.offsets)
 print(X, X.dtype, f"{path.stat().st_size / 1e6:.0f} MB on disk")
 
 # %%
-# Who reads pieces? A tag says so.
+# A tag says which methods read in chunks.
 models = {
     "SAFE": SAFE(kernel="linear", aggregation="mean"),
     "SimpleMI": SimpleMI(),
@@ -41,7 +41,7 @@ for name, model in models.items():
     print(f"{name:9s} in pieces: {get_tags(model).input_tags.in_pieces}")
 
 # %%
-# Fit on 1,200 bags that are never in memory as a whole.
+# Fit on 1,200 bags that are never loaded into memory as a whole.
 train, test = np.arange(1200), np.arange(1200, 1500)
 peaks, right = {}, {}
 for name, model in models.items():

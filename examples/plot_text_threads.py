@@ -2,9 +2,9 @@
 Threads of posts: sparse texts
 ==============================
 
-A thread is a bag of posts; one post about medicine makes the thread positive. Posts
-become sparse rows of word weights, which stay sparse in every step. The texts are drawn
-from short lists of words.
+A thread is a bag of posts. One post about medicine makes the thread positive. Posts
+become sparse rows of word weights, which stay sparse in every step. The texts are
+simulated from short lists of words.
 """
 
 # %%
@@ -51,7 +51,7 @@ truth = Ragged(np.concatenate(truth), X.offsets)
 print(X)
 
 # %%
-# Three methods, all of them on sparse rows.
+# Three methods that keep the rows sparse.
 models = {
     "MI-SVM": MISVM(kernel="linear"),
     "MILR": MILogisticRegression(C=100, random_state=0),
@@ -66,7 +66,7 @@ for name, model in models.items():
     print(f"{name:12s} AUROC {area:.2f}, right post on top {found:.0%}")
 
 # %%
-# What the linear model looks for.
+# The words with the largest weights of the linear model.
 weights = models["MI-SVM"].coef_.ravel()
 best = np.argsort(weights)[-12:]
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
