@@ -12,6 +12,7 @@ simulated, so that the example runs anywhere. Replace it by your own file.
 # ---------
 # 60 shipments of fruit (bags) with some measured pieces each (instances). A shipment
 # is refused if it contains a rotten piece: soft and dark. It is not recorded which one.
+import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt

@@ -12,38 +12,38 @@ from public_names import Public
 
 from bagwise.comparison import list_methods
 
-YES, NO = "yes", "--"
+YES, NO = "yes", "–"
 TASKS = {
     "classification": "Classification",
     "regression": "Regression",
-    "survival": "Times until an event",
+    "survival": "Survival",
 }
 
 
-# The families of the catalogue, in the words of someone who knows none of them.
+# Headings for the families of the catalogue.
 FAMILIES = {
-    "ensemble": "Nothing to choose",
-    "pooling": "One vector a bag",
-    "instances": "One label an instance",
-    "svm": "Large margins",
-    "kernel": "Similarities of bags",
-    "embedding": "Bags as vectors",
+    "ensemble": "Ensembles without tuning",
+    "pooling": "One vector per bag",
+    "instances": "One label per instance",
+    "svm": "Support vector machines",
+    "kernel": "Bag kernels",
+    "embedding": "Embeddings",
     "least squares": "Least squares",
     "linear": "Linear models",
-    "reduction": "Fewer dimensions",
-    "neighbors": "Nearest bags",
+    "reduction": "Dimension reduction",
+    "neighbors": "Nearest neighbors",
     "density": "Diverse density",
     "boxes": "Boxes",
     "boosting": "Boosting",
     "network": "Networks",
-    "survival": "One vector a bag, then a model of times",
+    "survival": "Embedding followed by a survival model",
 }
 AXES = ("bags", "instances", "features")
 GROWTH = f"Growth: {' / '.join(AXES)}"
 
 
 def slug(public: Public) -> str:
-    """Return the file name of a class's page; capitals do not tell two apart."""
+    """Return the file name of a class's page, unique without regard to case."""
     return {"MiSVM": "misvm-instances"}.get(public.name, public.name.lower())
 
 
@@ -78,12 +78,12 @@ def growth_text(method) -> str:
     if found:
         cells = [f"{found[a]:.1f}" if a in found else NO for a in AXES]
         return " / ".join("0.0" if cell == "-0.0" else cell for cell in cells)
-    told = {
+    grows = {
         "linear": "linear",
         "bags": "bags squared",
         "instances": "instances squared",
     }
-    return told[method.cost]
+    return grows[method.cost]
 
 
 def assumption_text(method) -> str:
@@ -92,8 +92,8 @@ def assumption_text(method) -> str:
     if found is None:
         return NO
     if found.respects is None:
-        return "not shown"
-    areas = ", ".join(f"{area:.2f}".lstrip("0") for area in found.worst.values())
+        return "not tested"
+    areas = ", ".join(f"{area:.2f}" for area in found.worst.values())
     return "yes" if found.respects else f"no ({areas})"
 
 
@@ -114,12 +114,14 @@ def facts(methods: list) -> list[str]:
         ]
         found = [measured.assumptions().get(m.name) for m in methods]
         if any(found):
-            rows += [("Learns", [f.label if f else NO for f in found])]
+            rows += [("Bags are recognized by", [f.label if f else NO for f in found])]
         keys = [measured.key_success().get(m.name) for m in methods]
         if any(keys):
-            rows += [("Key found, texts", [f"{k:.0%}" if k else NO for k in keys])]
+            rows += [
+                ("Key instances found (texts)", [f"{k:.0%}" if k else NO for k in keys])
+            ]
     rows += [
-        ("Seconds a fit", [seconds_text(m) for m in methods]),
+        ("Seconds per fit", [seconds_text(m) for m in methods]),
         (GROWTH, [growth_text(m) for m in methods]),
         ("Sparse rows", [yes(m.sparse) for m in methods]),
         ("Scores instances", [yes(m.instances) for m in methods]),
@@ -145,34 +147,39 @@ def pictures(methods: list) -> list[str]:
             f"      **{method.name}.** {method.note}",
             "",
             f"      .. image:: /_generated/method-{picture_name(method)}.png",
-            f"         :alt: What {method.name} learns from bags in the plane",
+            f"         :alt: Scores of {method.name} on simulated bags in the plane",
             "",
         ]
     return lines
 
 
 CLASSIFIED = """\
-Left untuned, on bags in the plane: one or two points at the top right make a bag
-positive. The colours are scores of bags that hold a single point, the black line is
-where they are cut, rings are the instances that count most in the bags that are called
-positive."""
+The method with default parameters, fitted to simulated bags of points in the plane.
+A bag is positive if it contains one or two points at the top right. Colors: the
+score of a bag that consists of a single point. Black line: the decision threshold.
+Circles: the instances with the largest importance in bags predicted as positive."""
 REGRESSED = """\
-Left untuned, on bags in the plane whose value is the mean height of their points. The
-colours are predictions for bags that hold a single point; large dots are the means of
-the training bags with their true values."""
+The method with default parameters, fitted to simulated bags of points in the plane.
+The value of a bag is the mean vertical coordinate of its points. Colors: the
+prediction for a bag that consists of a single point. Large dots: the means of the
+training bags, colored by their true values."""
 TIMED = """\
-Left untuned, on bags in the plane whose risk is the mean height of their points. The
-colours are predicted risks of bags that hold a single point; large dots are means of
-training bags with their true risks."""
+The method with default parameters, fitted to simulated bags of points in the plane.
+The risk of a bag is the mean vertical coordinate of its points. Colors: the
+predicted risk of a bag that consists of a single point. Large dots: the means of the
+training bags, colored by their true risks."""
 TEXTS = {"classification": CLASSIFIED, "regression": REGRESSED, "survival": TIMED}
 LEGEND = """\
-Rank and area: :doc:`tuned methods over many sets </results/bag-classifier/README>`.
-Standard assumption:
-:doc:`is the method misled? </results/assumptions/README>`, with the seconds
-of one fit of 200 bags there. Key found:
-:doc:`how often the top instance is a true one </results/key-instances/README>`.
-Growth: :doc:`the power of the seconds </results/growth/README>`, 1 is linear.
-What the words mean: :doc:`/guide/which-method`."""
+*Mean rank, AUROC*: :doc:`tuned methods over many data sets
+</results/bag-classifier/README>`; in brackets the mean AUROC. *Standard assumption*:
+"yes" if the method respects it, otherwise the worst AUROC in :doc:`two tests
+</results/assumptions/README>` (negative bags with distractor instances; irrelevant
+instances whose frequency changes). *Seconds per fit*: one untuned fit and prediction
+on 200 bags. *Key instances found*: :doc:`how often the top instance is a true one
+</results/key-instances/README>`. *Growth*: :doc:`the exponent of the run time
+</results/growth/README>` as the number of bags, of instances per bag, or of features
+is doubled; 1 is linear. "–": not measured. :doc:`/guide/which-method` compares all
+methods."""
 
 
 def page(public: Public, methods: list) -> list[str]:
@@ -184,8 +191,11 @@ def page(public: Public, methods: list) -> list[str]:
     papers = dict.fromkeys(m.paper for m in methods if "see its" not in m.paper)
     lines += pictures(methods)
     lines += [TEXTS[methods[0].task], ""]
-    lines += [*underlined("Measured", "-"), *facts(methods)]
-    lines += [LEGEND if classified else ":doc:`/guide/regression` compares them.", ""]
+    lines += [*underlined("Measurements", "-"), *facts(methods)]
+    lines += [
+        LEGEND if classified else ":doc:`/guide/regression` compares the methods.",
+        "",
+    ]
     lines += underlined("The method", "-")
     if papers:
         lines += ["After " + "; ".join(papers) + ".", ""]
@@ -196,9 +206,9 @@ def index(groups: dict[str, list]) -> list[str]:
     """Return the page that lists the methods."""
     lines = [
         *underlined("Methods"),
-        "Every method of the catalogue under one interface. Which one is for you:",
-        ":doc:`/guide/which-method`. Click a name for its picture, its equation, what",
-        "it assumes and what it costs.",
+        "All methods of the catalogue share one interface. The page of a method shows a",
+        "figure, its equation, its assumptions and its cost. :doc:`/guide/which-method`",
+        "helps to choose.",
         "",
     ]
     for task, head in TASKS.items():

@@ -19,27 +19,8 @@ def rows(name):
 
 
 def short(value):
-    """Return a share as the pages write it: .932."""
-    return f"{value:.3f}".removeprefix("0")
-
-
-def mean_of_stack(folder, metric):
-    row = next(
-        r for r in rows(f"{folder}/{metric}.csv") if r["method"] == "BagClassifier"
-    )
-    told = {"method", "mean_rank", "mean"}
-    return mean(float(value) for name, value in row.items() if name not in told)
-
-
-def test_the_two_versions_of_the_stack():
-    claim = r"AUROC ([.\d]+) against ([.\d]+), accuracy ([.\d]+) against ([.\d]+):"
-    found = re.search(claim, page("limits.md")).groups()
-    measured = [
-        short(mean_of_stack(folder, metric))
-        for metric in ("auroc", "accuracy")
-        for folder in ("bag-classifier", "bag-classifier/earlier")
-    ]
-    assert list(found) == measured
+    """Return a share as the pages write it: 0.932."""
+    return f"{value:.3f}"
 
 
 def test_on_how_many_sets_the_stack_finds_instances():
@@ -52,15 +33,15 @@ def test_on_how_many_sets_the_stack_finds_instances():
     }
     missed = {name.removeprefix("newsgroups ") for name, v in less.items() if v < -0.02}
     text = page("limits.md")
-    kept, n_sets = re.search(r"best member on (\d+) of (\d+) sets", text).groups()
+    kept, n_sets = re.search(r"best member on (\d+) of (\d+) data sets", text).groups()
     assert (int(kept), int(n_sets)) == (len(less) - len(missed), len(less))
-    named = re.search(r"newsgroups (\S+) and (\S+) miss that", text).groups()
+    named = re.search(r"newsgroups (\S+) and (\S+) the difference", text).groups()
     assert set(named) == missed
 
 
 def test_the_spread_of_seeds():
-    claim = r"standard deviations of ([\d.]+) to ([\d.]+) points for five models " + (
-        r"averaged, and of ([\d.]+) to ([\d.]+) points for single ones"
+    claim = r"standard deviation of ([\d.]+) to ([\d.]+) points for averages of " + (
+        r"five models, and of ([\d.]+) to ([\d.]+) points for single models"
     )
     told = [float(v) for v in re.search(claim, page("guide/networks.rst")).groups()]
     runs = {}
@@ -77,10 +58,8 @@ def test_the_spread_of_seeds():
 
 def test_the_setting_of_the_networks():
     text = page("guide/networks.rst")
-    best = re.search(
-        r"has ([.\d]+) of the bags right, the best of (\d+) settings", text
-    )
-    default = re.search(r"and the defaults have ([.\d]+)\.", text).group(1)
+    best = re.search(r"has an accuracy of ([.\d]+), the best of (\d+) settings", text)
+    default = re.search(r"and the defaults have ([.\d]+)\. The", text).group(1)
     table = (RESULTS / "neural" / "README.md").read_text(encoding="utf-8")
     lines = [line.split("|") for line in table.splitlines() if "epochs, 256" in line]
     assert f"the best of {best.group(2)} " in table
@@ -100,7 +79,7 @@ def test_what_networks_assume():
         if name.startswith(("Network (attention", "Network (gated", "Attention net"))
     ]
     text = page("guide/networks.rst")
-    claim = r"mean areas of ([.\d]+) to ([.\d]+), down to ([.\d]+) in the worst draw"
+    claim = r"mean AUROC of ([.\d]+) to ([.\d]+), and ([.\d]+) in the worst sim"
     told = [float(value) for value in re.search(claim, text).groups()]
     means = [mean(values) for values in attention]
     assert told == [
@@ -120,7 +99,9 @@ def test_an_epoch_on_a_gpu():
 
 def test_the_rank_of_the_stack_is_that_of_the_study():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    claim = r"Over (\d+) sets .*?rank ([\d.]+) of (\d+) by AUROC, ([\d.]+) by"
+    claim = (
+        r"Over (\d+) data sets .*?rank is ([\d.]+) of (\d+) by AUROC and ([\d.]+) by"
+    claim = r"Over (\d+) data sets .*?rank is ([\d.]+) of (\d+) by AUROC and ([\d.]+)"
     found = re.search(claim, text, re.DOTALL)
     n_sets, by_auroc, n_methods, by_accuracy = found.groups()
     for metric, rank in (("auroc", by_auroc), ("accuracy", by_accuracy)):
