@@ -206,9 +206,9 @@ def index(groups: dict[str, list]) -> list[str]:
     """Return the page that lists the methods."""
     lines = [
         *underlined("Methods"),
-        "All methods of the catalogue share one interface. The page of a method shows a",
-        "figure, its equation, its assumptions and its cost. :doc:`/guide/which-method`",
-        "helps to choose.",
+        "All methods of the catalogue share one interface. The page of a method shows",
+        "a figure, its equation, its assumptions and its cost. The page",
+        ":doc:`/guide/which-method` helps to choose.",
         "",
     ]
     for task, head in TASKS.items():
