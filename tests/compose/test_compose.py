@@ -107,15 +107,28 @@ def test_simple_mi_is_the_classifier_on_summaries(toy):
         SimpleMI(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(len(X)))
 
 
+def test_the_default_width_counts_weights(toy):
+    X, y = toy
+    twice = np.concatenate([np.arange(len(X)), np.arange(10)])
+    weight = np.where(np.arange(len(X)) < 10, 2.0, 1.0)
+    a = SimpleMI().fit(X, y, sample_weight=weight)
+    b = SimpleMI().fit(X[twice], y[twice])
+    assert a.estimator_._gamma == pytest.approx(b.estimator_._gamma, rel=1e-12)
+    # libsvm stops at a violation of 1e-3.
+    np.testing.assert_allclose(
+        a.decision_function(X), b.decision_function(X), atol=5e-3
+    )
+
+
 @pytest.mark.parametrize(
-    ("model", "cut"), [(SimpleMI, {}), (WrapperMI, {"threshold": "zero"})]
+    ("model", "options"), [(SimpleMI, {}), (WrapperMI, {"threshold": "zero"})]
 )
-def test_bags_of_one_are_the_base_classifier(toy, model, cut):
+def test_bags_of_one_are_the_base_classifier(toy, model, options):
     X, y = toy
     rows = X.data[X.offsets[:-1]]
     bags = Bags(rows, np.arange(len(y) + 1))
     base = LogisticRegression(C=0.3, solver="newton-cholesky", tol=1e-14)
-    ours = model(base, **cut).fit(bags, y).predict_proba(bags)
+    ours = model(base, **options).fit(bags, y).predict_proba(bags)
     # WrapperMI solves it about the mean of the columns.
     theirs = base.fit(rows, y).predict_proba(rows)
     np.testing.assert_allclose(ours, theirs, atol=1e-12)

@@ -23,7 +23,7 @@ from bagwise.svm import _base as svm_base
 
 @pytest.fixture
 def both(tmp_path, monkeypatch):
-    """The same bags in memory and on disk, cut into many pieces."""
+    """The same bags in memory and on disk, in many pieces."""
     monkeypatch.setattr(_stored, "COPIED_BELOW", 0)
     monkeypatch.setattr(_chunks, "_PIECE_BYTES", 4 * 5 * 40)
     rng = np.random.default_rng(0)
@@ -146,7 +146,7 @@ def test_other_methods_get_bags_in_memory(both, monkeypatch):
         model.fit(stored, y)
 
 
-def test_samples_are_drawn_without_replacement():
+def test_instances_are_sampled_without_replacement():
     rng = np.random.default_rng(0)
     X = Bags(
         np.arange(300.0).reshape(150, 2),
@@ -168,8 +168,8 @@ def test_samples_are_drawn_without_replacement():
     np.testing.assert_array_equal(out.data, same.data)
     counts = np.zeros(100)
     for seed in range(200):
-        drawn = SampleInstances(20, random_state=seed).fit_transform(X[:1])
-        counts[(drawn.data[:, 0] / 2).astype(int)] += 1
+        sampled = SampleInstances(20, random_state=seed).fit_transform(X[:1])
+        counts[(sampled.data[:, 0] / 2).astype(int)] += 1
     # 200 draws of a fifth: 40 each, with a standard deviation of 5.7.
     assert counts.min() > 15
     assert counts.max() < 65

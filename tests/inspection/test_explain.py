@@ -204,4 +204,4 @@ def test_several_labels_a_bag():
     saved = fit_file(as_problem(X, Y), "WrapperMI", grid="none").model
     with pytest.raises(ValueError, match=r"such as model.models\[0\]"):
         explain(saved, X)
-    explain(saved.models[0], X)
+    explain(saved.models_[0], X)

@@ -116,6 +116,13 @@ class BaseBagEstimator(BaseEstimator):
         plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf"
         if plain and y.flags.c_contiguous:
             return y  # as it would come back
+        shape = np.shape(y)
+        if len(shape) == 2 and shape[1] > 1:
+            raise ValueError(
+                f"y should be a 1d array of one label per bag, got shape {shape}. For "
+                "several yes-or-no labels per bag, use "
+                f"bagwise.compose.OneModelPerLabel({type(self).__name__}())."
+            )
         return column_or_1d(y, warn=True)
 
     def _check_features(self, X, *, reset):

@@ -31,8 +31,7 @@ from bagwise.comparison._search import Search, resolved
 from bagwise.comparison.description import build_estimator, to_plain
 from bagwise.comparison.evaluate import auroc, average_precision, predictions
 from bagwise.comparison.grid_ends import ends_of, expand
-from bagwise.compose import OnInstances
-from bagwise.compose.per_label import OneModelPerLabel
+from bagwise.compose import OneModelPerLabel, OnInstances
 
 __all__ = ["IMPUTE", "Fitted", "Preparation", "fit_method", "uncalibrated"]
 
@@ -215,7 +214,7 @@ def _join(parts: list[Fitted], steps: list[tuple[str, Any]]) -> Fitted:
         for name, end in part.grid_ends.items()
     }
     return Fitted(
-        OneModelPerLabel(models),
+        OneModelPerLabel.of(models),
         named,
         float(np.mean(scores)) if scores else None,
         sum(part.tune_time for part in parts),

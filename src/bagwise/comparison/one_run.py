@@ -235,7 +235,7 @@ def _feature_falls(
     Of several labels a bag, each with a model of its own, the mean loss.
     """
     if y.ndim == 2:
-        each = zip(model.models, y.T, strict=True)
+        each = zip(model.models_, y.T, strict=True)
         return np.mean([_feature_falls(one, X, own, seed) for one, own in each], axis=0)
     classes = getattr(model, "classes_", None)
     both = classes is not None and len(np.unique(y)) == 2 == len(classes)

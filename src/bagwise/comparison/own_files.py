@@ -18,7 +18,7 @@ from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.problem import as_problem, as_unlabelled
 from bagwise.comparison.protocols import KFold
 from bagwise.comparison.tasks import task_of
-from bagwise.compose.per_label import OneModelPerLabel
+from bagwise.compose import OneModelPerLabel
 from bagwise.inspection import Explanation, explain
 from bagwise.inspection.scores import own_positive, predicts_values
 from bagwise.io import load, save
@@ -188,7 +188,7 @@ def _label_columns(model: Any, X: Any, predicted: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     numbers = range(1, predicted.shape[1] + 1)
     columns |= {f"label_{k}": predicted[:, k - 1] for k in numbers}
-    for k, one in zip(numbers, model.models, strict=True):
+    for k, one in zip(numbers, model.models_, strict=True):
         found = _class_columns(one, X)
         columns |= {f"{name.rpartition('_')[0]}_{k}": v for name, v in found.items()}
     return columns
@@ -255,7 +255,7 @@ def explain_file(
     if isinstance(model, OneModelPerLabel):
         raise ValueError(
             "the model gives several labels a bag; explain them one by one, in Python:"
-            " bagwise.inspection.explain(model.models[0], X)"
+            " bagwise.inspection.explain(model.models_[0], X)"
         )
     X = as_unlabelled(data, bag=bag, label=label)
     chosen = _class_called(model, pos_label)

@@ -1,4 +1,4 @@
-"""Any scikit-learn transformer, applied to the instances of bags."""
+"""OnInstances: any scikit-learn transformer, applied to the instances of bags."""
 
 import numpy as np
 from sklearn.base import clone
@@ -25,7 +25,7 @@ def _inner_has(name):
 
 
 def _takes_nan(transformer):
-    """Whether NaN may come in: a pipeline takes what its first step takes."""
+    """Whether NaN is accepted: a pipeline accepts what its first step accepts."""
     while isinstance(transformer, Pipeline):
         steps = [step for _, step in transformer.steps]
         real = [step for step in steps if step not in (None, "passthrough")]
@@ -56,10 +56,10 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
 
     Notes
     -----
-    Bags weigh as much as they have instances. Costs what the transformer costs on
-    `n_instances` rows. Scalers and random features read memory maps larger than memory
-    piece by piece, and write what they make into a temporary file, in half precision if
-    that is what they read.
+    Every instance has the same weight, so that large bags count more. Costs what the
+    transformer costs on `n_instances` rows. Scalers and random features read memory
+    maps larger than memory piece by piece, and write the result into a temporary file,
+    in half precision if that is what they read.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         return tags
 
     def _in_pieces(self):
-        """Whether the transformer learns from sums, so that no more is needed."""
+        """Whether the transformer is fitted from sums over pieces."""
         return not self.label_instances and fits_from_pieces(self._inner())
 
     def _inner(self):

@@ -1,4 +1,4 @@
-"""Fewer instances for each bag, drawn at random."""
+"""SampleInstances: a random sample of the instances of large bags."""
 
 from numbers import Integral
 
@@ -15,17 +15,16 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
     """Keep at most a number of instances of each bag.
 
     Bags with up to `max_instances` instances stay as they are; of larger ones that many
-    are drawn without replacement, each with the same chance. Put it before a method
-    whose cost or memory grows too fast with the number of instances.
+    are sampled without replacement, all with the same probability. Use it before a
+    method whose cost or memory grows too fast with the number of instances.
 
     Parameters
     ----------
     max_instances : int, default=500
         Most instances of a bag.
     random_state : int, RandomState or None, default=None
-        Draws the instances. With an int, a bag always gives the same instances,
-        whatever bags stand around it, if it keeps its size and its place among the
-        bags.
+        Seeds the sample. With an int, a bag with the same size and the same position
+        among the bags always gives the same instances, whatever the other bags are.
 
     Attributes
     ----------
@@ -34,10 +33,10 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
 
     Notes
     -----
-    Instances keep their order, names and coordinates. From a memory map the drawn rows
-    are read and no others, so that a folder of slides of any size becomes bags in
+    Instances keep their order, names and coordinates. From a memory map only the
+    sampled rows are read, so that a folder of slides of any size becomes bags in
     memory. New bags are sampled as well when a model predicts: their scores are those
-    of the drawn instances. Costs one pass over the bag sizes and reading the rows.
+    of the sampled instances. Costs one pass over the bag sizes and reading the rows.
 
     Examples
     --------
@@ -82,7 +81,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
         return self
 
     def transform(self, X):
-        """Draw the instances.
+        """Sample the instances.
 
         Parameters
         ----------
@@ -96,7 +95,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        rows, sizes = self._draw(X)
+        rows, sizes = self._sample(X)
         if len(rows) == X.n_instances and not X.on_disk:
             return X
         return Bags(
@@ -109,7 +108,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
             coords=None if X.coords is None else X.coords[rows],
         )
 
-    def _draw(self, X):
+    def _sample(self, X):
         """Return the rows that are kept and how many of each bag."""
         rng = check_random_state(self.random_state)
         seeds = rng.randint(np.iinfo(np.int32).max, size=X.n_bags)
@@ -118,8 +117,8 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
             if size <= self.max_instances:
                 rows.append(np.arange(first, first + size))
                 continue
-            drawn = np.random.default_rng(seed).permutation(size)[: self.max_instances]
-            rows.append(first + np.sort(drawn))
+            order = np.random.default_rng(seed).permutation(size)
+            rows.append(first + np.sort(order[: self.max_instances]))
         return np.concatenate(rows), np.minimum(X.sizes, self.max_instances)
 
     def get_feature_names_out(self, input_features=None):

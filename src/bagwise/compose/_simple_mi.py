@@ -21,14 +21,14 @@ class SimpleMI(EmbeddedClassifier):
 
     .. math:: \bar x(B) = \frac{1}{|B|} \sum_{x \in B} x
 
-    and any classifier of rows learns from the vectors. It is the cheapest method of
-    the field and hard to beat when most instances of a bag matter.
+    and any classifier of rows learns from the vectors. It is the cheapest method, and
+    a strong one where most instances of a bag matter.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        Any scikit-learn classifier. By default ``SVC(C=10)`` on rows about their mean,
-        and ``LinearSVC()`` on sparse data of which more than half the entries are zero.
+        Any scikit-learn classifier. By default ``SVC(C=10)`` on centered rows, and
+        ``LinearSVC()`` on sparse data of which more than half the entries are zero.
     pooling : str or callable, default="mean"
         The summary: "mean", "max", "min", "minmax", "midpoint", "mean+std" or
         "statistics". A callable gets the `Bags` and returns one row per bag.
@@ -47,6 +47,11 @@ class SimpleMI(EmbeddedClassifier):
     `instance_scores` is the score of a bag that holds the instance alone. Class
     weights are set on `estimator`. Pooling costs one pass over the instances; sparse
     data stay sparse.
+
+    The default classifier depends on the storage: bags that are mostly zero are
+    classified by a linear SVM as CSR and by a Gaussian SVM as dense arrays, and the
+    labels differ. Pass `estimator` for the same classifier on both. The kernel width of
+    the default SVM takes `sample_weight` into account.
 
     Differs from [1]_: any classifier may follow, and there are more summaries.
 
@@ -94,14 +99,20 @@ class SimpleMI(EmbeddedClassifier):
     def _fit_rows(self, X, y, weight):
         rows = self._rows(X)
         if self.estimator is None and sp.issparse(rows) and not mostly_zero(X):
-            return rows.toarray()  # no larger than it was, and what dense bags give
+            return rows.toarray()  # no larger than before, and equal to dense bags
         return rows
 
-    def _find_origin(self, rows):
+    def _adapt_default(self, base, rows, weight):
         # The default learner measures distances, which lose digits far from the origin.
-        if self.estimator is not None or sp.issparse(rows):
-            return None
-        return np.asarray(rows, dtype=np.float64).mean(axis=0)
+        if sp.issparse(rows):
+            return base, None
+        rows = np.asarray(rows, dtype=np.float64)
+        mean = np.average(rows, axis=0, weights=weight)
+        if weight is None:
+            return base, mean
+        # gamma="scale" with the weights, as if bags were repeated.
+        spread = np.average((rows - mean) ** 2, axis=0, weights=weight).sum()
+        return base.set_params(gamma=1.0 / spread if spread > 0 else 1.0), mean
 
     def _rows(self, X):
         return pool(X, self.pooling)
@@ -111,8 +122,8 @@ class SimpleMIRegressor(BaseBagRegressor):
     r"""Predict a value from the average, or another summary, of each bag.
 
     A bag :math:`B` becomes one vector, by default :math:`\bar x(B) = \frac{1}{|B|}
-    \sum_{x \in B} x`, and any regressor of rows learns from the vectors: the baseline
-    of every comparison ([1]_).
+    \sum_{x \in B} x`, and any regressor of rows learns from the vectors ([1]_). It is
+    the usual baseline.
 
     Parameters
     ----------

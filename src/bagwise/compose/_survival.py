@@ -38,7 +38,7 @@ class EmbeddedSurvival(BaseBagEstimator):
     embedding : {"mean", "max", "min", "minmax", "midpoint", "mean+std", "statistics"} \
             or transformer, default="mean"
         A summary of each bag as in `SimpleMI`, or a transformer of bags into rows, such
-        as those of :mod:`bagwise.embedding`. It sees the bags alone.
+        as those of :mod:`bagwise.embedding`. It is fitted without times and events.
     estimator : estimator, default=None
         A model of scikit-survival, or a pipeline that ends in one. By default
         ``CoxPHSurvivalAnalysis(alpha=1.0)`` on columns of variance one.
@@ -58,8 +58,8 @@ class EmbeddedSurvival(BaseBagEstimator):
     -----
     Needs the extra ``bagwise[survival]``. `y` is a structured array or a data frame
     with the fields `event` and `time`. Costs one embedding and one fit of the model.
-    Fitted models of scikit-survival hold objects of its own, which model files do not
-    take: `bagwise.save` refuses, pickle and joblib work.
+    Model files do not hold the objects of scikit-survival: `bagwise.save` refuses such
+    a model; use pickle or joblib.
 
     Differs from [1]_: covariates are the embedding of a bag, and any other model of
     scikit-survival may follow.
@@ -106,7 +106,7 @@ class EmbeddedSurvival(BaseBagEstimator):
         X : Bags or sequence of 2-D arrays
             The training bags.
         y : structured array or data frame, of length n_bags
-            The fields `event` (true where it was seen) and `time`.
+            The fields `event` (true where it was observed) and `time`.
 
         Returns
         -------
@@ -136,7 +136,7 @@ class EmbeddedSurvival(BaseBagEstimator):
         return self._rows(self._check_bags(X, reset=False))
 
     def _risk(self, rows):
-        # Some models predict times, and say so by this attribute.
+        # Models that predict times have this attribute.
         sign = 1.0 if getattr(self.estimator_, "_predict_risk_score", True) else -1.0
         return sign * np.asarray(self.estimator_.predict(rows), dtype=np.float64)
 

@@ -14,7 +14,7 @@ from bagwise.base import BaseBagRegressor, ProbabilityMixin, WeightedBagClassifi
 from bagwise.compose.embedded import needed_weights
 from bagwise.compose.pooling import mostly_zero
 
-# No cut is closer to 0 or 1: odds stay finite.
+# No threshold is closer to 0 or 1: odds stay finite.
 _SURE = 1e-12
 
 
@@ -36,11 +36,11 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         Arithmetic mean of the probabilities, normalised geometric mean (the mean of
         the log-odds), or their maximum.
     threshold : {"cv", "train", "zero"}, default="cv"
-        Where the probabilities of two classes are cut: where a sigmoid through
-        out-of-fold or training scores crosses one half, or at 1/2. With few telling
-        instances per bag, or few bags of one class, the mean probability stays on one
-        side of 1/2; an instance classifier without errors on the training data tells
-        "train" nothing. With more classes the largest mean probability decides.
+        The decision threshold of two classes: where a sigmoid through out-of-fold or
+        training scores crosses one half, or 1/2. With few informative instances per
+        bag, or few bags of one class, the mean probability stays on one side of 1/2;
+        "train" is unusable with an instance classifier that has no training errors.
+        With more classes the largest mean probability decides.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -51,7 +51,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     estimator_ : classifier
         The fitted classifier of instances (two classes; see `estimators_` for more).
     threshold_ : float
-        The cut that is subtracted from decision values and instance scores.
+        What is subtracted from decision values and instance scores.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -62,7 +62,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     what the classifier costs on `n_instances` rows, times the number of classes when
     there are more than two, and six times with ``threshold="cv"`` (less than three
     times beyond some thousands of bags). The odds of `predict_proba` are divided by
-    those of the cut, so that a bag at the cut has probability one half.
+    those of the threshold, so that a bag at the threshold has probability one half.
 
     Differs from [1]_: nothing for the arithmetic mean with the threshold "zero".
 
@@ -80,7 +80,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     True
     """
 
-    # Mean probabilities of several classes compare as they are.
+    # Mean probabilities of several classes are compared without thresholds.
     _cut_each_class = False
 
     _parameter_constraints: dict = {
@@ -133,8 +133,8 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         if not _takes_up_an_offset(base):
             self.estimator_ = clone(base).fit(X.data, labels, sample_weight=weight)
             return
-        # The intercept takes up the means of columns: the problem is the same, and an
-        # origin far away does not keep the solver from its end.
+        # The intercept absorbs the means of columns: the problem is the same, and the
+        # solver converges however far away the origin is.
         rows, mean = _about_the_mean(X, weight)
         model = clone(base).fit(rows, labels, sample_weight=weight)
         model.intercept_ = model.intercept_ - model.coef_ @ mean
@@ -155,9 +155,9 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         return 1.0 / (1.0 + np.exp(np.clip(negative - positive, -700, 700)))
 
     def _moved_probability(self, X):
-        cut = np.clip(0.5 + self.threshold_, _SURE, 1.0 - _SURE)
+        level = np.clip(0.5 + self.threshold_, _SURE, 1.0 - _SURE)
         p = self._positive_probability(X)
-        return p * (1.0 - cut) / (p * (1.0 - cut) + (1.0 - p) * cut)
+        return p * (1.0 - level) / (p * (1.0 - level) + (1.0 - p) * level)
 
     def _score_bags(self, X):
         return self._positive_probability(X) - 0.5
@@ -167,7 +167,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
 
 
 def _takes_up_an_offset(base):
-    """Whether a learner is a logistic regression whose intercept is not penalised."""
+    """Whether a learner is a logistic regression whose intercept is not penalized."""
     return (
         type(base) is LogisticRegression
         and base.fit_intercept
@@ -179,7 +179,7 @@ def _about_the_mean(X, weight):
     """Return rows about the means of their columns; sparse ones as they are.
 
     The means are weighted: a bag of weight two moves them as two bags would, and the
-    solver takes the same way to its end.
+    solver takes the same steps.
     """
     if mostly_zero(X):
         return X.data, np.zeros(X.n_features)
@@ -214,8 +214,7 @@ class WrapperMIRegressor(BaseBagRegressor):
     Notes
     -----
     Weights sum to one in each bag: repeating every instance of a bag changes nothing.
-    Costs what the regressor costs on `n_instances` rows. Shifting and scaling y does
-    to predictions what it does to those of `estimator`. Differs from [1]_: nothing.
+    Costs what the regressor costs on `n_instances` rows. Differs from [1]_: nothing.
 
     References
     ----------
@@ -273,9 +272,9 @@ class WrapperMIRegressor(BaseBagRegressor):
 
 
 def _trimmed(values, share):
-    """Mean of what is left when a share is cut off at each end; 0.5 is the median."""
+    """Mean without a share of the values at each end; 0.5 is the median."""
     if share == 0.5:
         return np.median(values)
     ranked = np.sort(values)
-    cut = int(share * len(ranked))
-    return ranked[cut : len(ranked) - cut].mean()
+    k = int(share * len(ranked))
+    return ranked[k : len(ranked) - k].mean()

@@ -1,4 +1,4 @@
-"""Base of the methods that turn a bag into one row and let a classifier learn rows."""
+"""Base class of methods that turn a bag into one row for any classifier of rows."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,9 +33,9 @@ def needed_weights(estimator, weight):
 
 
 class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
-    """A row per bag, then any scikit-learn classifier.
+    """Turn bags into rows, then fit any scikit-learn classifier.
 
-    Subclasses have a parameter `estimator` and write `_rows(X)`, the row of each bag;
+    Subclasses have a parameter `estimator` and define `_rows(X)`, the row of each bag;
     `_fit_rows(X, y, weight)` where the rows have to be learned first; and
     `_default_estimator(sparse)`.
     """
@@ -70,7 +70,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         codes = self._encode_labels(y)
         weight = check_bag_weight(sample_weight, len(X))
         used = self._used(codes, weight)
-        if len(used) < len(y):  # a bag without weight is a bag that is not there
+        if len(used) < len(y):  # weight zero leaves a bag out
             X, y, weight = X[used], y[used], weight[used]
         base = self._base_estimator(self._learns_sparse(X))
         options = {} if sample_weight is None else needed_weights(base, weight)
@@ -79,24 +79,27 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
 
     def _learn(self, base, rows, y, options):
         """Fit a copy of the learner on the rows of the bags."""
-        self._learns_dense = not sp.issparse(rows)
-        self._origin = self._find_origin(rows)
+        self._learns_dense, self._origin = not sp.issparse(rows), None
+        if self.estimator is None:
+            weight = options.get("sample_weight")
+            base, self._origin = self._adapt_default(base, rows, weight)
         rows = self._placed(rows)
+        # Parameters of the default are valid.
         known = get_config()["skip_parameter_validation"] or self.estimator is None
-        with config_context(skip_parameter_validation=known):  # those of the default
+        with config_context(skip_parameter_validation=known):
             self.estimator_ = clone(base).fit(rows, y, **options)
         return self
 
     def _learns_sparse(self, X):
-        """Whether the default learner is that for sparse data."""
+        """Whether the default learner is the one for sparse data."""
         return X.is_sparse
 
-    def _find_origin(self, rows):
-        """Return what is taken off rows before they are learned, None for nothing."""
-        return None
+    def _adapt_default(self, base, rows, weight):
+        """Return the default learner for these rows, and the origin of the rows."""
+        return base, None
 
     def _placed(self, rows):
-        """Return rows as the learner knows them: dense or not, about their origin."""
+        """Return rows as the learner gets them: dense or not, minus their origin."""
         if self._learns_dense and sp.issparse(rows):
             check_memory(
                 8.0 * rows.shape[0] * rows.shape[1],
@@ -193,7 +196,7 @@ def _decide(estimator, rows):
 
 
 def _is_plain_rbf(estimator, rows):
-    """Tell whether a two-class SVC with a Gaussian kernel decides on dense rows."""
+    """Whether the estimator is a two-class SVC with a Gaussian kernel on dense rows."""
     return (
         type(estimator) is SVC
         and estimator.kernel == "rbf"
@@ -206,8 +209,8 @@ def _is_plain_rbf(estimator, rows):
 def _rbf_values(estimator, rows):
     """Return the decision values of an SVC by matrix products.
 
-    libsvm goes through pairs of rows one by one; where every instance is scored as a
-    bag of its own, that is where the time goes.
+    libsvm goes through pairs of rows one by one, which takes most of the time where
+    every instance is scored as a bag of its own.
     """
     support = estimator.support_vectors_
     found = np.empty(len(rows))

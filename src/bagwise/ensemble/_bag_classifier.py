@@ -216,8 +216,8 @@ class BagStackingClassifier(StackedClassifier):
 
     Only ratios of weights of bags matter. Folds are made by the position of a bag and
     the random seed: another order of the training bags gives other folds, and with them
-    slightly different weights of members, and so does a bag given twice in place of
-    weight two.
+    slightly different weights of members. A bag that is given twice changes the folds
+    as well: its effect is close to that of weight two, but not equal.
 
     Differs from [1]_: two stackers are averaged, and scores are scaled by robust Platt
     curves first.
@@ -276,18 +276,17 @@ class BagStackingClassifier(StackedClassifier):
 class BagClassifier(StackedClassifier):
     r"""Classify bags without choosing or tuning anything.
 
-    A fixed stack of members that look at bags in different ways: summary statistics
+    A fixed stack of members that describe bags in different ways: summary statistics
     (support vector machine, trees, boosting), Fisher vectors, earth mover's distances
     on two scales, similarities to instances (MILES), classifiers of instances (forest,
     logistic regression), boosting under the multi-instance loss, and a max-margin
-    machine on witnesses (MI-SVM). They are combined as in `BagStackingClassifier`:
+    classifier of witnesses (MI-SVM). They are combined as in `BagStackingClassifier`:
 
     .. math:: f(B) = \sum_m w_m\, l_m(B) + b
 
     where :math:`l_m` are the scores of member :math:`m` (`members_`) as log-odds, and
-    the weights :math:`w_m` (`member_weights_`) are learned from what members say of
-    bags that they have not seen (`cv`). With ``assumption="standard"`` no weight is
-    negative.
+    the weights :math:`w_m` (`member_weights_`) are learned from out-of-fold scores of
+    the training bags (`cv`). With ``assumption="standard"`` no weight is negative.
 
     Parameters
     ----------
@@ -295,10 +294,10 @@ class BagClassifier(StackedClassifier):
         The members; a list takes the place of the default ones, and every entry learns
         from the bags as they are.
     assumption : {"any", "standard"}, default="any"
-        "any" learns whatever tells the training bags apart, also from the frequency of
-        harmless instances. "standard" holds that a bag is positive if and only if it
-        has a positive instance: only members whose score can never fall when an
-        instance joins a bag, with weights that are not negative.
+        "any" learns whatever separates the classes, also the frequency of background
+        instances. "standard" assumes that a bag is positive if and only if it has a
+        positive instance: only members whose score can never fall when an instance is
+        added to a bag, with weights that are not negative.
     cv : int, default=5
         Number of stratified folds; fewer when a class has fewer bags. Groups of bags
         stay together, and so do copies of a bag.
@@ -309,13 +308,13 @@ class BagClassifier(StackedClassifier):
     n_jobs : int, default=None
         Folds fitted at the same time. The result does not depend on it.
     random_state : int or RandomState, default=None
-        Folds and members.
+        Seeds folds and members.
     time_budget : float, "auto" or None, default="auto"
-        Seconds that `fit` should take. Members are dropped, the dearest by a rough
-        estimate first, until the estimate fits; with a number the clock is watched as
-        well, and members for which no time is left are not fitted. A warning names
-        them. "auto" plans for 60 s by the estimate alone, so that the result does not
-        depend on how busy the machine is. None sets no limit.
+        Seconds that `fit` should take. Members are dropped, the most expensive by a
+        rough estimate first, until the estimate fits; with a number the clock is
+        watched as well, and members for which no time is left are not fitted. A warning
+        names them. "auto" plans for 60 s by the estimate alone, so that the result does
+        not depend on how busy the computer is. None sets no limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -328,40 +327,45 @@ class BagClassifier(StackedClassifier):
         reason), "exact_distances", "max_bag_size", "max_prototypes", "tree_draws",
         "estimated_seconds" (processor seconds) and others.
     assumption_check_ : dict
-        With two classes: what members that respect the standard assumption, stacked
-        among themselves, say out of fold of the training bags, next to all others.
-        "disagree" is the share of bags that the two sides call differently,
-        "correlation" the rank correlation of their scores, "standard_accuracy" and
-        "others_accuracy" the share of bags each side has right, and "warn" whether a
-        report should tell: more than a fifth are called differently, and of these one
-        side has more right than chance explains (sign test, 5%). If that is the others,
-        the classes differ in more than the presence of an instance. A shift that comes
-        after training cannot be seen here. Empty where it does not apply.
+        With two classes: out-of-fold predictions of the members that respect the
+        standard assumption, as a stack of their own, next to those of all others.
+        "disagree" is the share of bags with different predictions, "correlation" the
+        rank correlation of the scores, "standard_accuracy" and "others_accuracy" the
+        share of bags that each side predicts correctly, and "warn" whether a report
+        should warn: more than a fifth of the predictions differ, and of these one side
+        has more correct ones than chance explains (sign test, 5%). If that side is the
+        others, the classes differ in more than the presence of an instance. A shift
+        after training cannot be detected here. Empty where it does not apply.
 
     Notes
     -----
-    Missing values are filled with the median of the column, next to a column that says
-    so; weights of bags count by their ratios alone; features are standardised inside,
-    and more than 300 of them are projected on 100 principal axes. Sparse rows stay
-    sparse for distances and linear members. Each
-    of the `cv` + 1 fits of a member sees views that were computed once. What is
-    quadratic gives way as the data grow: sliced Wasserstein in place of exact earth
-    mover's distances above roughly 800 bags of 7; above 2,000 instances a basis of 100
-    instances and 1,000 prototypes, of which fewer from 500 bags on; above 4,000
-    instances or bags trees that draw 2,000 of them, from 1,000 bags on 100 trees in
-    place of 200; at most 50,000 instances for members that learn from instances (all
-    instances are scored); no members quadratic in the bags above 5,000. `plan_` says
-    what was done. 1,000 bags of 7 take about 10 processor seconds, 20,000 about 100,
-    and 400 bags of 5,000 x 1,024 in half precision on a memory map about 150 and 2.2 GB
-    (they are read in pieces; 100 columns of each instance are kept).
-    "estimated_seconds" is meant for a core like the one it was measured on, which
-    multiplies matrices at about 20 gigaflops, and another one differs in proportion.
+    Missing values are filled with the median of the column, next to a column that marks
+    them; only ratios of weights of bags matter; features are standardised inside, and
+    more than 300 of them are projected on 100 principal axes. Sparse rows stay sparse
+    for distances and linear members, without centering, so that the same bags give
+    other scores as CSR than as dense arrays. Inputs of members are computed once for
+    the `cv` + 1 fits of each. Approximations replace what is quadratic as the data
+    grow: sliced Wasserstein in place of exact earth mover's distances above roughly 800
+    bags of 7; above 2,000 instances a basis of 100 instances and 1,000 prototypes,
+    fewer from 500 bags on; above 4,000 instances or bags trees that sample 2,000 of
+    them, from 1,000 bags on 100 trees in place of 200; at most 50,000 instances for
+    members that learn from instances (all instances are scored); no members quadratic
+    in the bags above 5,000. `plan_` lists what was done. 1,000 bags of 7 take about 10
+    processor seconds, 20,000 about 100, and 400 bags of 5,000 x 1,024 in half precision
+    on a memory map about 150 and 2.2 GB (they are read in pieces; 100 columns of each
+    instance are kept). "estimated_seconds" is meant for a core that multiplies matrices
+    at about 20 gigaflops.
+
+    Folds are made by the position of a bag and the random seed: another order of the
+    training bags gives other folds, and with them slightly different weights of
+    members. A bag that is given twice changes the folds as well: its effect is close to
+    that of weight two, but not equal.
 
     `instance_scores` weighs the members that score instances, see
-    `BagStackingClassifier`; where bags tell nothing of them, MI-SVM speaks. On 14 sets
-    with known instances their ROC area inside positive bags is that of the best member
-    less at most .02, but for two newsgroups with 50 training bags (alt.atheism and
-    talk.politics.guns: less .03).
+    `BagStackingClassifier`; without evidence from the bags, MI-SVM has the weight. On
+    14 sets with known instances, their AUROC inside positive bags is at most 0.02 below
+    that of the best member, except on two newsgroups with 50 training bags (alt.atheism
+    and talk.politics.guns: 0.03 below).
 
     Differs from [1]_: the members are fixed, two combinations are averaged, and scores
     are scaled by robust Platt curves first.

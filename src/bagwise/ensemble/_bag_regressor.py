@@ -17,10 +17,11 @@ from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
 class BagRegressor(BaseBagRegressor):
     r"""Predict real values of bags without choosing or tuning anything.
 
-    A fixed stack of members that look at bags in different ways: means and summary
+    A fixed stack of members that describe bags in different ways: means and summary
     statistics (ridge, support vectors, trees, boosting), kernels between bags (earth
     mover's distances on two scales, the set kernel), a forest on instances, and linear
-    models that take the largest or the smallest value of an instance. The stack is
+    models whose prediction is the largest or the smallest value of an instance. The
+    stack is
 
     .. math:: f(B) = \sum_m w_m\, f_m(B) + b, \qquad w_m \ge 0
 
@@ -38,13 +39,13 @@ class BagRegressor(BaseBagRegressor):
     n_jobs : int, default=None
         Folds fitted at the same time. The result does not depend on it.
     random_state : int or RandomState, default=None
-        Folds and members.
+        Seeds folds and members.
     time_budget : float, "auto" or None, default="auto"
-        Seconds that `fit` should take. Members are dropped, the dearest by a rough
-        estimate first, until the estimate fits; with a number the clock is watched as
-        well, and members for which no time is left are not fitted. A warning names
-        them. "auto" plans for 60 s by the estimate alone, so that the result does not
-        depend on how busy the machine is. None sets no limit.
+        Seconds that `fit` should take. Members are dropped, the most expensive by a
+        rough estimate first, until the estimate fits; with a number the clock is
+        watched as well, and members for which no time is left are not fitted. A warning
+        names them. "auto" plans for 60 s by the estimate alone, so that the result does
+        not depend on how busy the computer is. None sets no limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -71,10 +72,13 @@ class BagRegressor(BaseBagRegressor):
     Notes
     -----
     Missing values, wide rows and large data are handled as in `BagClassifier`.
-    `instance_scores` is the mean, weighted as in the stack, of what members say of a
-    bag that holds the instance alone or of the instance itself, in units of y. Costs
-    ``cv + 1`` fits of every member. Weights of bags count by their ratios alone.
-    Differs from [1]_: a ridge and a constant.
+    `instance_scores` is the mean, weighted as in the stack, of what members predict for
+    the instance, or for a bag that holds the instance alone, in units of y. Costs
+    ``cv + 1`` fits of every member. Only ratios of weights of bags matter. Folds are
+    made by the position of a bag and the random seed, so that another order of the
+    training bags gives slightly different weights of members.
+
+    Differs from [1]_: a ridge and an intercept.
 
     References
     ----------
@@ -122,11 +126,11 @@ class BagRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"  # each member speaks for itself
+        tags.input_tags.units = "free"  # each member scales its own columns
         own = isinstance(self.members, str)
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
-        tags.input_tags.order_invariant = False  # folds are cut by position
+        tags.input_tags.order_invariant = False  # folds are made by position
         return tags
 
     def _fit_bags(self, X, y, weight):

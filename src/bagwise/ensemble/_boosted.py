@@ -101,8 +101,8 @@ def learner_outputs(learners, data):
 class BoostedBags(WeightedBagClassifier):
     """A weighted sum of weak learners of instances, F(x) = sum_m c_m h_m(x).
 
-    Subclasses write `_boost(X, t, bag_weight, learn)`, a generator of (learner, its
-    answers h_m, c_m, objective after the round) whose first item is (None, None, 0.0,
+    Subclasses define `_boost(X, t, bag_weight, learn)`, a generator of (learner, its
+    outputs h_m, c_m, objective after the round) whose first item is (None, None, 0.0,
     objective at F = 0);
     `_loss(F, offsets, t, bag_weight)`, which early stopping watches; and
     `_pool(F, offsets)`, the scores of bags.

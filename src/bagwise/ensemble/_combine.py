@@ -15,7 +15,7 @@ _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
 # Penalty on the weights of regressors, for predictions of variance one.
 _VALUES_RIDGE = 0.01
-# How strongly weights on instances are drawn to the prior, and the least weight.
+# How strongly weights on instances are shrunk to the prior, and the least weight.
 _PRIOR_RIDGE, _LEAST_SHARE = 5.0, 0.001
 # Training instances that show the scale of a member's scores.
 _SCALE_ROWS = 20_000

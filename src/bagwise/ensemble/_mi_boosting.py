@@ -10,8 +10,8 @@ from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags.segments import repeat, segment_mean
 from bagwise.ensemble._boosted import BOOSTING_CONSTRAINTS, BoostedBags
 
-# With more instances than these a tree of each round sees a sample.
-_MANY, _DRAWN = 30_000, 20_000
+# With more instances than these the tree of a round is fitted to a sample.
+_MANY, _SAMPLED = 30_000, 20_000
 
 
 class MIBoosting(BoostedBags):
@@ -41,9 +41,9 @@ class MIBoosting(BoostedBags):
         that is not pruned classifies every training instance as its bag and ends
         boosting in the first round.
     max_samples : int, None or "auto", default="auto"
-        Most instances a learner other than "stump" sees: with more, each round draws so
-        many by their weights. None is all of them, "auto" all up to 30,000 and 20,000
-        beyond.
+        Most instances that a learner other than "stump" is fitted to: with more, each
+        round samples so many by their weights. None is all of them, "auto" all up to
+        30,000 and 20,000 beyond.
     n_iter_no_change : int, default=None
         Stop early: a share `validation_fraction` of the bags is held out, boosting
         ends when their loss has not fallen by `tol` for so many rounds, and the rounds
@@ -57,7 +57,7 @@ class MIBoosting(BoostedBags):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     random_state : int or RandomState, default=None
-        Seeds `estimator` and draws the bags to hold out.
+        Seeds `estimator` and the bags to hold out.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class MIBoosting(BoostedBags):
     def _most_samples(self, n_instances):
         if self.max_samples != "auto":
             return self.max_samples
-        return None if n_instances <= _MANY else _DRAWN
+        return None if n_instances <= _MANY else _SAMPLED
 
     def _boost(self, X, t, bag_weight, learn):
         W = bag_weight / bag_weight.sum()
@@ -218,7 +218,7 @@ def best_weight(W, excess):
     Returns
     -------
     float
-        0 when the sum rises or is flat at 0; infinity when it falls for ever.
+        0 when the sum rises or is flat at 0; infinity when it falls forever.
     """
     wrong, right = excess > 1e-12, excess < -1e-12  # rounding of a mean of +-1
     if W @ excess >= 0 or not (W[right] > 0).any():

@@ -60,7 +60,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     where the pooling is `pooling`, :math:`r` is `alpha` and :math:`v_i` the weight of a
     bag. A round fits :math:`h_m \in \{-1, +1\}` to the signs of the weights
     :math:`w_{ij} = \partial L / \partial F_{ij}`, each instance counting
-    :math:`|w_{ij}|`, and takes the step :math:`c_m \in (0, 5]` where L stops to rise.
+    :math:`|w_{ij}|`, and takes the step :math:`c_m \in (0, 5]` where L stops rising.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         decision stump with the smallest weighted error.
     pooling : {"noisy_or", "power", "lse", "isr"}, default="noisy_or"
         How the probability of a bag follows from its instances. With noisy_or a large
-        bag starts as surely positive and the first rounds push all scores down; power,
-        the generalised mean, is calmer.
+        bag starts with a probability near one, and the first rounds lower all scores;
+        with power, the generalised mean, they do not.
     alpha : float, default=10.0
         Sharpness of power and lse: 1 is near the mean, infinity the maximum.
     n_iter_no_change : int, default=None
@@ -88,7 +88,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     random_state : int or RandomState, default=None
-        Seeds `estimator` and draws the bags to hold out. Not used by default stumps.
+        Seeds `estimator` and the bags to hold out. Not used by default stumps.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     sparse; prediction costs O(n_instances) a round.
 
     Differs from [1]_: exact stumps, a constant one among them; bag scores are log-odds
-    (the order and the cut are those of the probability); four poolings.
+    (the order and the threshold are those of the probability); four poolings.
 
     References
     ----------
@@ -215,7 +215,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
 
 
 def line_search(likelihood, F, h, start):
-    """Return the step along `h` where the likelihood stops to rise, and its value.
+    """Return the step along `h` where the likelihood stops rising, and its value.
 
     The first change of sign of the derivative is bracketed by doubling and found by
     Brent's method. L is not concave for every pooling: a step that does not raise it is
@@ -314,7 +314,7 @@ class BagLikelihood:
         return float(self.weight @ np.where(self.positive, yes, no))
 
     def gradient(self, F):
-        """Return the derivative of L by every instance score."""
+        """Return the derivative of L with respect to every instance score."""
         if self.pooling == "noisy_or":
             # (y - P) / P * p: -p in negative bags.
             log_none = -segment_sum(_softplus(F), self.offsets)

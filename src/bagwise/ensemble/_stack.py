@@ -143,7 +143,7 @@ class Stack:
 
 
 class OutOfFold(NamedTuple):
-    """What members say of training bags that they have not seen.
+    """Scores of training bags by members that were not fitted to them.
 
     Attributes
     ----------
