@@ -14,7 +14,7 @@ from jinja2 import BaseLoader, Environment, StrictUndefined
 from numpy.typing import NDArray
 
 from bagwise.comparison.evaluate import METRICS
-from bagwise.inspection.names import as_drawn
+from bagwise.inspection.pictures import plot_text
 from studies.leaderboard import Leaderboard
 
 __all__ = ["leaderboard_context", "write_leaderboard"]
@@ -132,7 +132,7 @@ def plot_ranks(board: Leaderboard) -> Any:
     low = board.ranks[0]
     high = low + board.critical_difference
     ax.axvspan(low, high, color="#d0ebff", alpha=0.5, linewidth=0)
-    ax.set_yticks(range(n), [as_drawn(name) for name in board.methods])
+    ax.set_yticks(range(n), [plot_text(name) for name in board.methods])
     ax.invert_yaxis()
     ax.set_xlim(0.8, max(n, high) + 0.6)
     ax.set_xlabel(
@@ -187,7 +187,7 @@ def _label_points(ax: Any, names: Sequence[str], points: NDArray[Any]) -> None:
     for name, point in zip(names, points, strict=True):
         for shift, side in SHIFTS:
             text = ax.annotate(
-                as_drawn(name),
+                plot_text(name),
                 point,
                 xytext=(5 if side == "left" else -5, shift),
                 textcoords="offset points",

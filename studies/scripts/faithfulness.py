@@ -113,7 +113,7 @@ def write_page(rows, path):
                 f"| {method} | " + " | ".join(cells) + f" | {', '.join(keys)} |"
             )
         lines.append("")
-    lines.append("Bold: not told from random order, or misleading.")
+    lines.append("Bold: not different from random order, or misleading.")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

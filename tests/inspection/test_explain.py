@@ -109,7 +109,7 @@ def test_picture_has_title_names_axes_and_legend(bags):
     figure = found.plot(3, 4)
     assert "highest scores" in figure.get_suptitle()
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["adds to the score", "takes from it"]
+    assert legend == ["feature increases the score", "decreases it"]
     first = figure.axes[0]
     top = int(np.argmax(found.bag_scores))
     assert f"bag {top}" in first.get_ylabel()
@@ -126,6 +126,11 @@ def test_heatmap_and_geojson_of_a_bag(bags, tmp_path):
     found = explain(Pooled("max").fit(bags), bags)
     ax = found.plot_heatmap(2)
     assert "m3" in ax.get_title()
+    assert found.plot_heatmap("m3").get_title() == ax.get_title()
+    assert found.to_geojson("m3") == found.to_geojson(2)
+    for wrong in ("m17", -1, 99):
+        with pytest.raises(ValueError, match=r"no bag .* an id such as 'm\d"):
+            found.plot_heatmap(wrong)
     made = found.to_geojson(2, path=tmp_path / "m3.geojson")
     stored = json.loads((tmp_path / "m3.geojson").read_text(encoding="utf-8"))
     assert stored == made
@@ -190,7 +195,7 @@ def test_several_labels_a_bag():
     X, y = make_bags(20, random_state=0)
     Y = np.column_stack([y, 1 - y])
     each = OneVsRestClassifier(WrapperMI()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"2 labels to a bag: name one of \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"2 labels per bag: pass one of \[0, 1\]"):
         explain(each, X)
     both = instance_importance(each, X).values
     for k in (0, 1):
@@ -205,3 +210,13 @@ def test_several_labels_a_bag():
     with pytest.raises(ValueError, match=r"such as model.models\[0\]"):
         explain(saved, X)
     explain(saved.models_[0], X)
+
+
+def test_text_names_bags_predictions_and_key_instances(bags):
+    found = explain(Pooled("max").fit(bags), bags)
+    lines = repr(found).splitlines()
+    assert lines[0].startswith(f"Explanation(n_bags={len(bags)}, ")
+    i = int(np.argmax(found.bag_scores))
+    row = int(bags.offsets[i] + found.key[i])
+    assert lines[1].startswith(f"  bag {bags.ids[i]}: predicted ")
+    assert f"key instance {bags.instance_ids[row]}, score" in lines[1]

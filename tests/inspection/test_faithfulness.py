@@ -53,11 +53,11 @@ def test_true_importances_are_faithful_and_reversed_ones_mislead(bags, pooling):
 
 
 def test_importances_that_know_nothing(bags):
-    """Constants are broken at random and are not told from random order."""
+    """Ties of a constant are broken at random: no difference from random order."""
     model = Pooled("mean").fit(bags)
     flat = Ragged(np.zeros(bags.n_instances), bags.offsets)
     found = faithfulness(model, bags, flat, n_random=20)
-    assert found.verdict == "not told from random order"
+    assert found.verdict == "not different from random order"
     mean, low, high = found.most
     assert low < mean < high
 
@@ -131,7 +131,7 @@ def test_text_dict_and_plot(bags):
     assert plain["gap"][1] <= plain["gap"][0] <= plain["gap"][2]
     ax = found.plot()
     assert len(ax.lines) == 3
-    assert ax.get_xlabel() == "share of instances removed"
+    assert ax.get_xlabel() == "share of the instances removed"
     np.testing.assert_allclose(found.curves["most"][0], 0.0, atol=1e-12)
 
 
@@ -140,7 +140,7 @@ def test_refuses(bags):
     good = instance_importance(model, bags)
     with pytest.raises(TypeError, match="Ragged"):
         faithfulness(model, bags, good.values)
-    with pytest.raises(ValueError, match="not cut like"):
+    with pytest.raises(ValueError, match="does not have the offsets"):
         faithfulness(model, bags, good[:3])
     with pytest.raises(ValueError, match="NaN"):
         faithfulness(model, bags, Ragged(good.values * np.nan, bags.offsets))

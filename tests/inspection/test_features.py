@@ -26,7 +26,7 @@ from bagwise.inspection import (
     plot_bag_contributions,
     plot_feature_importance,
 )
-from bagwise.inspection._permutation import _source, _swapper
+from bagwise.inspection.features import _source, _swapper
 from bagwise.linear_model import MILogisticRegression
 from bagwise.svm import MISVM, BagSVC
 
@@ -222,7 +222,7 @@ def test_parts_of_any_model_sum_to_the_score():
         np.testing.assert_allclose(total, found.scores, atol=1e-10)
     assert found.kind == "sampled"
     np.testing.assert_allclose(found.scores, model.decision_function(X))
-    assert found.mean_size().argmax() == 0
+    assert found.mean_absolute().argmax() == 0
 
 
 def test_classes_and_signs(bags):
@@ -231,7 +231,7 @@ def test_classes_and_signs(bags):
     no = feature_contributions(two, bags, pos_label="no")
     np.testing.assert_allclose(no.values, -yes.values)
     three = Pooled("mean", classes=(0, 1, 2)).fit(bags)
-    with pytest.raises(ValueError, match="name one"):
+    with pytest.raises(ValueError, match="pass one"):
         feature_contributions(three, bags)
     found = feature_contributions(three, bags, pos_label=2)
     np.testing.assert_allclose(found.scores, bags.data @ three.coef_[:, 2])
@@ -293,7 +293,7 @@ def test_refuses(bags):
         bag_permutation_importance(model, bags, y[1:])
     with pytest.raises(ValueError, match="'height'"):
         bag_permutation_importance(model, bags, y, groups={"size": ["height"]})
-    with pytest.raises(ValueError, match="x1 is in groups twice"):
+    with pytest.raises(ValueError, match="x1 is listed twice"):
         bag_permutation_importance(model, bags, y, groups={"a": [0, 1], "b": [1]})
     with pytest.raises(TypeError, match="dict"):
         bag_permutation_importance(model, bags, y, groups=[[0, 1]])

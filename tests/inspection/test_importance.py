@@ -239,7 +239,7 @@ def test_refuses(bags):
         instance_importance(model, bags, "guess")
     with pytest.raises(ValueError, match="whole bags"):
         instance_importance(model, bags, "native")
-    with pytest.raises(ValueError, match="3 features, X 4"):
+    with pytest.raises(ValueError, match="3 features, but X has 4"):
         instance_importance(model, bags, "add_to", reference=np.zeros((2, 3)))
     with pytest.raises(ValueError, match="max_rows"):
         instance_importance(model, bags, max_rows=0)

@@ -34,7 +34,7 @@ from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import KFold, Protocol, TrainTest
 from bagwise.comparison.store import Store
 from bagwise.comparison.tasks import Task, task_of
-from bagwise.inspection import as_images
+from bagwise.inspection.pictures import as_images
 
 __all__ = ["compare", "make_runs"]
 

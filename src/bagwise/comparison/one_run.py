@@ -30,8 +30,8 @@ from bagwise.inspection import (
     bag_permutation_importance,
     faithfulness,
     feature_contributions,
-    linear_slope,
 )
+from bagwise.inspection.contributions import linear_slope
 from bagwise.inspection.scores import predicts_values
 
 __all__ = ["Outcome", "run_one", "versions"]

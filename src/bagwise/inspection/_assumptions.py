@@ -1,8 +1,7 @@
-"""What methods were measured to assume, in one line each.
+"""Measured assumptions of the methods of the catalogue, in one line each.
 
-The figures are those of `bagwise.testing.mil_assumptions`, written next to this file by
-``studies/scripts/assumptions.py``. Catalogue, report and guide take their line from
-here.
+The results of `bagwise.testing.mil_assumptions` are in ``assumptions.csv``, which
+``studies/scripts/assumptions.py`` writes. Catalogue, report and guide show the lines.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from sklearn.utils import get_tags
 __all__ = ["MeasuredAssumption", "assumption_line", "measured_assumptions"]
 
 _FILE = Path(__file__).with_name("assumptions.csv")
-_SHORT = {"poisoned negatives": "poison", "frequency": "frequency"}
+_SHORT = {"poisoned negatives": "distractors", "frequency": "frequency"}
 _FIRST = ("method", "respects", "label", "draws")
 _START = "respects the standard assumption: "
 
 
 @dataclass(frozen=True)
 class MeasuredAssumption:
-    """What was measured of one method of the catalogue.
+    """Measured assumptions of one method of the catalogue.
 
     Attributes
     ----------
     method : str
         Name in the catalogue.
     respects : bool or None
-        Whether it respects the standard assumption; None when nothing was shown.
+        Whether it respects the standard assumption; None if the tests do not show it.
     label : str
         "standard", "generalised", "neither" or "cannot learn it".
     draws : int
-        Draws of the data.
+        Number of simulated data sets.
     auroc : dict of str to float
-        Mean area of each test.
+        Mean AUROC of each test.
     worst : dict of str to float
-        Area of the worst draw, of the tests that count for the standard assumption.
+        AUROC on the worst data set, for the tests of the standard assumption.
     falls : float
-        Share of positive bags whose score falls when a background instance joins.
+        Share of positive bags whose score decreases if a background instance is added.
     """
 
     method: str
@@ -55,19 +54,22 @@ class MeasuredAssumption:
 
     @property
     def line(self) -> str:
-        """The one line."""
+        """Result in one line."""
         figures = ", ".join(f"{_SHORT[t]} {area:.2f}" for t, area in self.worst.items())
-        draws = f"worst of {self.draws} draws"
+        data = f"worst AUROC of {self.draws} data sets"
         if self.respects is None:
             presence = self.auroc["presence"]
-            return f"{_START}not shown, presence not learned ({presence:.2f})"
-        said = "yes" if self.respects else "no"
-        return f"{_START}{said}, measured ({draws}: {figures})"
+            return f"{_START}not shown, presence not learned (AUROC {presence:.2f})"
+        answer = "yes" if self.respects else "no"
+        return f"{_START}{answer}, measured ({data}: {figures})"
 
 
 @cache
 def measured_assumptions() -> dict[str, MeasuredAssumption]:
-    """Return what was measured, by the names of the catalogue.
+    """Return the measured assumptions of all methods, by name in the catalogue.
+
+    Each has `respects` (True, False, or None if not shown), `label`, `auroc` and
+    `worst` (mean and smallest AUROC by test), `falls` and `line`.
 
     Examples
     --------
@@ -93,17 +95,17 @@ def measured_assumptions() -> dict[str, MeasuredAssumption]:
 
 
 def assumption_line(method: Any) -> str:
-    """Say in one line whether a method respects the standard assumption.
+    """Return one line: whether a method respects the standard assumption.
 
     Parameters
     ----------
     method : str or estimator
-        A name of the catalogue, or an estimator, whose tag is read.
+        A name in the catalogue, or an estimator, whose tag is read.
 
     Returns
     -------
     str
-        For a name, with the measured figures. For an estimator, what it promises.
+        For a name, with the measured AUROC. For an estimator, by its tag.
 
     Examples
     --------
@@ -118,7 +120,7 @@ def assumption_line(method: Any) -> str:
         found = measured_assumptions().get(method)
         return f"{_START}not measured" if found is None else found.line
     tags = get_tags(method).input_tags
-    promised = getattr(tags, "respects_standard_assumption", None)
-    if promised is None:
+    respects = getattr(tags, "respects_standard_assumption", None)
+    if respects is None:
         return f"{_START}not measured"
-    return f"{_START}{'yes' if promised else 'no'}, measured"
+    return f"{_START}{'yes' if respects else 'no'}, measured"

@@ -13,56 +13,62 @@ import numpy as np
 
 from bagwise.bags import Bags, as_bags
 from bagwise.bags.segments import segment_argmax
-from bagwise.inspection._contributions import (
+from bagwise.inspection.contributions import (
     FeatureContributions,
+    MemberContributions,
     linear_contributions,
+    member_contributions,
 )
-from bagwise.inspection._images import as_images
-from bagwise.inspection._importance import IMPORTANCE_METHODS, instance_importance
-from bagwise.inspection._instances import instance_scores
-from bagwise.inspection._members import MemberContributions, member_contributions
 from bagwise.inspection.features import moments, top_features
 from bagwise.inspection.heatmap import plot_heatmap, to_geojson
-from bagwise.inspection.names import as_drawn, for_class
-from bagwise.inspection.pictures import plot_bags
+from bagwise.inspection.importance import IMPORTANCE_METHODS, instance_importance
+from bagwise.inspection.pictures import (
+    as_images,
+    for_class,
+    instance_name,
+    plot_bags,
+    plot_text,
+)
 from bagwise.inspection.scores import (
+    bag_position,
     bag_scores,
+    instance_scores,
     positive_class,
-    spoken_for,
+    scored_class,
 )
 
 __all__ = ["Explanation", "explain"]
 
-MOST_PROBES = 2_000  # features up to which parts of linear scores are looked for
+MOST_PROBES = 2_000  # features up to which linear contributions are computed
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Explanation:
-    """Instance scores of some bags, and what can be shown of them.
+    """Instance scores of bags, with tables and plots.
 
     Attributes
     ----------
     X : Bags
         The bags.
     scores : ndarray of shape (n_instances,)
-        Higher is more positive, or more of the predicted class of several.
+        Higher is more positive, or more of the predicted class of several classes.
     labels : ndarray of shape (n_bags,)
         Predicted labels, or values.
     bag_scores : ndarray of shape (n_bags,), (n_bags, n_classes) or None
         Scores of the bags.
     key : ndarray of shape (n_bags,)
-        Position in its bag of the highest instance.
+        Position in its bag of the instance with the highest score.
     images : ndarray or None
-        Pictures of the instances.
+        Images of the instances.
     method : str
-        How the scores were found, see `instance_importance`.
+        Definition of the scores, see `instance_importance`.
     contributions : FeatureContributions or None
-        Exact parts of the scores by feature, where scores are linear.
+        Exact contributions of features, if the scores are linear.
     members : MemberContributions or None
-        Exact parts of the scores of bags by member, where the model is a stack.
+        Exact contributions of the members to the bag scores, if the model is a stack.
     pos_label : label or None
-        The class that high scores speak for; None where that is the predicted one of
-        several, or a value.
+        The class for which scores are high; None if it is the predicted one of several
+        classes, or for a regressor.
     """
 
     X: Bags
@@ -77,11 +83,29 @@ class Explanation:
     pos_label: Any = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the table of instances by columns: plain values.
+    def __repr__(self) -> str:
+        """Return sizes, the definition of the scores, and the first bags."""
+        X, order = self.X, self._order()
+        about = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
+        lines = [
+            f"Explanation(n_bags={len(X)}, n_instances={X.n_instances}, "
+            f"method={self.method!r}{about})"
+        ]
+        for i in order[:5]:
+            row = int(X.offsets[i] + self.key[i])
+            lines.append(
+                f"  bag {X.ids[i]}: predicted {_predicted(self, int(i))}; key instance "
+                f"{instance_name(X, row)}, score {self.scores[row]:.3g}"
+            )
+        if len(X) > 5:
+            lines.append(f"  ... and {len(X) - 5} more bags")
+        return "\n".join(lines)
 
-        "bag", "instance" (position in the bag), "id" and "x", "y", ... where the bags
-        know them, "score", "rank" in the bag, "key", "bag_label" and "bag_score".
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the table of instances by columns, as plain values.
+
+        "bag", "instance" (position in the bag), "id" and "x", "y", ... if the bags have
+        them, "score", "rank" in the bag, "key", "bag_label" and "bag_score".
         """
         X = self.X
         bag = X.bag_index
@@ -106,7 +130,7 @@ class Explanation:
         return {name: np.asarray(values).tolist() for name, values in found.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one entry an instance: what `columns` has, row by row."""
+        """Return one dict per instance, with the columns of `columns`."""
         columns = self.columns()
         names = list(columns)
         return [
@@ -120,7 +144,7 @@ class Explanation:
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            The library of the table.
+            Library of the data frame.
         """
         import narwhals.stable.v1 as nw
 
@@ -152,12 +176,12 @@ class Explanation:
         return path
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return bags with their instances as JSON, and write it when asked to.
+        """Return bags with their instances as JSON, and optionally write a file.
 
         Parameters
         ----------
         path : path, default=None
-            A file to write, too.
+            File to write.
 
         Returns
         -------
@@ -175,43 +199,43 @@ class Explanation:
             "pos_label": None if label is None else np.asarray(label).tolist(),
             "bags": list(bags.values()),
         }
-        text = json.dumps(whole, default=str)  # names may be dates, and the like
+        text = json.dumps(whole, default=str)  # ids may be dates
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
     def top_features(self, row: int, n: int = 6) -> list[tuple[str, float, float]]:
-        """Return name, value and z-score of the features that set an instance apart.
+        """Return name, value and z-score of the most unusual features of an instance.
 
         Parameters
         ----------
         row : int
             Row of ``X.data``.
         n : int, default=6
-            How many.
+            Number of features.
         """
         if "moments" not in self._cache:
             self._cache["moments"] = moments(self.X)
         return top_features(self.X, row, n, *self._cache["moments"])
 
     def write(self, folder: str | os.PathLike[str], n_bags: int = 8) -> dict[str, Path]:
-        """Write tables and a picture of the key instances into a folder.
+        """Write tables and a plot of the key instances into a folder.
 
-        `instances.csv`, `instances.json`, `key_instances.png`; where bags have
-        two coordinates, `heatmap.png` of the bag with the highest score; of a stack,
-        `members.csv`, what each member adds to the score of each bag.
+        `instances.csv`, `instances.json`, `key_instances.png`; if bags have two
+        coordinates, `heatmap.png` of the bag with the highest score; for a stack,
+        `members.csv`, the contribution of each member to the score of each bag.
 
         Parameters
         ----------
         folder : path
-            Where they go; it is made.
+            Folder for the files; created if missing.
         n_bags : int, default=8
-            Bags in the picture.
+            Number of bags in the plot.
 
         Returns
         -------
         dict of str to Path
-            What was written.
+            The files by kind.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -236,7 +260,7 @@ class Explanation:
         return found
 
     def _order(self) -> Any:
-        """Return the bags, the highest score first."""
+        """Return the positions of the bags, highest score first."""
         if self.bag_scores is None or np.ndim(self.bag_scores) != 1:
             return np.arange(len(self.X))
         return np.argsort(-np.asarray(self.bag_scores), kind="stable")
@@ -247,12 +271,12 @@ class Explanation:
         Parameters
         ----------
         n_bags, n_instances : int, default=8
-            How many of each.
+            Maximum number of bags, and of instances per bag.
 
         Returns
         -------
         matplotlib.figure.Figure
-            The picture.
+            The figure.
         """
         X, order = self.X, self._order()[:n_bags]
         return plot_bags(
@@ -262,27 +286,29 @@ class Explanation:
             images=self.images,
             n_instances=n_instances,
             titles=[
-                f"bag {as_drawn(X.ids[i], 30)}\n{as_drawn(_said(self, int(i)), 36)}"
+                f"bag {plot_text(X.ids[i], 30)}\n"
+                f"{plot_text(_predicted(self, int(i)), 36)}"
                 for i in order
             ],
             contributions=self.contributions,
             about=f"{_ABOUT[self.method]}{for_class(self.pos_label)}",
         )
 
-    def plot_heatmap(self, bag: int, size: float | None = None, ax: Any = None) -> Any:
-        """Draw the scores of one bag at the coordinates of its instances.
+    def plot_heatmap(self, bag: Any, size: float | None = None, ax: Any = None) -> Any:
+        """Plot the scores of one bag at the coordinates of its instances.
 
         Parameters
         ----------
-        bag : int
-            Which bag.
+        bag : int or id
+            Its position in `X`, or its id.
         size : float, default=None
             Side of an instance; see :func:`bagwise.inspection.plot_heatmap`.
         ax : matplotlib axes, optional
-            Where to draw.
+            Axes to plot on.
         """
+        bag = bag_position(self.X, bag)
         rows = self._rows_of(bag)
-        title = as_drawn(f"bag {self.X.ids[bag]}: {_said(self, bag)}", 60)
+        title = plot_text(f"bag {self.X.ids[bag]}: {_predicted(self, bag)}", 60)
         return plot_heatmap(
             self.scores[rows],
             self.X.coords[rows],
@@ -294,22 +320,22 @@ class Explanation:
 
     def to_geojson(
         self,
-        bag: int,
+        bag: Any,
         size: float | None = None,
         path: str | os.PathLike[str] | None = None,
     ) -> dict[str, Any]:
-        """Return the instances of one bag as squares for QuPath, and write them.
+        """Return the instances of one bag as squares for QuPath.
 
         Parameters
         ----------
-        bag : int
-            Which bag.
+        bag : int or id
+            Its position in `X`, or its id.
         size : float, default=None
             Side of an instance.
         path : path, optional
-            Where to write the file.
+            File to write.
         """
-        rows = self._rows_of(bag)
+        rows = self._rows_of(bag_position(self.X, bag))
         ids = self.X.instance_ids
         return to_geojson(
             self.scores[rows],
@@ -322,21 +348,21 @@ class Explanation:
     def _rows_of(self, bag: int) -> slice:
         if self.X.coords is None:
             raise ValueError(
-                "the bags have no coordinates: pass coords to Bags, or name the columns"
-                " of a table."
+                "the bags have no coordinates: pass coords= to Bags, or to the "
+                "function that reads the table."
             )
         return slice(int(self.X.offsets[bag]), int(self.X.offsets[bag + 1]))
 
 
 _ABOUT = {
-    "native": "the model's own scores of instances",
-    "single": "score of a bag that holds the instance alone",
-    "leave_out": "drop of the bag's score without the instance",
-    "add_to": "gain of a reference bag by the instance",
+    "native": "instance score of the model",
+    "single": "score of a bag with this instance only",
+    "leave_out": "decrease of the bag score without the instance",
+    "add_to": "increase of the score of a reference bag with the instance",
 }
 
 
-def _said(found: Explanation, i: int) -> str:
+def _predicted(found: Explanation, i: int) -> str:
     label = found.labels[i]
     text = f"{label:.3g}" if isinstance(label, float | np.floating) else str(label)
     if found.bag_scores is None or np.ndim(found.bag_scores) != 1:
@@ -361,20 +387,20 @@ def explain(
     X : Bags or list of 2-D arrays
         The bags.
     method : {"auto", "native", "single", "leave_out", "add_to"}, default="auto"
-        How instances are scored, see `instance_importance`. "auto" takes the model's
-        own scores, and "single" where it has none.
+        How instances are scored, see `instance_importance`. "auto" uses the model's
+        own scores, or "single" if it has none.
     pos_label : label, default=None
-        Class that high scores speak for. By default the positive class of two; of more
-        classes, for each bag the one that is predicted.
+        Class for which scores are high. By default the positive class of two classes;
+        with more classes, the predicted class of each bag.
     images : array, path or list of paths, optional
-        Pictures of the instances: an array of shape (n_instances, height, width[, 3]),
+        Images of the instances: an array of shape (n_instances, height, width[, 3]),
         a `.npy` or `.npz` file, a folder with files named after the instance ids, or a
         list of files.
 
     Returns
     -------
     Explanation
-        Scores, key instances, tables and pictures.
+        Scores, key instances, tables and plots.
     """
     if method not in ("auto", *IMPORTANCE_METHODS):
         known = ", ".join(("auto", *IMPORTANCE_METHODS))
@@ -384,17 +410,17 @@ def explain(
     if method == "auto":
         scored = instance_scores(model, X[:1]) is not None
         method = "native" if scored else "single"
-    positive_class(model, pos_label)  # says what is wrong with a model or a label
+    positive_class(model, pos_label)  # raises for an unfitted model or an unknown label
     labels = np.asarray(model.predict(X))
     if labels.ndim == 2 and pos_label is None:
         raise ValueError(
-            f"the model gives {labels.shape[1]} labels to a bag: name one of "
+            f"the model predicts {labels.shape[1]} labels per bag: pass one of "
             f"{np.asarray(model.classes_).tolist()} as pos_label."
         )
     found = instance_importance(model, X, method, pos_label=pos_label)
     scores = np.asarray(found.values, dtype=float)
     whole = bag_scores(model, X, pos_label)
-    if scores.ndim == 2:  # of each bag, the column of its predicted class
+    if scores.ndim == 2:  # the column of the predicted class of each bag
         column = np.searchsorted(model.classes_, labels)
         scores = scores[np.arange(len(scores)), column[X.bag_index]]
     key = segment_argmax(scores, X.offsets) - X.offsets[:-1]
@@ -406,7 +432,7 @@ def explain(
     members = None
     if whole.ndim == 1:
         members = member_contributions(model, X, pos_label=pos_label)
-    speaks = spoken_for(model, pos_label)
+    label = scored_class(model, pos_label)
     return Explanation(
-        X, scores, labels, whole, key, images, method, parts, members, speaks
+        X, scores, labels, whole, key, images, method, parts, members, label
     )

@@ -1,4 +1,4 @@
-"""Scores where their instances lie: heat maps of slides, and files for QuPath."""
+"""Scores at the coordinates of instances: heat maps, and files for QuPath."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plot_heatmap(
     title: str | None = None,
     label: str = "instance score",
 ) -> Any:
-    """Draw the scores of instances at their places.
+    """Plot the scores of the instances of one bag at their coordinates.
 
     Parameters
     ----------
@@ -36,21 +36,21 @@ def plot_heatmap(
         One score per instance of one bag.
     coords : array-like of shape (n_instances, 2)
         The left and upper edge of each instance, x to the right and y downwards, as in
-        pictures.
+        images.
     size : float, default=None
-        Side of an instance in the units of `coords`; by default the usual distance
-        (the median) from an instance to its nearest neighbour, along rows or columns.
+        Side of an instance in the units of `coords`; by default the median distance
+        from an instance to its nearest neighbor, along rows or columns.
     ax : matplotlib axes, optional
-        Where to draw.
+        Axes to plot on.
     cmap : str, default="coolwarm"
-        Colours.
+        Color map.
     center : float, default=None
-        Score of the middle colour. By default 0 when scores have both signs, else the
-        colours run from the lowest to the highest score.
+        Score of the middle color. By default 0 if scores have both signs; otherwise
+        the colors range from the lowest to the highest score.
     title : str, optional
-        Text above.
+        Title of the axes.
     label : str, default="instance score"
-        What the colours are.
+        Label of the color bar.
 
     Returns
     -------
@@ -59,8 +59,8 @@ def plot_heatmap(
 
     Notes
     -----
-    Instances become cells of a raster, of several in one cell the mean: the cost is
-    that of one pass over the instances and of one picture.
+    Instances become cells of a raster, with the mean score if several fall into one
+    cell: the cost is one pass over the instances and one image.
 
     Examples
     --------
@@ -74,20 +74,9 @@ def plot_heatmap(
     if ax is None:
         from matplotlib.figure import Figure
 
-        height, width = raster.shape
-        long = 6.0
-        shape = (
-            (long, long * height / width)
-            if width > height
-            else (
-                long * width / height,
-                long,
-            )
-        )
-        figure = Figure(
-            figsize=(max(shape[0], 2.0) + 1.2, max(shape[1], 2.0) + 0.6), layout="tight"
-        )
-        ax = figure.subplots()
+        sides = 6.0 * np.array(raster.shape) / max(raster.shape)  # inches
+        height, width = np.maximum(sides, 2.0)
+        ax = Figure(figsize=(width + 1.2, height + 0.6), layout="tight").subplots()
     low, high = float(values.min()), float(values.max())
     if center is None and low < 0 < high:
         center = 0.0
@@ -115,14 +104,24 @@ def plot_heatmap(
 def rasterise(
     values: Array, places: Array, size: float
 ) -> tuple[Array, tuple[float, float, float, float]]:
-    """Return the mean score of each cell (NaN where there is none) and its extent."""
+    """Return the mean score of each cell (NaN if it is empty) and the extent.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_instances,)
+        Scores.
+    places : ndarray of shape (n_instances, 2)
+        Coordinates of the left and upper edges.
+    size : float
+        Side of a cell.
+    """
     origin = places.min(axis=0)
     cells = np.floor((places - origin) / size + 1e-6).astype(np.int64)
     width, height = (int(n) + 1 for n in cells.max(axis=0))
     if width * height > MOST_CELLS:
         raise ValueError(
             f"a raster of {width} x {height} cells of size {size:g} is too large: pass "
-            "the side of an instance as size, in the units of coords."
+            "the side of an instance as size=, in the units of coords."
         )
     flat = cells[:, 1] * width + cells[:, 0]
     count = np.bincount(flat, minlength=width * height)
@@ -144,18 +143,18 @@ def to_geojson(
     threshold: float = 0.0,
     classes: tuple[str, str] = ("Negative", "Positive"),
 ) -> dict[str, Any]:
-    """Write instances as squares that QuPath opens (File, Import objects).
+    """Write instances as squares for QuPath (File, Import objects).
 
     Parameters
     ----------
     scores, coords, size
         As in `plot_heatmap`.
     path : path, optional
-        Where to write the file.
+        File to write.
     ids : array-like of shape (n_instances,), optional
         Names of the instances.
     threshold : float, default=0
-        Above it an instance is of the second class.
+        Instances with a score above it are of the second class.
     classes : pair of str, default=("Negative", "Positive")
         Names of the classes.
 
@@ -204,7 +203,7 @@ def _checked(scores: Any, coords: Any, size: Any) -> tuple[Array, Array, float]:
         raise ValueError("scores must hold one value per instance of one bag.")
     if places.ndim != 2 or places.shape[1] < 2 or len(places) != len(values):
         raise ValueError(
-            f"coords must have shape ({len(values)}, 2), one place per score, got "
+            f"coords must have shape ({len(values)}, 2), one position per score, got "
             f"{places.shape}."
         )
     places = places[:, :2]
@@ -218,10 +217,10 @@ def _checked(scores: Any, coords: Any, size: Any) -> tuple[Array, Array, float]:
 
 
 def spacing(places: Array) -> float:
-    """Return the usual distance from an instance to its nearest neighbour.
+    """Return the median distance from an instance to its nearest neighbor.
 
-    Pieces of tissue have grids of their own: the smallest distance between two columns
-    may be that between two grids, and tells nothing.
+    Not the smallest distance: pieces of tissue may lie on different grids, and columns
+    of two grids may be arbitrarily close.
     """
     distinct = np.unique(places, axis=0)
     if len(distinct) < 2:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
+from bagwise.inspection.importance import gap_verdict, mean_interval
 from bagwise.report._view import View
 from bagwise.report.numbers import figure
 
 __all__ = ["explanation_table"]
 
-CONFIDENCE = 0.95
 _TONES = {"faithful": "good", "misleading": "bad"}
 
 
@@ -47,16 +46,12 @@ def _gaps(view: View, method: str) -> Any:
 
 
 def _told(gaps: Any) -> dict[str, str]:
-    mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
-    half = float(student.ppf(0.5 + CONFIDENCE / 2, len(gaps) - 1)) * error
-    verdict = "not told from random order"
-    if mean - half > 0:
-        verdict = "faithful"
-    elif mean + half < 0:
-        verdict = "misleading"
+    found = mean_interval(gaps)
+    verdict = gap_verdict(found)
+    mean, low, high = found
     return {
         "verdict": verdict,
         "tone": _TONES.get(verdict, "dim"),
         "gap": f"{mean:.2f}",
-        "interval": f"{mean - half:.2f} to {mean + half:.2f}",
+        "interval": f"{low:.2f} to {high:.2f}",
     }

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.inspection.features import moments
-from bagwise.inspection.groups import feature_name
+from bagwise.inspection.features import feature_name, moments
 from bagwise.report._view import View
 from bagwise.report.numbers import place, plain, round_axis
 

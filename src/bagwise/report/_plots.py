@@ -9,8 +9,7 @@ import numpy as np
 
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
-from bagwise.inspection.names import as_drawn, for_class
-from bagwise.inspection.pictures import plot_bags
+from bagwise.inspection.pictures import for_class, plot_bags, plot_text
 from bagwise.report._classes import confusion
 from bagwise.report._curves import Curve, instance_table, mean_precision, mean_roc
 from bagwise.report._view import View
@@ -47,7 +46,7 @@ def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
         if not np.isnan(row.low):
             ax.plot([row.low, row.high], [place, place], color=color, linewidth=2)
         ax.plot(row.mean, place, "o", color=color, markersize=6)
-    ax.set_yticks(range(len(rows)), [as_drawn(row.method) for row in rows])
+    ax.set_yticks(range(len(rows)), [plot_text(row.method) for row in rows])
     ax.set_xlabel(f"{METRICS[comparison.metric].title}, 95% interval")
     ax.grid(axis="x", alpha=0.3)
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -118,10 +117,10 @@ def _curves(
     for name in methods or view.finished[:5]:
         curve = make(view, name)
         if curve is not None:
-            ax.plot(curve.x, curve.y, label=f"{as_drawn(name)} ({curve.area:.3f})")
+            ax.plot(curve.x, curve.y, label=f"{plot_text(name)} ({curve.area:.3f})")
     about = "mean of all classes against the rest"
     if view.positive is not None:
-        about = f"positive class: {as_drawn(view.names[view.positive], 40)}"
+        about = f"positive class: {plot_text(view.names[view.positive], 40)}"
     ax.set_title(about, fontsize=9)
     ax.set_xlim(-0.02, 1.02)
     ax.set_ylim(-0.02, 1.02)
@@ -159,7 +158,7 @@ def plot_confusion(
     for (i, j), n in np.ndenumerate(counts):
         shade = "white" if share[i, j] > 0.55 else "#212529"
         ax.text(j, i, str(n), ha="center", va="center", fontsize=9, color=shade)
-    names = [as_drawn(name, 24) for name in view.names]
+    names = [plot_text(name, 24) for name in view.names]
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     ax.set_yticks(range(len(names)), names)
     ax.set_xlabel("Predicted class")
@@ -216,7 +215,7 @@ def plot_key_instances(
         instance_labels=problem.instance_labels,
         n_instances=n_instances,
         about=f"scores{for_class(speaks)}, out of fold",
-        titles=[as_drawn(f"bag {problem.X.ids[i]}: {problem.y[i]}", 40) for i in bags],
+        titles=[plot_text(f"bag {problem.X.ids[i]}: {problem.y[i]}", 40) for i in bags],
     )
 
 

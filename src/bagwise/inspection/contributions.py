@@ -1,4 +1,4 @@
-"""What each feature adds to a score: exact where scores are sums, sampled elsewhere."""
+"""Contributions to a score: of features, and of the members of a stack."""
 
 from __future__ import annotations
 
@@ -13,42 +13,57 @@ from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, as_bags
 from bagwise.bags.segments import bag_matrix
-from bagwise.inspection._instances import instance_scores
-from bagwise.inspection.groups import feature_groups
-from bagwise.inspection.scores import bag_scores, own_positive, row_bags, spoken_for
+from bagwise.inspection.features import feature_groups
+from bagwise.inspection.scores import (
+    bag_position,
+    bag_scores,
+    instance_scores,
+    last_step,
+    own_positive,
+    positive_class,
+    row_bags,
+    scored_class,
+)
 
-__all__ = ["FeatureContributions", "feature_contributions"]
+__all__ = [
+    "FeatureContributions",
+    "MemberContributions",
+    "feature_contributions",
+    "linear_contributions",
+    "linear_slope",
+    "member_contributions",
+]
 
 Array = NDArray[np.float64]
-EXACT = 1e-8  # relative; closer than this, a score is taken for a sum
-EXACT_SINGLE = 1e-5  # of rows in single precision, whose scores are no finer
-PAIRS = 16  # of instances, for a first look
-PROBES = 1_000  # features that are asked for in one prediction
+EXACT = 1e-8  # relative tolerance below which a score counts as a sum
+EXACT_SINGLE = 1e-5  # the same for rows in single precision
+PAIRS = 16  # of instances, for a first test of linearity
+PROBES = 1_000  # features per prediction
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureContributions:
-    """Parts of scores that belong to features.
+    """Contributions of features to scores.
 
     Attributes
     ----------
     values : ndarray of shape (n, n_groups)
-        One row per instance, or per bag. ``values.sum(axis=1) + base`` is `scores`.
+        One row per instance, or per bag; ``values.sum(axis=1) + base`` is `scores`.
     base : float
         Score where every feature has its baseline value.
     scores : ndarray of shape (n,)
-        What is explained.
+        The scores that are explained.
     names : list of str
-        The features, or groups of them.
+        The features, or groups of features.
     level : {"instance", "bag"}
-        What a row is.
+        What a row refers to.
     kind : {"linear", "additive", "sampled"}
-        "linear" and "additive" parts are exact, found to be so on these data;
-        "sampled" ones are Shapley values over some orders of the features.
+        "linear" and "additive" contributions are exact on these data; "sampled" ones
+        are Shapley values over a sample of orders of the features.
     X : Bags
         The bags.
     pos_label : label or None
-        The class that high scores speak for; None where values are predicted.
+        The class for which scores are high; None for a regressor.
     """
 
     values: Array
@@ -62,36 +77,37 @@ class FeatureContributions:
 
     @property
     def exact(self) -> bool:
-        """Whether the parts do not depend on the orders that were drawn."""
+        """Whether contributions do not depend on the sampled orders."""
         return self.kind != "sampled"
 
-    def of_bag(self, bag: int) -> Array:
-        """Return the rows of one bag.
+    def of_bag(self, bag: Any) -> Array:
+        """Return the contributions of one bag.
 
         Parameters
         ----------
-        bag : int
-            Its place.
+        bag : int or id
+            Its position in `X`, or its id.
 
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            One row for each instance, or one for the bag.
+            One row per instance, or a single one for the bag.
         """
+        bag = bag_position(self.X, bag)
         if self.level == "bag":
             return self.values[[bag]]
         return self.values[self.X.offsets[bag] : self.X.offsets[bag + 1]]
 
-    def mean_size(self) -> Array:
-        """Return the mean absolute part of each feature: a global importance."""
+    def mean_absolute(self) -> Array:
+        """Return the mean absolute contribution of each feature."""
         return np.abs(self.values).mean(axis=0)
 
     def __repr__(self) -> str:
-        """Show the kind and the largest parts."""
-        size = self.mean_size()
+        """Return the kind and the largest contributions."""
+        size = self.mean_absolute()
         first = np.argsort(-size, kind="stable")[:5]
         top = ", ".join(f"{self.names[j]} {size[j]:.3g}" for j in first)
-        return f"FeatureContributions({self.level}, {self.kind}; mean size: {top})"
+        return f"FeatureContributions({self.level}, {self.kind}; mean absolute: {top})"
 
 
 def feature_contributions(
@@ -105,15 +121,15 @@ def feature_contributions(
     n_permutations: int = 10,
     random_state: Any = 0,
 ) -> FeatureContributions:
-    r"""Split scores into what each feature adds.
+    r"""Split scores into contributions of features.
 
     The score :math:`f(x)` is written as :math:`f(b) + \sum_j \phi_j(x)`, where
-    :math:`b` is a baseline. Features are switched from the baseline to their value one
-    after the other, and :math:`\phi_j` is the mean change at the turn of feature
-    :math:`j` over `n_permutations` orders (Shapley values by sampling [1]_). Where the
-    score is a sum of functions of single features every order gives the same, and the
-    parts are exact. Where it is linear, they are read from ``n_features + 1``
-    predictions.
+    :math:`b` is the `baseline`. Features are switched from the baseline to their values
+    one after the other, and :math:`\phi_j` is the mean change of the score at feature
+    :math:`j` over `n_permutations` orders (Shapley values by sampling [1]_). If the
+    score is a sum of functions of single features, every order gives the same result
+    and the contributions are exact. If it is linear, ``n_features + 1`` predictions
+    are enough.
 
     Parameters
     ----------
@@ -122,31 +138,33 @@ def feature_contributions(
     X : Bags or list of 2-D arrays
         The bags.
     level : {"instance", "bag"}, default="instance"
-        Explain the score of each instance (the model's own, or of a bag that holds the
-        instance alone), or of each bag, whose instances are switched together.
+        Explain the score of each instance (the model's own, or that of a bag with this
+        instance only), or of each bag, whose instances are switched together.
     pos_label : label, default=None
-        Class that scores are high for; must be given for more than two classes.
+        Class for which scores are high; required with more than two classes.
     baseline : array-like of shape (n_features,), default=None
-        Values that count as nothing; the means over the instances of `X`, zero for
-        sparse data.
+        Reference values of the features. By default the means over the instances of
+        `X`, and zero for sparse data.
     groups : dict of str to list, default=None
         Features that are switched together.
     n_permutations : int, default=10
-        Orders; every second one is the reverse of the one before.
+        Number of orders; every second one is the reverse of the previous one.
     random_state : int, RandomState instance or None, default=0
         Fixes the orders.
 
     Returns
     -------
     FeatureContributions
-        The parts, the base, and whether they are exact.
+        `values` (one row per instance or bag), `base`, `scores`, `names` and `kind`
+        ("linear", "additive" or "sampled"); methods ``of_bag`` and
+        ``mean_absolute``.
 
     Notes
     -----
-    Whether a model is linear or additive is not taken on trust: the parts found that
-    way must give the scores of all rows of `X`, and both of the first two orders the
-    same parts, up to rounding. The general way predicts `X` about
-    ``n_permutations * n_groups`` times.
+    Linearity and additivity are tested: linear contributions must reproduce the scores
+    of all rows of `X`, and additive ones must agree between the first two orders, up to
+    rounding. The sampled contributions need about ``n_permutations * n_groups``
+    predictions of `X`.
 
     References
     ----------
@@ -181,22 +199,22 @@ def feature_contributions(
     if found is not None:
         values, base, kind = *found, "linear"
     else:
-        walk = _Walk(X, score, scores, base_row, columns)
-        values, kind = walk.parts(n_permutations, check_random_state(random_state))
-        base = walk.base
-    label = spoken_for(model, pos_label)
+        switching = _Switching(X, score, scores, base_row, columns)
+        values, kind = switching.parts(n_permutations, check_random_state(random_state))
+        base = switching.base
+    label = scored_class(model, pos_label)
     return FeatureContributions(values, base, scores, names, level, kind, X, label)
 
 
 def linear_slope(model: Any, X: Bags) -> Array | None:
-    """Return the slope of linear instance scores; None where they are not linear.
+    """Return the slope of linear instance scores, or None if they are not linear.
 
     Parameters
     ----------
     model : estimator
         A fitted model of two classes, or a regressor, that scores instances.
     X : Bags
-        Bags on which the linear scores are compared with those of the model.
+        Bags on which linearity is tested.
     """
     if len(getattr(model, "classes_", ())) > 2:
         return None
@@ -206,7 +224,7 @@ def linear_slope(model: Any, X: Bags) -> Array | None:
 
 
 def linear_contributions(model: Any, X: Bags) -> FeatureContributions | None:
-    """Return the exact parts of linear instance scores; None where they are not.
+    """Return the contributions to linear instance scores; None if not linear.
 
     Parameters
     ----------
@@ -224,12 +242,12 @@ def linear_contributions(model: Any, X: Bags) -> FeatureContributions | None:
     found = _linear(X, score, scores, base, columns)
     if found is None:
         return None
-    label = spoken_for(model)
+    label = scored_class(model)
     return FeatureContributions(*found, scores, names, "instance", "linear", X, label)
 
 
 def _with_rest(X: Bags, names: list[str], columns: list[Any]) -> Any:
-    """Add a group of all features that no group names, so that parts still sum up."""
+    """Add a group of all other features, so that contributions sum to the score."""
     rest = np.setdiff1d(np.arange(X.n_features), np.concatenate(columns))
     if not rest.size:
         return names, columns
@@ -251,7 +269,7 @@ def _baseline(X: Bags, baseline: Any) -> Array:
 
 
 class _Score:
-    """From bags to the scores that are explained, one per instance or per bag."""
+    """Map bags to the scores that are explained, one per instance or per bag."""
 
     def __init__(self, model: Any, X: Bags, level: str, pos_label: Any) -> None:
         self.model, self.level, self.pos_label = model, level, pos_label
@@ -259,7 +277,7 @@ class _Score:
         self.classes = np.asarray(getattr(model, "classes_", ())).tolist()
         if len(self.classes) > 2 and pos_label is None:
             raise ValueError(
-                f"there are {len(self.classes)} classes: name one of {self.classes} as "
+                f"there are {len(self.classes)} classes: pass one of {self.classes} as "
                 "pos_label."
             )
         other = pos_label is not None and pos_label != own_positive(model)
@@ -280,7 +298,7 @@ class _Score:
 def _linear(
     X: Bags, score: _Score, scores: Array, base: Array, columns: Any
 ) -> tuple[Array, float] | None:
-    """Return exact parts of an affine score, or None when it is none."""
+    """Return contributions to an affine score, or None if it is not affine."""
     found = _affine(X, score, scores, base)
     if found is None:
         return None
@@ -292,30 +310,30 @@ def _linear(
 def _affine(
     X: Bags, score: _Score, scores: Array, base: Array
 ) -> tuple[float, Array, Any] | None:
-    """Return level, slope and rows of an affine score, or None when it is none."""
+    """Return level, slope and rows of an affine score, or None if it is not affine."""
     rows = X.data
     if score.level == "bag":  # affine in the mean of the instances
         rows = bag_matrix(X.offsets, mean=True) @ X.data
     size = max(1.0, float(np.abs(scores).max()))
-    if not _halfway(X, score, size):
+    if not _linear_at_midpoints(X, score, size):
         return None
     start, slope = _probe(X, score, base)
-    told = rows @ slope - float(base @ slope) + start
-    if not np.abs(told - scores).max() <= _exact(X) * size:
+    expected = rows @ slope - float(base @ slope) + start
+    if not np.abs(expected - scores).max() <= _exact(X) * size:
         return None
     return start, slope, rows
 
 
 def _exact(X: Bags) -> float:
-    """Return how close scores of these rows can come to a sum."""
+    """Return the tolerance for the precision of the rows."""
     return EXACT if X.data.dtype == np.float64 else EXACT_SINGLE
 
 
-def _halfway(X: Bags, score: _Score, size: float) -> bool:
-    """Whether scores half way between instances are half way: a cheap first look."""
+def _linear_at_midpoints(X: Bags, score: _Score, size: float) -> bool:
+    """Test linearity at midpoints of pairs of instances, a cheap first test."""
     n = min(PAIRS, X.n_instances)
     places = np.linspace(0, X.n_instances - 1, n).astype(int)
-    # In double precision, or half way would be half way up to rounding only.
+    # In double precision, so that the midpoints are exact.
     few = X.data[places].astype(np.float64)
     left, right = few, few[::-1]
     middle = (left + right) * 0.5
@@ -330,7 +348,7 @@ def _probe(X: Bags, score: _Score, base: Array) -> tuple[float, Array]:
     """Return the score at the baseline and its slope along each feature."""
     d = X.n_features
     step = np.ones(d)
-    if not X.is_sparse:  # a step of the size of the data: neither lost nor too long
+    if not X.is_sparse:  # steps of the size of the data, for numerical accuracy
         spread = np.asarray(X.data, dtype=np.float64).std(axis=0)
         step = np.where(spread > 0, spread, 1.0)
 
@@ -352,8 +370,8 @@ def _probe(X: Bags, score: _Score, base: Array) -> tuple[float, Array]:
     return start, slope
 
 
-class _Walk:
-    """Switch features from the baseline to their values, group after group."""
+class _Switching:
+    """Switch features from the baseline to their values, one group after another."""
 
     def __init__(
         self, X: Bags, score: _Score, scores: Array, base: Array, columns: Any
@@ -363,7 +381,7 @@ class _Walk:
         self.blank = np.tile(base.astype(self.data.dtype), (X.n_instances, 1))
         self.sparse = X.is_sparse
         self.start = self._ask(self.blank)
-        # Bags of different sizes may have different scores even at the baseline.
+        # The score at the baseline may depend on the size of a bag.
         self.base = float(self.start[0]) if np.ptp(self.start) == 0 else self.start
 
     def _ask(self, rows: Array) -> Array:
@@ -395,3 +413,82 @@ class _Walk:
             order = rng.permutation(n) if k % 2 == 0 else order[::-1]
             total += self._one(order)
         return total / n_permutations, "sampled"
+
+
+@dataclass(frozen=True, eq=False)
+class MemberContributions:
+    """Contributions of the members of a stack to the scores of bags.
+
+    Attributes
+    ----------
+    names : list of str
+        The members.
+    values : ndarray of shape (n_bags, n_members)
+        Weight times log-odds of each member, for the class with high scores.
+    intercept : float
+        Remainder: ``values.sum(axis=1) + intercept`` is `scores`.
+    scores : ndarray of shape (n_bags,)
+        Scores of the bags.
+    """
+
+    names: list[str]
+    values: NDArray[np.float64]
+    intercept: float
+    scores: NDArray[np.float64]
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return one list of values per member."""
+        return {n: v.tolist() for n, v in zip(self.names, self.values.T, strict=True)}
+
+
+def member_contributions(
+    model: Any, X: Any, *, pos_label: Any = None
+) -> MemberContributions | None:
+    """Split the scores of bags into contributions of the members of a stack.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `BagClassifier` or `BagStackingClassifier`, or a pipeline of one.
+    X : Bags or list of 2-D arrays
+        The bags.
+    pos_label : label, default=None
+        Class for which scores are high; required with more than two classes.
+
+    Returns
+    -------
+    MemberContributions or None
+        `names`, `values` (one row per bag, one column per member), `intercept` and
+        `scores`; exact. None if the model is not a stack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.datasets import make_bags
+    >>> from bagwise.ensemble import BagStackingClassifier
+    >>> from bagwise.inspection import member_contributions
+    >>> X, y = make_bags(random_state=0)
+    >>> found = member_contributions(BagStackingClassifier(random_state=0).fit(X, y), X)
+    >>> bool(np.allclose(found.values.sum(axis=1) + found.intercept, found.scores))
+    True
+    """
+    X = as_bags(X)
+    inner, inside = last_step(model, X)
+    if not hasattr(inner, "member_contributions"):
+        return None
+    parts = np.asarray(inner.member_contributions(inside), dtype=np.float64)
+    column, sign = positive_class(inner, pos_label)
+    if parts.ndim == 3:
+        if column is None:
+            raise ValueError(
+                f"there are {parts.shape[2]} classes: pass one of "
+                f"{np.asarray(inner.classes_).tolist()} as pos_label."
+            )
+        parts = parts[:, :, column]
+    elif pos_label is not None:
+        own = positive_class(inner)
+        parts = parts if own == (column, sign) else -parts
+    scores = bag_scores(inner, inside, pos_label)
+    left = scores - parts.sum(axis=1)
+    names = list(inner.members_)
+    return MemberContributions(names, parts, float(np.median(left)), scores)

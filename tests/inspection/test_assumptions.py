@@ -31,7 +31,7 @@ def test_lines():
     known = measured_assumptions()
     assert known["MI-SVM"].label == "standard"
     line = assumption_line("MI-SVM")
-    assert line.startswith("respects the standard assumption: yes, measured (worst of")
+    assert line.startswith("respects the standard assumption: yes, measured (worst")
     assert "no, measured" in assumption_line("EMD + SVC")
     hard = next(one for one in known.values() if one.respects is None)
     assert "not shown, presence not learned" in hard.line

@@ -53,7 +53,7 @@ def test_named_class(data):
     np.testing.assert_allclose(active.scores, -idle.scores)
     X3, y3 = make_bags(45, n_classes=3, random_state=0)
     three = stack().fit(X3, y3)
-    with pytest.raises(ValueError, match="name one"):
+    with pytest.raises(ValueError, match="pass one"):
         member_contributions(three, X3)
     one = member_contributions(three, X3, pos_label=2)
     total = one.values.sum(axis=1) + one.intercept

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from bagwise import Bags
-from bagwise.inspection._images import as_images
+from bagwise.inspection.pictures import as_images
 
 X = Bags(np.zeros((3, 2)), [0, 2, 3], instance_ids=["p1", "p2", "p3"])
 
@@ -67,8 +67,8 @@ def test_refuses(tmp_path):
     with pytest.raises(ValueError, match="cannot be read"):
         as_images([tmp_path / "p1.png"] * 3, X)
     nameless = Bags(np.zeros((3, 2)), [0, 2, 3])
-    with pytest.raises(ValueError, match="ids of instances"):
+    with pytest.raises(ValueError, match="instance ids"):
         as_images(tmp_path, nameless)
     (tmp_path / "x.txt").write_text("", encoding="utf-8")
-    with pytest.raises(ValueError, match="picture files"):
+    with pytest.raises(ValueError, match="list of image files"):
         as_images(tmp_path / "x.txt", X)
