@@ -14,32 +14,47 @@ from public_names import Public
 
 from bagwise.comparison import list_methods
 
-# The names of a module in one line, in the order of the reference.
-ROOMS = {
-    "bagwise": "What most programs need",
+# Headings of the reference, in its order.
+SECTIONS = {
+    "bagwise": "The most important names",
     "bagwise.bags": "Bags and ragged values",
     "bagwise.io": "Tables, files, folders, models",
-    "bagwise.datasets": "Data sets, known and drawn",
-    "bagwise.compose": "Lifting scikit-learn to bags",
-    "bagwise.ensemble": "Stacks and boosting",
-    "bagwise.svm": "Large margins",
+    "bagwise.datasets": "Benchmark and simulated data",
+    "bagwise.compose": "Using scikit-learn on bags",
+    "bagwise.ensemble": "Ensembles",
+    "bagwise.svm": "Support vector machines",
     "bagwise.least_squares": "Least squares",
     "bagwise.linear_model": "Linear models",
-    "bagwise.embedding": "From bags to vectors",
-    "bagwise.decomposition": "Fewer dimensions",
+    "bagwise.embedding": "Embeddings",
+    "bagwise.decomposition": "Dimension reduction",
     "bagwise.density": "Diverse density",
     "bagwise.rectangles": "Boxes",
-    "bagwise.neighbors": "Nearest bags",
+    "bagwise.neighbors": "Nearest neighbors",
     "bagwise.neural": "Networks",
-    "bagwise.kernels": "Kernels between bags",
-    "bagwise.metrics": "Scores of instances",
+    "bagwise.kernels": "Bag kernels",
+    "bagwise.metrics": "Metrics",
     "bagwise.inspection": "Explanations",
     "bagwise.comparison": "Comparing methods",
-    "bagwise.report": "Reports and their charts",
+    "bagwise.report": "Reports and figures",
     "bagwise.distributed": "Clusters",
-    "bagwise.testing": "Checks of estimators",
-    "bagwise.base": "Writing methods",
 }
+# Modules for authors of estimators; they have a page of their own.
+DEVELOPERS = {
+    "bagwise.base": "Base classes",
+    "bagwise.testing": "Tests of estimators",
+}
+INTRODUCTION = """\
+This page lists base classes, tags and tests for authors of estimators. Programs that
+use estimators do not need them. The example :doc:`/gallery/plot_custom_method` writes
+a complete classifier in ten steps, and :doc:`/contributing` describes how to add a
+method to bagwise.
+
+Derive a classifier from ``WeightedBagClassifier`` if its loss can weight bags, and
+from ``BinaryBagClassifier`` otherwise. The base class validates bags, encodes labels,
+handles more than two classes, class weights and thresholds, and computes key
+instances. The estimator implements ``_fit_binary(X, t, bag_weight)`` and
+``_score_instances(X)``, and declares its properties by tags. ``check_bag_estimator``
+then tests it."""
 
 
 def page_of(public: Public) -> str:
@@ -90,12 +105,12 @@ def _describe_class(public: Public) -> list[str]:
             lines += [f".. {kind}:: {public.path}.{name}", ""]
     inherited = [f"``{name}``" for name in rest if name not in dir(dict)]
     if inherited and not exception:
-        lines += [f"Also, from what it builds on: {', '.join(inherited)}.", ""]
+        lines += [f"Inherited methods: {', '.join(inherited)}.", ""]
     return lines
 
 
 def write(path: Path, lines: list[str]) -> None:
-    """Write a page unless it stands there already, so that Sphinx reads it once."""
+    """Write a page if its text has changed, so that Sphinx does not read it again."""
     text = "\n".join(lines).rstrip() + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -113,6 +128,15 @@ def _table(module: str) -> list[str]:
     return [*lines, ""]
 
 
+def _sections(modules: dict[str, str]) -> list[str]:
+    lines = []
+    for module, title in modules.items():
+        lines += underlined(title, "-")
+        lines += [f".. py:module:: {module}", "   :no-index-entry:", ""]
+        lines += [f"``{module}``", "", *_table(module)]
+    return lines
+
+
 def write_pages(app) -> None:
     """Write the reference before Sphinx looks for pages."""
     folder = Path(app.srcdir) / "api"
@@ -124,20 +148,22 @@ def write_pages(app) -> None:
             pages[page] = underlined(title) + describe(public)
     for page, lines in pages.items():
         write(Path(app.srcdir) / f"{page}.rst", lines)
-    missing = set(public_names.modules()) - set(ROOMS)
+    missing = set(public_names.modules()) - {*SECTIONS, *DEVELOPERS}
+    sections = {**SECTIONS, **{module: module for module in sorted(missing)}}
     index = underlined("Reference") + [
-        "Every public name, by module. Classes of methods have their pages among the",
-        ":doc:`methods </methods/index>`; the commands are in :doc:`/guide/commands`.",
+        "All public classes and functions, by module. Methods have their pages among",
+        "the :doc:`methods </methods/index>`. See also :doc:`/guide/commands` for the",
+        "commands and :doc:`developers` for base classes and tests.",
         "",
+        *_sections(sections),
     ]
-    for module in [*ROOMS, *sorted(missing)]:
-        index += underlined(ROOMS.get(module, module), "-")
-        index += [f".. py:module:: {module}", "   :no-index-entry:", ""]
-        index += [f"``{module}``", "", *_table(module)]
-    index += [".. toctree::", "   :hidden:", ""]
+    index += [".. toctree::", "   :hidden:", "", "   developers"]
     index += [f"   /{page}" for page in sorted(pages)]
     write(folder / "index.rst", index)
-    kept = {Path(app.srcdir) / f"{page}.rst" for page in pages} | {folder / "index.rst"}
+    developers = [*underlined("Writing an estimator"), INTRODUCTION, ""]
+    write(folder / "developers.rst", [*developers, *_sections(DEVELOPERS)])
+    kept = {Path(app.srcdir) / f"{page}.rst" for page in pages}
+    kept |= {folder / "index.rst", folder / "developers.rst"}
     for old in set(folder.glob("*.rst")) - kept:
         old.unlink()
 
@@ -152,7 +178,7 @@ def link_references(app, what, name, obj, options, lines) -> None:
         end = re.search(r"^Examples\n-+\n", text[start:], flags=re.MULTILINE)
         stop = start + end.start() if end else len(text)
         entries = re.split(r"^(?=\.\. \[)", text[start:stop], flags=re.MULTILINE)
-        # Some have a link of their own.
+        # Entries with a DOI are links already.
         linked = [
             entry if ":doi:" in entry else re.sub(r'"([^"]+?),?"', _as_link, entry)
             for entry in entries
@@ -170,7 +196,7 @@ def _as_link(match: re.Match) -> str:
 
 
 def resolve_alias(app, env, node, contnode):
-    """Find a name that can be had from several modules at the page of its home."""
+    """Link a name that several modules export to the page of its first module."""
     known, target = public_names.names(), node.get("reftarget", "")
     public = known.get(target) or known.get(f"{node.get('py:module')}.{target}")
     if public is None:

@@ -1,4 +1,4 @@
-"""The pictures of the site: bags in the plane, and what methods make of them."""
+"""Figures of the site: bags in the plane, and the scores of methods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bagwise.comparison.description import build_estimator
 from bagwise.inspection import instance_importance
 
 POSITIVE, NEGATIVE, KEY = "#c8553d", "#33658a", "black"
-BOX = 4.2  # half the width of the plane that is drawn
+BOX = 4.2  # half the width of the plotted square
 
 
 def plane_bags(n_bags: int = 36, seed: int = 3) -> tuple[Bags, np.ndarray]:
@@ -70,7 +70,7 @@ def grid_of_bags(n: int = 45) -> tuple[np.ndarray, Bags]:
 
 
 def draw_method(method: Any, path: Path) -> None:
-    """Draw what a method of the catalogue learns from bags in the plane.
+    """Plot the scores of a method of the catalogue on bags in the plane.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def draw_method(method: Any, path: Path) -> None:
         _draw_values(axis, line, heights, X, y)
     else:
         _draw_scores(axis, line, heights, X, y, keys)
-    axis.set(xlim=(-BOX, BOX), ylim=(-BOX, BOX), xticks=[], yticks=[])
+    axis.set(xlim=(-BOX, BOX), ylim=(-BOX, BOX), xlabel="feature 1")
+    axis.set_ylabel("feature 2")
     axis.set_aspect("equal")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)
@@ -111,7 +112,7 @@ def _score(model: Any) -> Any:
 
 
 def _keys(model: Any, X: Bags) -> np.ndarray:
-    """Rows of the instances that count most, in each positive bag as predicted."""
+    """Return the rows of the most important instances of predicted positive bags."""
     scores = instance_importance(model, X, "single")
     found = np.asarray(model.predict(X)) == 1
     return np.array(
@@ -121,14 +122,14 @@ def _keys(model: Any, X: Bags) -> np.ndarray:
 
 
 def _draw_scores(axis, line, heights, X, y, keys):
-    cut = 0.0  # decision functions are positive for the second class
-    spread = np.percentile(np.abs(heights - cut), 95) or 1.0
-    levels = np.linspace(cut - spread, cut + spread, 13)
-    axis.contourf(
+    spread = np.percentile(np.abs(heights), 95) or 1.0
+    levels = np.linspace(-spread, spread, 13)
+    shown = axis.contourf(
         line, line, heights, levels=levels, cmap="RdBu_r", alpha=0.45, extend="both"
     )
-    if heights.min() < cut < heights.max():
-        axis.contour(line, line, heights, levels=[cut], colors="black", linewidths=1.3)
+    axis.figure.colorbar(shown, ax=axis, shrink=0.85, label="score of the bag")
+    if heights.min() < 0.0 < heights.max():
+        axis.contour(line, line, heights, levels=[0.0], colors="black", linewidths=1.3)
     owner = y[X.bag_index]
     for label, marker, colour in ((0, "s", NEGATIVE), (1, "o", POSITIVE)):
         rows = X.data[owner == label]
@@ -139,7 +140,9 @@ def _draw_scores(axis, line, heights, X, y, keys):
         handles=[
             Line2D([], [], ls="", marker="o", c=POSITIVE, label="in positive bags"),
             Line2D([], [], ls="", marker="s", c=NEGATIVE, label="in negative bags"),
-            Line2D([], [], ls="", marker="o", mfc="none", c=KEY, ms=9, label="key"),
+            Line2D(
+                [], [], ls="", marker="o", mfc="none", c=KEY, ms=9, label="key instance"
+            ),
         ],
         fontsize=7.5,
         loc="lower right",
@@ -170,7 +173,7 @@ THREE_BAGS = [("positive", 5, 1), ("negative", 4, None), ("positive", 5, 2)]
 
 
 def draw_bags(path: Path, table: bool = True) -> None:
-    """Draw three bags and their labels: what a bag is.
+    """Plot three bags and their labels.
 
     Parameters
     ----------
@@ -240,5 +243,5 @@ def _draw_table(axis):
     table.scale(1, 1.25)
     for cell in table.get_celld().values():
         cell.set_edgecolor("0.8")
-    axis.set_title("As a table: one row an instance")
+    axis.set_title("The same data as a table: one row per instance")
     axis.axis("off")

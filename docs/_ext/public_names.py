@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 import bagwise
 
-# Parts without names of their own for users: solvers take and give bare numbers, and
-# the command line has a page in the guide.
+# Modules without public names for users. The command line has a page in the guide.
 NOT_LISTED = {"bagwise.solvers", "bagwise.cli"}
 
 
 class Public(NamedTuple):
-    """A public name, and the first place where it can be had."""
+    """A public name and the first module that exports it."""
 
     home: str  # module
     name: str
@@ -29,7 +28,7 @@ class Public(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """First line of the docstring; constants have none of their own."""
+        """First line of the docstring, or the type of a constant."""
         if not callable(self.value) and not inspect.ismodule(self.value):
             return f"{type(self.value).__name__} of {len(self.value)} entries."
         lines = inspect.getdoc(self.value) or ""
@@ -38,7 +37,7 @@ class Public(NamedTuple):
 
 @cache
 def modules() -> tuple[str, ...]:
-    """Return the public modules, the top first."""
+    """Return the public modules, the top-level one first."""
     found = (info.name for info in pkgutil.iter_modules(bagwise.__path__))
     names = ("bagwise." + name for name in sorted(found) if not name.startswith("_"))
     return ("bagwise", *(name for name in names if name not in NOT_LISTED))
@@ -46,13 +45,13 @@ def modules() -> tuple[str, ...]:
 
 @cache
 def names() -> dict[str, Public]:
-    """Return the public names by path; one object stands once for each path."""
+    """Return the public names by path; an object has one entry per path."""
     homes: dict[int, Public] = {}
     found = {}
     for module in modules():
-        room = importlib.import_module(module)
-        for name in room.__all__:
-            value = getattr(room, name)
+        imported = importlib.import_module(module)
+        for name in imported.__all__:
+            value = getattr(imported, name)
             first = homes.setdefault(id(value), Public(module, name, value))
             found[f"{module}.{name}"] = first
     return found
@@ -64,7 +63,7 @@ def documented() -> list[Public]:
 
 
 def own_methods(cls: type) -> tuple[list[str], list[str], list[str]]:
-    """Return methods and properties that bagwise defines, and the inherited rest."""
+    """Return methods and properties defined by bagwise, and inherited ones."""
     methods, properties, rest = [], [], []
     for name in sorted(dir(cls)):
         if name.startswith("_"):

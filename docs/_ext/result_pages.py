@@ -12,7 +12,7 @@ KINDS = {".md", ".csv", ".png", ".svg", ".json", ".html"}
 
 
 def copy_results(app) -> None:
-    """Copy the results beside the pages; Sphinx reads no folder but its own."""
+    """Copy the results into the source folder of Sphinx."""
     target = Path(app.srcdir) / "results"
     found = [
         path for path in RESULTS.rglob("*") if path.suffix in KINDS and path.is_file()
@@ -29,8 +29,8 @@ def copy_results(app) -> None:
             old.unlink()
 
 
-def mend_links(app, docname, content) -> None:
-    """Let links that are right in the repository be right in the site."""
+def fix_links(app, docname, content) -> None:
+    """Translate links between files of the repository to links of the site."""
     text = content[0]
     up = "../" * docname.count("/")
     text = text.replace("](../studies/results/", f"]({up}results/")
@@ -69,5 +69,5 @@ def _to_folder(match: re.Match) -> str:
 def setup(app):
     """Connect to Sphinx."""
     app.connect("builder-inited", copy_results)
-    app.connect("source-read", mend_links)
+    app.connect("source-read", fix_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
