@@ -25,7 +25,7 @@ help:
 	@echo "make docs    the site, in build/docs/html"
 	@echo "make docs-test      the site, and its tests"
 	@echo "make dist    sdist and wheel, tried in an empty environment"
-	@echo "make bench   the benchmarks (slow)"
+	@echo "make bench   the benchmarks (slow; OPTIONS=--quick runs each of them once)"
 	@echo "make reproduce TABLE=safe-table3  re-run a published table (slow); TABLE= lists them"
 	@echo "make test-studies   the tests of the studies"
 	@echo "make format  format the code"
@@ -112,8 +112,10 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# OPTIONS go to asv: --quick runs every benchmark once, --bench NAME chooses some.
 bench: setup
-	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	$(BIN)/asv machine --yes
+	$(BIN)/asv run --python=same $(OPTIONS)
 
 # A published table next to what is measured; OPTIONS go to the command.
 reproduce: setup

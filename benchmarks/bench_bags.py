@@ -1,60 +1,58 @@
-"""Slicing and segment reductions, as ratios to what NumPy itself needs."""
-
-import sys
+"""Slices and segment reductions, next to what NumPy itself needs."""
 
 import numpy as np
-from _timing import best_of, show
 
-from bagwise import Bags
 from bagwise.bags.segments import segment_max
 
-
-def slicing(quick):
-    n_bags, size, width = (1000 if quick else 5000), 20, 166
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(n_bags * size, width))
-    X = Bags(rows, np.arange(0, n_bags * size + 1, size))
-    chosen = np.sort(rng.permutation(n_bags)[: int(0.8 * n_bags)])
-    index = np.flatnonzero(np.isin(X.bag_index, chosen))
-    ours = best_of(lambda: X[chosen])
-    numpy = best_of(lambda: rows[index])
-    view = best_of(lambda: X[: int(0.8 * n_bags)])
-    show(
-        f"80% of {n_bags} bags, {rows.nbytes / 1e6:.0f} MB",
-        [
-            (
-                "Bags[index] / NumPy fancy indexing",
-                f"{ours / numpy:.2f}x",
-                "at most 1.5x",
-            ),
-            ("Bags[a:b] (a view)", f"{view * 1e6:.0f} us", ""),
-        ],
-    )
+from .common import Benchmark, gaussian, seconds
 
 
-def reductions(quick):
-    rows = []
-    for n_bags, size in ((100, 5), (5000, 20), (100_000 if not quick else 10_000, 5)):
-        offsets = np.arange(0, n_bags * size + 1, size)
-        values = np.random.default_rng(0).normal(size=n_bags * size)
-        segment_max(values, offsets)  # loads the compiled loop
-        ours = best_of(lambda v=values, o=offsets: segment_max(v, o), 20)
-        numpy = best_of(lambda v=values, o=offsets: np.maximum.reduceat(v, o[:-1]), 20)
-        rows.append(
-            (
-                f"max, {n_bags} bags of {size}: ours / reduceat",
-                f"{ours / numpy:.2f}x",
-                "",
-            )
-        )
-    show("Segment reductions", rows)
+class Slicing(Benchmark):
+    """80% of the bags, 20 instances each."""
+
+    params = (1_000, 5_000)
+    param_names = ("bags",)
+
+    def setup(self, n_bags):
+        """Choose bags and, for NumPy, their rows."""
+        super().setup()
+        self.X, _ = gaussian(n_bags, 20, 166)
+        rng = np.random.default_rng(0)
+        self.chosen = np.sort(rng.permutation(n_bags)[: int(0.8 * n_bags)])
+        self.rows = np.flatnonzero(np.isin(self.X.bag_index, self.chosen))
+
+    def time_chosen_bags(self, n_bags):
+        """Copy the chosen bags."""
+        self.X[self.chosen]
+
+    def time_view(self, n_bags):
+        """Slice bags without a copy."""
+        self.X[: int(0.8 * n_bags)]
+
+    def track_chosen_over_numpy(self, n_bags):
+        """Chosen bags, over NumPy's indexing of the same rows."""
+        own = seconds(lambda: self.X[self.chosen], 5)
+        return own / seconds(lambda: self.X.data[self.rows], 5)
+
+    track_chosen_over_numpy.unit = "times"
 
 
-def main():
-    quick = "--quick" in sys.argv
-    slicing(quick)
-    reductions(quick)
+class Reduction(Benchmark):
+    """The largest value of each bag."""
 
+    params = (1_000, 100_000)
+    param_names = ("bags",)
 
-if __name__ == "__main__":
-    main()
+    def setup(self, n_bags):
+        """Make values, and load the compiled loop."""
+        self.values = np.random.default_rng(0).normal(size=n_bags * 5)
+        self.offsets = np.arange(0, n_bags * 5 + 1, 5)
+        segment_max(self.values, self.offsets)
+
+    def time_segment_max(self, n_bags):
+        """Reduce all bags."""
+        segment_max(self.values, self.offsets)
+
+    def time_numpy_reduceat(self, n_bags):
+        """Reduce them with NumPy."""
+        np.maximum.reduceat(self.values, self.offsets[:-1])

@@ -3,15 +3,14 @@
 Every peer that can be imported is run: mil (on PyPI; it imports tensorflow), misvm and
 MILpy (sources on GitHub only, in Python 2 in parts). So is WEKA where the variable
 WEKA_JAR names a jar with its multi-instance package (Debian's package `weka` has one)
-and java is on the path. A peer that fails says so in its row. Without any peer the
-table still has yardsticks of its own: the same method by a generic quadratic program
-(clarabel), scikit-learn's machine on a kernel matrix made pair by pair, and one
-`rbf_kernel` of the training instances.
+and java is on the path. The row of a peer that fails says so. Three references need no
+other package: the same method by a generic quadratic program (clarabel), scikit-learn's
+SVM on a kernel matrix computed pair by pair, and one `rbf_kernel` of the training
+instances.
 
     python benchmarks/peers.py [--sets musk1,elephant] [--folds 10] [--out FOLDER]
 
-A ratio above one means that bagwise is faster. With ``--before CHECKOUT`` (a work tree
-of an older commit) a second table compares the two, and both with what was wanted.
+A ratio above one means that bagwise is faster.
 """
 
 import argparse
@@ -29,8 +28,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-from _goals import measure, section
-from bench_svm import Yardstick, standardised
+import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
@@ -51,7 +49,7 @@ C = 10.0
 
 
 def ours(gamma):
-    """Return the models of bagwise by the name of their method, cut as others are."""
+    """Return the models of bagwise by method, with the thresholds that others use."""
     models = {
         "MI-SVM": MISVM(C, gamma=gamma, init="input_mean"),
         "mi-SVM": MiSVM(C, gamma=gamma),
@@ -149,7 +147,7 @@ def by_milpy(method, gamma):
     return run
 
 
-# {} stands for the width; the two machines must not scale what is scaled already.
+# {} stands for the width; the two SVMs must not scale what is scaled already.
 WEKA = {
     "MI-SVM": [
         *("MISVM", "-C", f"{C}", "-N", "2"),
@@ -216,7 +214,109 @@ def write_arff(path, bags, y, n_names):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-# Yardsticks that need no peer.
+# References that need no other package.
+
+
+def generic_qp(K, sign, margin, cap, group):
+    """Dual QP: min 1/2 b'Qb - m'b, 0 <= b, sums of groups <= cap, s'b = 0."""
+    n = len(sign)
+    Q = sp.csc_matrix(np.triu(K * np.outer(sign, sign) + 1e-10 * np.eye(n)))
+    sums = sp.csr_matrix((np.ones(n), (group, np.arange(n))))
+    A = sp.vstack([sp.csr_matrix(sign), -sp.eye(n), sums]).tocsc()
+    right = np.concatenate([[0.0], np.zeros(n), cap])
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(n + len(cap))]
+    found = clarabel.DefaultSolver(Q, -margin, A, right, cones, settings).solve()
+    beta = np.maximum(np.array(found.x), 0.0)
+    return sign * beta, float(found.z[0])
+
+
+class GenericProgram:
+    """Fit and predict with explicit Gram matrices and `generic_qp`."""
+
+    def __init__(self, gamma):
+        self.gamma = gamma
+
+    def solve(self, rows, sign, margin, cap, group=None):
+        """Return the function of one quadratic program."""
+        group = np.arange(len(sign)) if group is None else group
+        K = rbf_kernel(rows, gamma=self.gamma)
+        coef, b = generic_qp(K, sign, margin, cap, group)
+        return lambda A: rbf_kernel(A, rows, gamma=self.gamma) @ coef + b
+
+    def misvm(self, bags, y):
+        """MI-SVM with bag slack, from the means of the features."""
+        negative = np.vstack(
+            [bag for bag, label in zip(bags, y, strict=True) if not label]
+        )
+        positive = [bag for bag, label in zip(bags, y, strict=True) if label]
+        sizes = [len(bag) for bag, label in zip(bags, y, strict=True) if not label]
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        group = np.r_[group, len(sizes) + np.arange(len(positive))]
+        sign = np.r_[-np.ones(len(negative)), np.ones(len(positive))]
+        cap = np.full(len(sizes) + len(positive), C)
+        chosen = None
+        rows = np.array([bag.mean(axis=0) for bag in positive])
+        for _ in range(100):
+            f = self.solve(
+                np.vstack([negative, rows]), sign, np.ones(len(sign)), cap, group
+            )
+            new = [int(f(bag).argmax()) for bag in positive]
+            if new == chosen:
+                break
+            chosen = new
+            rows = np.array([bag[j] for bag, j in zip(positive, chosen, strict=True)])
+        return f
+
+    def mi_svm(self, bags, y):
+        """mi-SVM from all labels positive."""
+        rows = np.vstack(bags)
+        sizes = [len(bag) for bag in bags]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        t = np.repeat(np.where(y, 1.0, -1.0), sizes)
+        seen = []
+        for _ in range(100):
+            f = self.solve(rows, t, np.ones(len(t)), np.full(len(t), C))
+            seen.append(t)
+            scores = f(rows)
+            t = t.copy()
+            for i, label in enumerate(y):
+                part = slice(starts[i], starts[i + 1])
+                if label:
+                    t[part] = np.where(scores[part] >= 0, 1.0, -1.0)
+                    t[starts[i] + scores[part].argmax()] = 1.0
+            if any(np.array_equal(t, old) for old in seen):
+                break
+        return f
+
+    def sbmil(self, bags, y, eta=0.3):
+        """sbMIL: rank by sMIL, then train one SVM."""
+        negative = np.vstack(
+            [bag for bag, label in zip(bags, y, strict=True) if not label]
+        )
+        positive = [bag for bag, label in zip(bags, y, strict=True) if label]
+        unlabelled = np.vstack(positive)
+        points = np.vstack([negative, unlabelled])
+        K = rbf_kernel(points, gamma=self.gamma)
+        T = np.zeros((len(negative) + len(positive), len(points)))
+        T[: len(negative), : len(negative)] = np.eye(len(negative))
+        start = len(negative)
+        for i, bag in enumerate(positive):
+            T[len(negative) + i, start : start + len(bag)] = 1.0 / len(bag)
+            start += len(bag)
+        sign = np.r_[-np.ones(len(negative)), np.ones(len(positive))]
+        sizes = np.array([len(bag) for bag in positive])
+        margin = np.r_[np.ones(len(negative)), 2.0 / sizes - 1.0]
+        cap, group = np.full(len(sign), C), np.arange(len(sign))
+        coef, _ = generic_qp(T @ K @ T.T, sign, margin, cap, group)
+        scores = K[len(negative) :] @ (T.T @ coef)
+        count = max(len(positive), round(eta * len(unlabelled)))
+        t = -np.ones(len(points))
+        t[len(negative) + np.argsort(-scores)[:count]] = 1.0
+        return self.solve(points, t, np.ones(len(t)), np.full(len(t), C))
 
 
 def by_generic_program(method, gamma):
@@ -226,7 +326,7 @@ def by_generic_program(method, gamma):
         return None
 
     def run(bags, y, test):
-        f = getattr(Yardstick(gamma), names[method])(bags, y)
+        f = getattr(GenericProgram(gamma), names[method])(bags, y)
         for bag in test:
             f(bag).max()
 
@@ -236,7 +336,7 @@ def by_generic_program(method, gamma):
 def by_scikit_learn(method, gamma):
     """Return what scikit-learn alone does of a method, or None.
 
-    Its machine on means, its tree on instances of equal bags, or its machine on a set
+    Its SVM on means, its tree on equally weighted bags, or its SVM on a set
     kernel that is made pair by pair.
     """
     if method == "WrapperMI (tree)":
@@ -253,8 +353,8 @@ def by_scikit_learn(method, gamma):
 
         def run_means(bags, y, test):
             means = np.array([bag.mean(axis=0) for bag in bags])
-            machine = SVC(C=10.0).fit(means, y)
-            machine.predict(np.array([bag.mean(axis=0) for bag in test]))
+            model = SVC(C=10.0).fit(means, y)
+            model.predict(np.array([bag.mean(axis=0) for bag in test]))
 
         return run_means
     if method != "NSK":
@@ -273,7 +373,7 @@ def by_scikit_learn(method, gamma):
 
 
 def by_one_kernel_matrix(method, gamma):
-    """Return the kernel matrix that every exact kernel machine needs, or None."""
+    """Return the kernel matrix that every exact kernel method needs, or None."""
     if method not in ("MI-SVM", "mi-SVM", "sbMIL", "NSK", "PC-SVM", "MI-ODM"):
         return None
 
@@ -292,6 +392,14 @@ OTHERS = {
     "scikit-learn": by_scikit_learn,
     "one rbf_kernel": by_one_kernel_matrix,
 }
+
+
+def standardized(X, train):
+    """Scale every instance by the training instances."""
+    data = X[train].data
+    scale = data.std(axis=0)
+    scale[scale == 0] = 1.0
+    return X.with_data((X.data - data.mean(axis=0)) / scale)
 
 
 def children_seconds():
@@ -342,13 +450,6 @@ def measured(name, folds, gamma, methods=None, others=None):
             yield row
 
 
-def commit_of(tree):
-    """Name the commit of a work tree."""
-    command = ["git", "-C", tree, "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return f"commit {done.stdout.strip()}"
-
-
 def machine():
     """Say what the figures were measured on."""
     kind = platform.processor() or platform.machine()
@@ -368,7 +469,7 @@ def machine():
     )
 
 
-def page(rows, n_folds, more=(), note=""):
+def page(rows, n_folds, note=""):
     """Return the table as a page of text."""
     lines = [
         "# Speed next to others",
@@ -377,8 +478,8 @@ def page(rows, n_folds, more=(), note=""):
         f"runs of their own (`--keep`). CPU seconds of fit and predict over {n_folds}",
         "folds, and the seconds of each other on the same folds over those of bagwise:",
         "above one, bagwise is faster. The two of a ratio are measured in one run, one",
-        "after the other; the start of java is no part of WEKA's. Scores are cut at",
-        "zero, as the others do it, but for diverse density.",
+        "after the other; the start of java is no part of WEKA's. The threshold is",
+        "zero, as in the other packages, except for diverse density.",
         "",
         f"Machine: {machine()}.",
         "",
@@ -404,19 +505,18 @@ def page(rows, n_folds, more=(), note=""):
         lines += ["", f"Not installed here: {', '.join(sorted(away))}."]
     if note:
         lines += ["", *textwrap.wrap(note, 80)]
-    return "\n".join([*lines, *more]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def write(rows, folder, n_folds, name="speed.csv", more=(), note=""):
+def write(rows, folder, n_folds, note=""):
     """Write the rows and the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("w", encoding="utf-8", newline="") as handle:
+    with (folder / "speed.csv").open("w", encoding="utf-8", newline="") as handle:
         table = csv.DictWriter(handle, list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-    if name == "speed.csv":
-        text = page(rows, n_folds, more, note)
-        (folder / "README.md").write_text(text, encoding="utf-8")
+    text = page(rows, n_folds, note)
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def main():
@@ -425,14 +525,10 @@ def main():
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("--methods", default=None, help="separated by commas")
     parser.add_argument("--others", default=None, help="separated by commas")
-    parser.add_argument("--before", default=None, help="work tree of an older commit")
-    parser.add_argument(
-        "--goal-folds", type=int, default=10, help="of the second table, of ten"
-    )
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="keep the first table of --out, but for --sets, --methods and --others",
+        help="keep the rows of --out except those of --sets, --methods and --others",
     )
     parser.add_argument(
         "--note", default="", help="for the page: how the others were installed"
@@ -465,23 +561,13 @@ def main():
         splits = StratifiedKFold(options.folds, shuffle=True, random_state=0)
         splits = list(splits.split(y, y))[: 2 if options.quick else None]
         n_folds = len(splits)
-        folds = [(standardised(X, train), y, train, test) for train, test in splits]
+        folds = [(standardized(X, train), y, train, test) for train, test in splits]
         for row in measured(name, folds, gamma, methods, others):
             rows.append(row)
             print(*row.values(), sep="  ", flush=True)
             if options.out:
                 write(rows, Path(options.out), n_folds, note=options.note)
-    more = []
-    if options.before:
-        goals = []
-        for row in measure(options.before, options.goal_folds):
-            goals.append(row)
-            print(*row.values(), sep="  ", flush=True)
-            more = section(goals, commit_of(options.before), options.goal_folds, rows)
-            if options.out:
-                write(goals, Path(options.out), n_folds, "goals.csv")
-                write(rows, Path(options.out), n_folds, more=more, note=options.note)
-    print(page(rows, n_folds, more, options.note))
+    print(page(rows, n_folds, options.note))
 
 
 if __name__ == "__main__":

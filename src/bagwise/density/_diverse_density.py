@@ -65,7 +65,7 @@ class DiverseDensity(DensityClassifier):
     The problem has many local minima: the start with the lowest *training* objective is
     kept. Screening gives every candidate its max-density at seven isotropic scales from
     one distance matrix, which reaches the optimum of all starts at a fraction of the
-    cost (``benchmarks/bench_density.py``). A step reads the
+    cost. A step reads the
     instances twice, O(n_instances * n_features), and runs without Python unless they
     are sparse; screening costs O(n_positive_instances * n_instances * n_features). No
     start is given up before its 100 steps: the best one may be among the last until
