@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+from pathlib import Path
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+# Numbers shrink to a third or so when they are packed, zeros a thousandfold.
+_LARGE, _MOST_PACKED = 2**30, 200
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
 
 
@@ -56,6 +60,34 @@ def check_memory(n_bytes: float, what: str, hint: str) -> None:
             f"{what} would take {_said(n_bytes)}, more than the budget of "
             f"{_said(budget)}. {hint} (The environment variable BAGWISE_MEMORY "
             "sets the budget.)"
+        )
+
+
+def check_disk(n_bytes: float, folder: Path, what: str, hint: str) -> None:
+    """Raise before a file is written that would not fit on the disk."""
+    free = shutil.disk_usage(folder).free
+    if n_bytes > free:
+        raise ValueError(
+            f"{what} would take {_said(n_bytes)}, more than the {_said(free)} that are "
+            f"free in {folder}. {hint}"
+        )
+
+
+def check_unpacked(n_bytes: int, packed: int) -> None:
+    """Refuse a file that would fill the memory out of next to nothing.
+
+    Parameters
+    ----------
+    n_bytes : int
+        What the file says that it holds.
+    packed : int
+        The bytes that it takes on disk.
+    """
+    if n_bytes > _LARGE and n_bytes > _MOST_PACKED * packed:
+        raise ValueError(
+            f"{packed:,} bytes on disk claim to hold {n_bytes:,} bytes of data, more "
+            "than real data ever shrink. If this is meant, save the data again without "
+            "compression"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -14,9 +13,18 @@ from rich.console import Console
 from rich.table import Table
 
 from bagwise.cli._wording import in_options
+from bagwise.io.csv_output import write_csv
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
 Seed = Annotated[int, typer.Option(help="Fixes splits and methods.")]
+Escape = Annotated[
+    bool,
+    typer.Option(
+        "--csv-escape/--no-csv-escape",
+        help="Put an apostrophe in front of text cells that a spreadsheet would run as"
+        " a formula.",
+    ),
+]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1: all cores.")]
 
 
@@ -25,21 +33,18 @@ def write_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
-def write_rows(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
+def write_rows(
+    rows: Sequence[dict[str, Any]], path: Path | None, *, escape: bool
+) -> None:
     """Write rows as CSV to a file, or to standard output."""
     names = list(rows[0]) if rows else []
+    cells = [row.values() for row in rows]
     if path is None:
-        _write_csv(sys.stdout, names, rows)
+        write_csv(sys.stdout, names, cells, escape=escape)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
-        _write_csv(file, names, rows)
-
-
-def _write_csv(file: Any, names: list[str], rows: Sequence[dict[str, Any]]) -> None:
-    writer = csv.DictWriter(file, fieldnames=names)
-    writer.writeheader()
-    writer.writerows(rows)
+        write_csv(file, names, cells, escape=escape)
 
 
 def print_ranking(result: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli._common import Json, write_json
+from bagwise.cli._common import Escape, Json, write_json
 from bagwise.cli._source import Source, reads_data
 
 
@@ -21,6 +21,7 @@ def explain(
     images: Annotated[
         Path | None, typer.Option(help="Pictures: .npz, .npy, or a folder of files.")
     ] = None,
+    csv_escape: Escape = True,
     json: Json = False,
 ) -> int:
     """Score every instance of DATA, to see which ones made a bag positive.
@@ -40,7 +41,7 @@ def explain(
         pos_label=source.positive,
         images=images,
     )
-    paths = found.write(out)
+    paths = found.write(out, escape=csv_escape)
     if json:
         files = {name: str(path) for name, path in paths.items()}
         write_json({"files": files, "instances": found.rows()})

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli._common import Json, write_json, write_rows
+from bagwise.cli._common import Escape, Json, write_json, write_rows
 from bagwise.cli._source import Source, reads_data
 
 
@@ -16,6 +16,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="CSV file; standard output if absent.")
     ] = None,
+    csv_escape: Escape = True,
     json: Json = False,
 ) -> int:
     """Predict the label of every bag of DATA.
@@ -28,7 +29,7 @@ def predict(
     if json:
         write_json(rows)
     else:
-        write_rows(rows, out)
+        write_rows(rows, out, escape=csv_escape)
         if out is not None:
             typer.echo(f"predictions: {out.absolute()}")
     return 0

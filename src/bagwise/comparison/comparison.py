@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import html
 import json
 import os
@@ -25,6 +24,7 @@ from bagwise.comparison.protocols import Protocol
 from bagwise.comparison.ranking import RankRow, fold_interval, rank_methods
 from bagwise.comparison.statistics import Interval
 from bagwise.comparison.store import COLUMNS
+from bagwise.io.csv_output import write_csv
 
 __all__ = ["Comparison"]
 
@@ -237,13 +237,16 @@ class Comparison:
             )
         return {"share": share, "warn": warn, "text": text}
 
-    def write_csv(self, path: str | os.PathLike[str]) -> Path:
-        """Write one row a run.
+    def write_csv(self, path: str | os.PathLike[str], *, escape: bool = True) -> Path:
+        """Write one row per run.
 
         Parameters
         ----------
         path : path
             The CSV file.
+        escape : bool, default=True
+            Whether text that a spreadsheet would take for a formula (it begins with
+            ``=``, ``+``, ``-`` or ``@``) gets an apostrophe in front.
 
         Returns
         -------
@@ -252,10 +255,8 @@ class Comparison:
         """
         path = Path(path)
         with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(CSV_COLUMNS)
-            for row in self.rows:
-                writer.writerow([_cell(row[name]) for name in CSV_COLUMNS])
+            rows = ([_cell(row[name]) for name in CSV_COLUMNS] for row in self.rows)
+            write_csv(file, CSV_COLUMNS, rows, escape=escape)
         return path
 
     # Display ---------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from bagwise.inspection.scores import (
     positive_class,
     scored_class,
 )
+from bagwise.io.csv_output import write_csv
 
 __all__ = ["Explanation", "explain"]
 
@@ -154,13 +154,16 @@ class Explanation:
             )
         return nw.to_native(nw.from_dict(self.columns(), backend=backend))
 
-    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+    def to_csv(self, path: str | os.PathLike[str], *, escape: bool = True) -> Path:
         """Write the table of instances as CSV.
 
         Parameters
         ----------
         path : path
             The file.
+        escape : bool, default=True
+            Whether text that a spreadsheet would take for a formula (it begins with
+            ``=``, ``+``, ``-`` or ``@``) gets an apostrophe in front.
 
         Returns
         -------
@@ -170,9 +173,8 @@ class Explanation:
         path = Path(path)
         columns = self.columns()
         with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            rows = zip(*columns.values(), strict=True)
+            write_csv(file, columns, rows, escape=escape)
         return path
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -218,7 +220,9 @@ class Explanation:
             self._cache["moments"] = moments(self.X)
         return top_features(self.X, row, n, *self._cache["moments"])
 
-    def write(self, folder: str | os.PathLike[str], n_bags: int = 8) -> dict[str, Path]:
+    def write(
+        self, folder: str | os.PathLike[str], n_bags: int = 8, *, escape: bool = True
+    ) -> dict[str, Path]:
         """Write tables and a plot of the key instances into a folder.
 
         `instances.csv`, `instances.json`, `key_instances.png`; if bags have two
@@ -231,6 +235,8 @@ class Explanation:
             Folder for the files; created if missing.
         n_bags : int, default=8
             Number of bags in the plot.
+        escape : bool, default=True
+            As in `to_csv`.
 
         Returns
         -------
@@ -239,7 +245,7 @@ class Explanation:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        found = {"instances": self.to_csv(folder / "instances.csv")}
+        found = {"instances": self.to_csv(folder / "instances.csv", escape=escape)}
         found["json"] = folder / "instances.json"
         self.to_json(found["json"])
         found["picture"] = folder / "key_instances.png"
@@ -248,11 +254,9 @@ class Explanation:
             found["members"] = folder / "members.csv"
             table = {"bag": self.X.ids.tolist(), **self.members.to_dict()}
             with found["members"].open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow([*table, "score"])
-                writer.writerows(
-                    zip(*table.values(), self.members.scores.tolist(), strict=True)
-                )
+                table["score"] = self.members.scores.tolist()
+                rows = zip(*table.values(), strict=True)
+                write_csv(file, table, rows, escape=escape)
         if self.X.coords is not None and self.X.coords.shape[1] > 1:
             found["heatmap"] = folder / "heatmap.png"
             ax = self.plot_heatmap(int(self._order()[0]))

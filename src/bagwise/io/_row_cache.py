@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bagwise._sizes import check_disk, check_memory, check_unpacked
 from bagwise.bags.half_precision import all_finite
 from bagwise.io.readers._slides import Sides, SlideFile
 
@@ -61,7 +62,12 @@ def stacked_rows(
     dtype = _common_type(files)
     total = sum(f.n_rows for f in files)
     small = total * width * dtype.itemsize * _SHARE_OF_MEMORY < _memory()
+    claimed = sum(f.n_rows * width * f.dtype.itemsize for f in files)
+    check_unpacked(claimed, sum(f.n_stored for f in files))
     if folder is False or (folder is None and small):
+        if not small:
+            hint = "Leave out cache=False to keep the rows in a file."
+            check_memory(total * width * dtype.itemsize, "the rows in memory", hint)
         rows = np.empty((total, width), dtype=dtype)
         return _in_memory(rows, files, missing)
     where = _cache_folder() if isinstance(folder, bool | None) else Path(folder)
@@ -115,11 +121,13 @@ def _write(
     """
     n_rows, n_bytes = 0, files[0].n_features * dtype.itemsize
     sides, wrong = [], {}
+    hint = "Name a folder on a larger disk with cache=, or set BAGWISE_CACHE."
+    n_total = sum(f.n_rows for f in files) * n_bytes
+    check_disk(n_total, target.parent, "the rows of all files", hint)
     handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".part")
-
     try:
         with os.fdopen(handle, "wb", buffering=0) as stream:
-            _reserve(stream, sum(f.n_rows for f in files) * n_bytes)
+            _reserve(stream, n_total)
             for file in files:
                 write = partial(_write_all, stream)
                 side, trouble = _read(file, None, write, dtype, missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +73,8 @@ class Roles:
         """Return the columns that are left out although they are called like groups."""
         if self.label is None or self.group is not None or self.features is not None:
             return []  # nothing is learned, or somebody knew what to take
-        return [n for n in self.drop if n in names and sounds_like_a_group(n)]
+        known = {*names}
+        return [n for n in self.drop if n in known and sounds_like_a_group(n)]
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Say which of the given names are no columns, or play two parts."""
@@ -90,7 +92,8 @@ class Roles:
             *self.drop,
             *(self.features or ()),
         ]
-        unknown = [n for n in dict.fromkeys(wanted) if n is not None and n not in names]
+        known = {None, *names}
+        unknown = [name for name in dict.fromkeys(wanted) if name not in known]
         if unknown:
             raise TableError(
                 f"{source}there is no column {', '.join(map(repr, unknown))}; the "
@@ -116,7 +119,7 @@ class Roles:
                     f"{source}{name!r} is given as a feature and as the {part}"
                 )
         listed = self.features or ()
-        doubled = [name for name in listed if listed.count(name) > 1]
+        doubled = [name for name, count in Counter(listed).items() if count > 1]
         if doubled or self.features == ():
             what = f"{doubled[0]!r} twice" if doubled else "no column"
             raise TableError(f"{source}features lists {what}")

@@ -160,6 +160,8 @@ def _check_directions(value: Any) -> None:
     if "directions_" in vars(value):
         n = whole(value.n_projections, "n_projections", least=1)
         array(value.directions_, "directions_", "f", (value.n_features_in_, n))
+        if value._n_features_out != n * whole(value.n_quantiles, "n_quantiles"):
+            raise DamagedFile("the quantiles do not fit the number of columns")
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {

@@ -18,6 +18,7 @@ escaped line break, as WEKA writes it::
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,7 @@ _NAME = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\s{}]+)\s*(.*)""",
 class _Attribute:
     name: str
     kind: str  # "numeric", "nominal", "string" or "relational"
-    values: list[str] = field(default_factory=list)
+    values: set[str] = field(default_factory=set)
     inner: list[_Attribute] = field(default_factory=list)
 
 
@@ -80,9 +81,9 @@ def read_arff(path: Path, bag: str | None, label: str | None) -> Any:
                 fail(path, f"the label {labels[-1]!r} is a word for none", line)
     if not bags:
         fail(path, "there is a header but no row of data")
-    doubled = {i for i in ids if ids.count(i) > 1} if len(set(ids)) < len(ids) else ()
+    doubled = [name for name, count in Counter(ids).items() if count > 1]
     if doubled:
-        fail(path, f"two rows are the bag {sorted(doubled)[0]!r}")
+        fail(path, f"two rows are the bag {min(doubled)!r}")
     X = Bags.from_list(
         bags,
         ids=plain_values(ids) if ids else None,
@@ -98,6 +99,7 @@ def _header(lines: Iterator[tuple[int, str]], path: Path) -> list[_Attribute]:
     """Read the declarations up to @data."""
     attributes: list[_Attribute] = []
     outer: _Attribute | None = None
+    names: set[tuple[str | None, str]] = set()
     line = 1
     for line, content in lines:
         keyword, rest = _keyword(content)
@@ -107,10 +109,11 @@ def _header(lines: Iterator[tuple[int, str]], path: Path) -> list[_Attribute]:
             attribute = _declaration(rest, path, line)
             if outer is not None and attribute.kind == "relational":
                 fail(path, "a relational attribute inside another", line)
-            scope = attributes if outer is None else outer.inner
-            if any(a.name == attribute.name for a in scope):
+            key = (outer.name if outer is not None else None, attribute.name)
+            if key in names:
                 fail(path, f"two attributes are called {attribute.name!r}", line)
-            scope.append(attribute)
+            names.add(key)
+            (attributes if outer is None else outer.inner).append(attribute)
             if attribute.kind == "relational":
                 outer = attribute
         elif keyword == "@end":
@@ -141,7 +144,7 @@ def _declaration(rest: str, path: Path, line: int) -> _Attribute:
     if kind.startswith("{"):
         if not kind.endswith("}"):
             fail(path, f"the values of {name!r} have no closing brace", line)
-        return _Attribute(name, "nominal", _split(kind[1:-1], path, line))
+        return _Attribute(name, "nominal", {*_split(kind[1:-1], path, line)})
     word = kind.split()[0].lower()
     if word in _NUMERIC:
         return _Attribute(name, "numeric")
@@ -219,7 +222,7 @@ def _split(content: str, path: Path, line: int) -> list[str]:
         fail(path, "sparse rows are not supported", line)
     values: list[str] = []
     current: list[str] = []
-    quote, closed, i = "", False, 0
+    quote, closed, blank, i = "", False, True, 0
     while i < len(content):
         c = content[i]
         if quote:
@@ -232,15 +235,18 @@ def _split(content: str, path: Path, line: int) -> list[str]:
                 current.append(c)
         elif c == ",":
             values.append(_value(current, closed))
-            current, closed = [], False
-        elif c in "'\"" and not "".join(current).strip() and not closed:
+            current, closed, blank = [], False, True
+        elif c in "'\"" and blank and not closed:
             quote, current = c, []
         elif closed and not c.isspace():
             fail(
-                path, f"there is text after a closing quote: {content[i:][:20]!r}", line
+                path,
+                f"there is text after a closing quote: {content[i : i + 20]!r}",
+                line,
             )
         elif not closed:
             current.append(c)
+            blank = blank and c.isspace()
         i += 1
     if quote:
         fail(path, "a quote is never closed; is the file cut off?", line)

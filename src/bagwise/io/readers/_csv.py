@@ -8,10 +8,9 @@ the rows are sound and only numpy was too strict, or the culprit is named.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
-import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,7 +60,7 @@ def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Tab
     With `more`, a table about bags is read: only the columns that `roles` and `more`
     name.
     """
-    text = read_text(path, _opened(path))
+    text = read_text(path)
     layout = _layout(text, path)
     wanted = {*layout.header} - {*roles.drop}
     if roles.features is not None:
@@ -104,16 +103,6 @@ def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Tab
         source=str(path),
         from_text=True,
     )
-
-
-def _opened(path: Path) -> bytes:
-    raw = path.read_bytes()
-    if raw[:2] != b"\x1f\x8b":
-        return raw
-    try:
-        return gzip.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
-        fail(path, f"the gzip file is damaged or cut off ({error})")
 
 
 # ------------------------------------------------------------------------ layout
@@ -169,7 +158,7 @@ def _first_rows(
 def _header(row: list[str], path: Path, line: int) -> list[str]:
     # A column without a name gets the one that pandas would give it.
     names = [name.strip() or f"Unnamed: {j}" for j, name in enumerate(row)]
-    doubled = [name for name in names if names.count(name) > 1]
+    doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         fail(path, f"two columns are called {doubled[0]!r}", line)
     return names

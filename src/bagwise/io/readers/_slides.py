@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bagwise._sizes import check_memory, check_unpacked
 from bagwise.io.readers._zarr import check_store
 
 SUFFIXES = (".h5", ".hdf5", ".pt", ".pth", ".npz", ".npy", ".zarr")
@@ -46,6 +47,7 @@ class SlideFile:
     coords: str | None
     names: str | None
     n_coords: int = 0
+    n_stored: int = 0
 
     def stream(
         self,
@@ -120,6 +122,7 @@ class SlideFile:
     def _side(self, arrays: Any, key: str | None, axes: int) -> Any:
         if key is None:
             return None
+        _check_storage(arrays[key], self.n_stored)
         found = _plain(arrays[key])
         found = found[0] if found.ndim > axes else found
         if found.ndim != axes or len(found) != self.n_rows:
@@ -189,6 +192,8 @@ def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
             raise ValueError(f"its features are {dtype}, not numbers")
         coords = next((k for k in COORDS if k in keys), None)
         places = () if coords is None else _shape(arrays[coords])[0]
+        stored = _stored(path)
+        _check_storage(arrays[feature_key], stored)
         return SlideFile(
             name,
             path,
@@ -199,7 +204,30 @@ def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
             coords,
             next((k for k in NAMES if k in keys), None),
             places[-1] if places else 0,
+            stored,
         )
+
+
+def _stored(path: Path) -> int:
+    """Return the bytes that a file, or a folder of a zarr store, takes on disk."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    return sum(p.stat().st_size for p in files)
+
+
+def _check_storage(found: Any, stored: int) -> None:
+    """Refuse an array of which the file holds but a small part."""
+    shape, dtype = _shape(found)
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if hasattr(found, "untyped_storage"):
+        held = found.untyped_storage().nbytes()
+        if held < found.numel() * found.element_size():
+            raise ValueError(
+                f"its tensor claims {n_bytes:,} bytes and holds {held:,}; save "
+                "tensor.contiguous()"
+            )
+    check_unpacked(n_bytes, stored)
+    if getattr(found, "chunks", None):  # one is read as a whole
+        check_unpacked(math.prod(found.chunks) * dtype.itemsize, stored)
 
 
 def _listed(keys: Any) -> str:
@@ -297,6 +325,8 @@ class _Member:
         return shape, dtype
 
     def read(self) -> npt.NDArray[Any]:
+        shape, dtype = self.header()
+        check_memory(math.prod(shape) * dtype.itemsize, self.name, "Split the file.")
         with self.archive.open(self.name) as stream:
             found = np.lib.format.read_array(stream, allow_pickle=False)
         return np.asarray(found)
@@ -314,10 +344,14 @@ def _tensors(path: Path) -> dict[Any, Any]:
             "it is damaged, or holds objects besides tensors, which could run code"
         ) from None
     if isinstance(found, torch.Tensor):
-        return {None: found}
-    if isinstance(found, dict):
-        return {k: v for k, v in found.items() if isinstance(v, torch.Tensor)}
-    raise ValueError(f"it holds a {type(found).__name__}, not a tensor")
+        found = {None: found}
+    if not isinstance(found, dict):
+        raise ValueError(f"it holds a {type(found).__name__}, not a tensor")
+    found = {k: v for k, v in found.items() if isinstance(v, torch.Tensor)}
+    for tensor in found.values():
+        if tensor.layout != torch.strided:
+            raise ValueError(f"a tensor in it is {tensor.layout}; save it as dense")
+    return found
 
 
 def _shape(found: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

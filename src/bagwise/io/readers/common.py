@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from bagwise._sizes import check_memory, check_unpacked
 from bagwise.bags import Bags
 from bagwise.bags.stack import group_rows
 
@@ -26,6 +29,7 @@ MISSING_WORDS = frozenset(
 )
 # "none" and "?" may well be the name of a class.
 NO_LABELS = MISSING_WORDS - {"?", "none"}
+_PIECE = 2**22
 _TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 
@@ -35,10 +39,40 @@ def fail(path: Path, message: str, line: int | None = None) -> NoReturn:
     raise ValueError(f"{place}: {message}")
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file of text, unpacked, if it fits into memory."""
+    size = path.stat().st_size
+    _check_text(size, path)
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            file.seek(0)
+            return file.read()
+    pieces, n_bytes = [], 0
+    try:
+        with gzip.open(path) as unpacked:
+            while piece := unpacked.read(_PIECE):
+                n_bytes += len(piece)
+                try:
+                    check_unpacked(n_bytes, size)
+                except ValueError as error:
+                    fail(path, str(error))
+                _check_text(n_bytes, path)
+                pieces.append(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        fail(path, f"the gzip file is damaged or cut off ({error})")
+    return b"".join(pieces)
+
+
+def _check_text(n_bytes: int, path: Path) -> None:
+    # As bytes, as text, and as the numbers that it spells.
+    hint = "Split the file, or save the table as Parquet or npz."
+    check_memory(3.0 * n_bytes, f"{path}: reading the text", hint)
+
+
 def read_text(path: Path, raw: bytes | None = None) -> str:
     """Return the whole text of a file, or say why it is no text."""
     if raw is None:
-        raw = path.read_bytes()
+        raw = read_bytes(path)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

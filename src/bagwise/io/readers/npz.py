@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from bagwise._sizes import check_memory, check_unpacked
 from bagwise.bags import Bags, Ragged
 from bagwise.io._errors import TableError
 from bagwise.io._permissions import make_readable
 from bagwise.io.readers.common import NO_LABELS, fail
 from bagwise.io.roles import Roles
 
-# Zeros shrink a thousandfold; real features hardly ever to less than a hundredth.
-_LARGE, _MOST_PACKED = 2**30, 200
 _CSR = ("data", "indices", "indptr", "shape")
 
 
@@ -40,19 +39,17 @@ def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _refuse_bombs(path: Path) -> None:
-    """Refuse an archive that would fill the memory out of next to nothing."""
+    """Refuse an archive that would fill the memory."""
     try:
         with zipfile.ZipFile(path) as archive:
             full = sum(entry.file_size for entry in archive.infolist())
     except (zipfile.BadZipFile, NotImplementedError, ValueError):
         return  # numpy says what is wrong with it
-    packed = path.stat().st_size
-    if full > _LARGE and full > _MOST_PACKED * packed:
-        fail(
-            path,
-            f"{packed:,} bytes claim to hold {full:,}; such an archive is refused. If "
-            "it is meant, unpack it and save it without compression",
-        )
+    try:
+        check_unpacked(full, path.stat().st_size)
+        check_memory(full, "the archive", "Split it.")
+    except ValueError as error:
+        fail(path, str(error))
 
 
 def stacked_matrix(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from bagwise._sizes import check_memory
 from bagwise.io.readers.common import (
     assemble,
     fail,
@@ -41,6 +42,9 @@ def choose_storage(data: sp.csr_array, sparse: bool | None) -> Any:
         n_rows, n_columns = data.shape
         large = 8 * n_rows * n_columns > _DENSE_BYTES
         sparse = large and data.nnz < _SPARSE_SHARE * n_rows * n_columns
+    if not sparse:
+        n_bytes = 8.0 * data.shape[0] * data.shape[1]
+        check_memory(n_bytes, "the matrix", "Leave out sparse=False to keep it sparse.")
     return data if sparse else data.toarray()
 
 
