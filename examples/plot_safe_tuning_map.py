@@ -21,8 +21,8 @@ import numpy as np
 
 from bagwise.datasets import make_safe_toy
 from bagwise.kernels import instance_kernel
-from bagwise.least_squares.safe._kernel import DenseOmega, KernelSystem
-from bagwise.least_squares.safe.problem import BagDesign, aggregation_weights
+from bagwise.least_squares._safe_kernel import DenseOmega, KernelSystem
+from bagwise.least_squares.safe_problem import BagDesign, aggregation_weights
 
 GAMMA = 2.0
 

@@ -14,7 +14,7 @@ from bagwise.compose import OnInstances, SampleInstances, SimpleMI
 from bagwise.embedding import MiFV, SlicedWassersteinEmbedding, _sliced_wasserstein
 from bagwise.kernels import set_kernel
 from bagwise.least_squares import SAFE, SAFERegressor
-from bagwise.least_squares.safe import features as _features
+from bagwise.least_squares import safe_moments as _features
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
 from bagwise.solvers import working_set
 from bagwise.svm import MISVM, BagSVC

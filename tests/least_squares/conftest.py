@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bagwise.least_squares._system import DualSolution
-from bagwise.least_squares.safe._kernel import DenseOmega, KernelSystem
-from bagwise.least_squares.safe.problem import BagDesign, aggregation_weights
+from bagwise.least_squares._safe_kernel import DenseOmega, KernelFit, KernelSystem
+from bagwise.least_squares.safe_problem import BagDesign, aggregation_weights
 
 
 def dense_aggregation(design):
@@ -34,7 +33,7 @@ def solve_bordered_lu(omega, design, gamma, Y):
     right[:-1] = J @ (design.residual[:, None] * Y)
     solution = np.linalg.solve(system, right)
     alpha, intercept = solution[:-1], solution[-1]
-    return DualSolution(alpha, intercept, omega @ alpha + intercept)
+    return KernelFit(alpha, intercept, omega @ alpha + intercept)
 
 
 @dataclass

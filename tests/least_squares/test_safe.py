@@ -12,7 +12,10 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.datasets import make_safe_toy
 from bagwise.least_squares import SAFE
-from bagwise.least_squares.safe.problem import BagDesign, aggregation_weights
+from bagwise.least_squares.safe_problem import BagDesign, aggregation_weights
+
+# The linear kernel as a matrix, instead of products with the data.
+AS_MATRIX = {"kernel": "poly", "degree": 1, "coef0": 0.0, "gamma": 1.0}
 
 
 def draw(seed=0, n_bags=40, n_features=4, n_classes=2, shift=1.0):
@@ -88,8 +91,23 @@ def test_relative_rho_is_what_the_documentation_says():
     same = SAFE(model.rho_, rho_scale="absolute", gamma=0.2).fit(X, y)
     np.testing.assert_allclose(same.decision_function(X), model.decision_function(X))
     moments = SAFE(12.0, kernel="linear").fit(X, y)
-    wide = SAFE(12.0, kernel="linear", solver="ldl").fit(X, y)
+    wide = SAFE(12.0, **AS_MATRIX).fit(X, y)
     assert moments.rho_ == pytest.approx(wide.rho_, rel=1e-10)
+
+
+def test_one_huge_bag_leaves_the_others_their_weight():
+    rng = np.random.default_rng(0)
+    y = np.arange(100) % 2
+    bags = [rng.normal(2.0 * k, 1.0, (rng.integers(2, 6), 5)) for k in y]
+    plain = SAFE().fit(bags[1:], y[1:])
+    bags[0] = rng.normal(0.0, 1.0, (2_000, 5))
+    with pytest.warns(
+        UserWarning, match="bag 0 has 2000 instances.*aggregation='mean'"
+    ):
+        model = SAFE().fit(bags, y)
+    assert 0.1 * plain.rho_ < model.rho_ < plain.rho_
+    assert model.score(bags, y) > 0.9  # 0.78 where the mean squared size is the unit
+    assert SAFE(aggregation="mean").fit(bags, y).score(bags, y) == 1.0
 
 
 def test_more_classes_are_one_against_the_rest():
@@ -197,7 +215,7 @@ def test_wide_sparse_data_are_not_densified(variance_weight, monkeypatch):
     X = Bags(rows, np.arange(0, 151, 3))
     y = np.arange(50) % 2
     options = {"kernel": "linear", "variance_weight": variance_weight, "core": "ksc"}
-    dense = SAFE(solver="ldl", **options).fit(X, y)  # the kernel matrix itself
+    dense = SAFE(**{**options, **AS_MATRIX}).fit(X, y)  # the kernel matrix itself
 
     convert = sp.csr_array.toarray
 
@@ -252,19 +270,28 @@ def test_sample_weight_is_repetition_and_zero_is_absence():
         )
 
 
-def test_class_weight_weighs_residuals():
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kernel": "linear"}, {"aggregation": "mean"}, {"variance_weight": 0.5}],
+    ids=["rbf", "linear", "mean", "variance"],
+)
+def test_class_weight_is_sample_weight(options):
     X, y = draw(12, shift=0.3)
-    Y = np.where(y == "b", 1.0, -1.0)
-    weight = np.where(y == "b", 5.0, 1.0)
-    plain = SAFE(gamma=0.2).fit(X, y)
-    heavy = SAFE(gamma=0.2, class_weight={"a": 1.0, "b": 5.0}).fit(X, y)
-    assert (
-        weight @ (heavy.decision_function(X) - Y) ** 2
-        < weight @ (plain.decision_function(X) - Y) ** 2
+    X, y = X[:37], y[:37]
+    count = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    heavy = SAFE(class_weight={"a": 1.0, "b": 5.0}, **options).fit(X, y, count)
+    same = SAFE(**options).fit(X, y, np.where(y == "b", 5.0, 1.0) * count)
+    np.testing.assert_allclose(
+        heavy.decision_function(X), same.decision_function(X), atol=1e-9
     )
-    assert heavy.rho_ == plain.rho_
-    balanced = SAFE(class_weight="balanced").fit(X[:30], y[:30])
-    assert np.isfinite(balanced.decision_function(X)).all()
+    # Balanced classes have the same total weight.
+    total = np.array([count[y == "a"].sum(), count[y == "b"].sum()])
+    factor = total.sum() / (2.0 * total)
+    balanced = SAFE(class_weight="balanced", **options).fit(X, y, count)
+    same = SAFE(**options).fit(X, y, np.where(y == "b", *factor[::-1]) * count)
+    np.testing.assert_allclose(
+        balanced.decision_function(X), same.decision_function(X), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("variance", [0.0, 0.3])
@@ -343,8 +370,8 @@ def test_absolute_variance_weight_is_refused_where_not_convex():
 def test_degrees_that_are_not_positive_are_named():
     X = Bags.from_list([[[1.0]], [[2.0]], [[-1.0], [3.0]], [[1.0]]])
     y = [0, 1, 0, 1]
-    for solver in ("auto", "ldl"):
-        options = {"kernel": "linear", "core": "ksc", "solver": solver}
+    for linear in ({"kernel": "linear"}, AS_MATRIX):
+        options = {**linear, "core": "ksc"}
         with pytest.raises(ValueError, match="instance 0 of bag 2 has degree -6"):
             SAFE(variance_weight=0.5, **options).fit(X, y)
         with pytest.raises(ValueError, match="core='kpca', or kernel='rbf'"):

@@ -10,7 +10,6 @@ import warnings
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -24,6 +23,7 @@ from bagwise.base._estimator import (
     scores_instances,
 )
 from bagwise.base._thresholds import choose_threshold, sigmoid_threshold
+from bagwise.base.weights import class_factors
 
 
 class BagClassifierMixin(ClassifierMixin):
@@ -46,13 +46,18 @@ class BagClassifierMixin(ClassifierMixin):
         _refuse_gaps(y)
         if not _are_two_plain(y):
             check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs bags of at least 2 classes, but y holds "
                 f"one class only: {self.classes_.tolist()[0]!r}."
             )
         self._choose_positive()
+        return self._codes_of(y)
+
+    def _codes_of(self, y):
+        """Return the codes of labels that are all among `classes_`."""
+        codes = np.searchsorted(self.classes_, y)
         return 1 - codes if self._turned else codes
 
     def _choose_positive(self):
@@ -99,8 +104,7 @@ class BagClassifierMixin(ClassifierMixin):
         if class_weight is None:
             return weight
         labels = self._labels_of(np.arange(len(self.classes_)))
-        per_class = compute_class_weight(class_weight, classes=labels, y=labels[codes])
-        return weight * per_class[codes]
+        return weight * class_factors(class_weight, labels, codes, weight)[codes]
 
     def _training(self, X, y, sample_weight=None):
         """Return sound bags, codes and weights, without bags of no weight."""

@@ -1,4 +1,4 @@
-"""How an estimator is given the weights of bags."""
+"""Weights of bags and of classes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
+from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import has_fit_parameter
 
 
@@ -27,3 +28,29 @@ def weight_arguments(
     if has_fit_parameter(model, "sample_weight"):
         return {"sample_weight": sample_weight}
     return {}
+
+
+def class_factors(
+    class_weight: dict[Any, float] | str | None,
+    classes: NDArray[Any],
+    codes: NDArray[np.int64] | None = None,
+    count: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return the factor that `class_weight` gives to the weight of each class.
+
+    A factor is the same as a `sample_weight` for all samples of the class.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        The parameter of the estimator. "balanced" makes the weights of all classes
+        equal; samples count as often as they weigh.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    codes, count : ndarray of shape (n_samples,), default=None
+        Position in `classes` and weight of each sample; only for "balanced".
+    """
+    if class_weight == "balanced":
+        total = np.bincount(codes, weights=count, minlength=len(classes))
+        return total.sum() / (len(classes) * total)
+    return compute_class_weight(class_weight, classes=classes, y=classes)

@@ -7,6 +7,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from bagwise.bags import Bags
+from bagwise.base.weights import class_factors
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
 from bagwise.distributed._partitions import Partitions, labels_of, weights_of
@@ -14,7 +15,6 @@ from bagwise.distributed._safe import fit_safe, fit_safe_regressor
 from bagwise.embedding import MiFV
 from bagwise.embedding.codebook import EnergyProjection
 from bagwise.least_squares import SAFE, SAFERegressor
-from bagwise.least_squares.weights import class_factor
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
 from bagwise.solvers.moments import Moments
 
@@ -111,17 +111,17 @@ def _fit_milr(model, parts):
     """Fit a copy of MILogisticRegression on `Partitions`."""
     parts.survey(labels=True)
     parts.set_features(model)
-    labels, _, bags = parts.label_counts()
-    model._encode_labels(labels)
-    codes = np.searchsorted(model.classes_, labels)
-    # class_weight="balanced" counts bags without their weights, as in a local fit.
-    factor = class_factor(model.class_weight, model.classes_, codes, bags)
-    if len(model.classes_) == 2:
-        return _fit_one(model, parts, model.classes_, model._positive, factor)
+    labels, weights = parts.label_counts()
+    codes = model._encode_labels(labels)
+    # In the order of their codes: of two classes the second is the positive one.
+    classes = model._labels_of(np.arange(len(model.classes_)))
+    factor = class_factors(model.class_weight, classes, codes, weights)
+    if len(classes) == 2:
+        return _fit_one(model, parts, classes, 1, factor)
     model.estimators_ = []
     for k in range(len(model.classes_)):
         one = model._unfitted_copy()
-        model.estimators_.append(_fit_one(one, parts, model.classes_, k, factor))
+        model.estimators_.append(_fit_one(one, parts, classes, k, factor))
     model.n_iter_ = max(one.n_iter_ for one in model.estimators_)
     return model
 
@@ -136,9 +136,8 @@ def _fit_one(model, parts, classes, k, factor):
 
 def _targets(part, classes, k, factor):
     """Replace the labels by 1.0 for class `k` and weigh the bags by their class."""
-    codes = np.searchsorted(classes, part.y)
-    target = (codes == k).astype(np.float64)
-    return part._replace(y=target, weight=part.weight * factor[codes])
+    columns = (part.y[:, None] == classes).astype(np.float64)
+    return part._replace(y=columns[:, k], weight=part.weight * (columns @ factor))
 
 
 def _fit_mi_linear_regression(model, parts):

@@ -37,7 +37,6 @@ class Survey:
     n_instances: int
     labels: np.ndarray | None
     label_weights: np.ndarray | None
-    label_bags: np.ndarray | None
     ids: np.ndarray | None
     extra: Any
 
@@ -237,8 +236,8 @@ class Partitions:
         return np.concatenate([np.asarray(rows) for rows in found])
 
     def label_counts(self):
-        """Return the labels of all parts, with weights and counts of their bags."""
-        names = ("labels", "label_weights", "label_bags")
+        """Return the labels of all parts and the summed weights of their bags."""
+        names = ("labels", "label_weights")
         return [
             np.concatenate([getattr(one, name) for one in self.surveys])
             for name in names
@@ -315,9 +314,9 @@ def _read_tuple(part):
 
 def _survey(part, extra, labels):
     X = part.X
-    found = weights = bags = None
+    found = weights = None
     if labels:
-        found, codes, bags = np.unique(part.y, return_inverse=True, return_counts=True)
+        found, codes = np.unique(part.y, return_inverse=True)
         weights = np.bincount(codes, weights=part.weight)
     return Survey(
         X.n_features,
@@ -326,7 +325,6 @@ def _survey(part, extra, labels):
         X.n_instances,
         found,
         weights,
-        bags,
         X.ids if part.named else None,
         None if extra is None else extra(part),
     )

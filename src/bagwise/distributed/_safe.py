@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from bagwise.base.weights import class_factors
 from bagwise.kernels.instance import resolve_gamma
-from bagwise.least_squares.safe.base import can_stream
-from bagwise.least_squares.safe.features import choose_features, draw_landmarks
-from bagwise.least_squares.safe.fit import solve_moments
-from bagwise.least_squares.safe.moments import FeatureMap
-from bagwise.least_squares.safe.problem import (
-    LabelTargets,
+from bagwise.least_squares.safe_fit import solve_moments
+from bagwise.least_squares.safe_moments import (
+    FeatureMap,
+    choose_features,
+    draw_landmarks,
+)
+from bagwise.least_squares.safe_problem import (
     Settings,
     Training,
     ValueTargets,
+    can_stream,
 )
-from bagwise.least_squares.weights import class_factor
 
 _MEDIAN_ROWS = 1000  # rows that gamma="median" uses, as in a local fit
 
@@ -24,12 +26,17 @@ def fit_safe(model, parts):
     """Fit a copy of SAFE on `Partitions`."""
     settings = _stream_settings(model)
     parts.survey(_spread, labels=True)
-    labels, weights, _ = parts.label_counts()
+    labels, weights = parts.label_counts()
     model._encode_labels(labels)
-    classes = model.classes_
-    codes = np.searchsorted(classes, labels)
-    factor = class_factor(model.class_weight, classes, codes, weights)
-    return _fit(model, parts.map(_indicators, classes, factor), settings)
+    # In the order of their codes: of two classes the second is the positive one.
+    classes = model._labels_of(np.arange(len(model.classes_)))
+    factor = class_factors(
+        model.class_weight, classes, model._codes_of(labels), weights
+    )
+    parts = parts.map(_indicators, classes, factor)
+    if model.class_weight is not None:
+        parts.survey(_spread)  # once more, with the weights of the classes
+    return _fit(model, parts, settings)
 
 
 def fit_safe_regressor(model, parts):
@@ -64,14 +71,13 @@ def _fit(model, parts, settings):
 
 
 def _indicators(part, classes, factor):
-    codes = np.searchsorted(classes, part.y)
-    columns = LabelTargets(len(classes)).columns(codes)
-    return part._replace(y=(columns, part.weight * factor[codes]))
+    columns = (part.y[:, None] == classes).astype(np.float64)
+    return part._replace(y=columns, weight=part.weight * (columns @ factor))
 
 
 def _values(part):
     y = part.y.astype(np.float64)
-    return part._replace(y=(ValueTargets.columns(y), part.weight))
+    return part._replace(y=ValueTargets.columns(y))
 
 
 def _spread(part):
@@ -125,6 +131,5 @@ def _feature_total(part, chosen):
 
 
 def _moments(part, chosen):
-    columns, loss_weight = part.y
-    training = Training(part.X, columns, part.weight, loss_weight)
+    training = Training(part.X, part.y, part.weight)
     return chosen.moments_if_possible(training)

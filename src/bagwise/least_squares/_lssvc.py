@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from bagwise._sizes import check_memory
-from bagwise.kernels.instance import instance_kernel, row_blocks
-from bagwise.least_squares._system import Bordered
-from bagwise.least_squares.weights import class_factor, weighted_gamma
+from bagwise.base.weights import class_factors
+from bagwise.kernels.instance import instance_kernel, resolve_gamma, row_blocks
+from bagwise.least_squares._safe_kernel import Bordered
 
 
 class LSSVC(ClassifierMixin, BaseEstimator):
@@ -161,7 +161,7 @@ class LSSVC(ClassifierMixin, BaseEstimator):
             raise ValueError("sample_weight must not be negative.")
         if len(np.unique(codes[weight > 0])) < len(self.classes_):
             raise ValueError("a class has no row with a positive sample_weight.")
-        factor = class_factor(self.class_weight, self.classes_, codes, weight)
+        factor = class_factors(self.class_weight, self.classes_, codes, weight)
         return weight * factor[codes]
 
     def _training_kernel(self, X, weight, used):
@@ -179,7 +179,7 @@ class LSSVC(ClassifierMixin, BaseEstimator):
         self.X_fit_ = X
         self.kernel_gamma_ = 1.0
         if self.kernel != "linear":
-            self.kernel_gamma_ = weighted_gamma(self.gamma, X, weight)
+            self.kernel_gamma_ = resolve_gamma(self.gamma, X, weight)
         return self._cross_kernel(X[used], X[used])
 
     def _cross_kernel(self, A, B):

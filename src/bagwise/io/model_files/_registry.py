@@ -41,7 +41,7 @@ PARTS = {
     "Stack StandardRows Statistics ThinnedRows",
     "kernels": "BoxKernelReport FittedKernel KernelBasis",
     "least_squares": "FeatureMap FourierFeatures IdentityFeatures KernelBorder "
-    "LandmarkFeatures MomentBorder Moments Settings",
+    "LandmarkFeatures MomentBorder BagMoments Settings",
     "solvers": "Stump",
 }
 

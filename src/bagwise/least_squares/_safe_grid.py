@@ -7,18 +7,152 @@ vectors of all folds and values of rho are columns of one product with the kerne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import get_scorer
 
 from bagwise._sizes import check_memory
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.kernels.instance import instance_kernel, squared_distances
-from bagwise.least_squares._system import Bordered
-from bagwise.least_squares.safe.problem import spread_unit
-from bagwise.least_squares.weights import instance_variance, row_namer, weighted_gamma
+from bagwise.base.weights import class_factors
+from bagwise.kernels.instance import (
+    instance_kernel,
+    resolve_gamma,
+    squared_distances,
+)
+from bagwise.least_squares._safe_kernel import Bordered
+from bagwise.least_squares.safe_moments import FeatureMap, MomentSystem, features_from
+from bagwise.least_squares.safe_problem import (
+    LabelTargets,
+    Settings,
+    Training,
+    instance_variance,
+    rho_unit,
+    row_namer,
+    squared_size,
+)
 from bagwise.solvers.lanczos import largest_eigenvalues, resolvent_path
+
+AXES = ("gamma", "rho", "variance_weight")
+
+
+def candidate_scores(model, candidates, X, y, splits, scoring):
+    """Return the mean score of every candidate, or None where nothing is shared.
+
+    Parameters
+    ----------
+    model : SAFE
+        What is tuned; unfitted.
+    candidates : list of dict
+        Parameters to try.
+    X, y : Bags, ndarray
+        Training bags and labels.
+    splits : list of (train, test)
+        Folds.
+    scoring : str or callable
+        As in scikit-learn.
+    """
+    known = {*AXES, "aggregation"}
+    if (
+        model.loss != "squared"
+        or model.variance_weight_abs is not None
+        or not all(set(params) <= known for params in candidates)
+    ):
+        return None
+    full = [
+        {name: params.get(name, getattr(model, name)) for name in known}
+        for params in candidates
+    ]
+    if any(params["aggregation"] == "max" for params in full):
+        return None
+    classes, codes = np.unique(y, return_inverse=True)
+    count = np.ones(len(codes))
+    folds = make_folds(codes, count, classes, model.class_weight, splits)
+    score = partial(score_fold, scoring, classes, X, y, None)
+    found = np.empty(len(full))
+    for aggregation in dict.fromkeys(params["aggregation"] for params in full):
+        mine = [k for k, p in enumerate(full) if p["aggregation"] == aggregation]
+        values = [list(dict.fromkeys(full[k][name] for k in mine)) for name in AXES]
+        settings = Settings.of(clone(model).set_params(aggregation=aggregation))
+        factor = class_factors(model.class_weight, classes, codes, count)
+        columns = LabelTargets(len(classes)).columns(codes)
+        training = Training(X, columns, count * factor[codes])
+        fixed = model.class_weight != "balanced"
+        grid = grid_scores(settings, training, folds, values, score, fixed=fixed)
+        for k in mine:
+            place = [values[a].index(full[k][name]) for a, name in enumerate(AXES)]
+            found[k] = grid[tuple(place)].mean()
+    return found
+
+
+def make_folds(codes, count, classes, class_weight, splits):
+    """Return the folds with the weights and targets of their training bags."""
+    targets = LabelTargets(len(classes))
+    columns = targets.columns(codes)
+    folds = []
+    for number, (train, test) in enumerate(splits):
+        train = train[count[train] > 0]  # a bag without weight is not there
+        kind, mine = codes[train], count[train]
+        missing = np.setdiff1d(np.arange(len(classes)), kind)
+        if missing.size:
+            raise ValueError(
+                f"Fold {number} has no training bag of class "
+                f"{classes[missing[0]]}. Use fewer or stratified folds."
+            )
+        factor = class_factors(class_weight, classes, kind, mine)
+        Y = columns[train] @ targets.mix()
+        folds.append(Fold(number, train, test, mine * factor[kind], Y))
+    return folds
+
+
+def grid_scores(settings, training, folds, values, score, *, fixed):
+    """Return the scores, of shape (gammas, rhos, variance weights, folds)."""
+    gammas, rhos, shares = values
+    grid = (folds, gammas, rhos, shares)
+    targets = LabelTargets(training.columns.shape[1])
+    if settings.uses_features(training.X):
+        decided = moment_decisions(settings, training, targets, *grid, fixed=fixed)
+    else:
+        Y = training.columns @ targets.mix(training.totals)
+        decided = kernel_decisions(settings, training, Y, *grid, fixed=fixed)
+    scores = np.empty((len(gammas), len(rhos), len(shares), len(folds)))
+    for i, decisions in enumerate(decided):
+        for g in range(len(shares)):
+            for j, fold in enumerate(folds):
+                for r in range(len(rhos)):
+                    scores[i, r, g, j] = score(decisions[g][j][r], fold.test)
+    return scores
+
+
+def score_fold(scoring, classes, X, y, count, values, test):
+    """Score of one fold; bags count as often as they weigh, if they do."""
+    values = values[:, 0] if values.shape[1] == 1 else values
+    fold = _Decided(classes, values)
+    weight = None if count is None else count[test]
+    if scoring is None:
+        return float(np.average(fold.predict(None) == y[test], weights=weight))
+    extra = {} if weight is None else {"sample_weight": weight}
+    return get_scorer(scoring)(fold, X[test], y[test], **extra)
+
+
+class _Decided(ClassifierMixin, BaseEstimator):
+    """A classifier that has decided already, for scorers."""
+
+    def __init__(self, classes=None, values=None):
+        self.classes_ = classes
+        self.values = values
+        self.classes = classes
+
+    def decision_function(self, X):
+        return self.values
+
+    def predict(self, X):
+        if self.values.ndim == 1:
+            return self.classes_[(self.values > 0).astype(np.intp)]
+        return self.classes_[self.values.argmax(axis=1)]
+
 
 # Bytes of Lanczos vectors that one batch of columns may take.
 _BATCH_BYTES = 2**28
@@ -27,14 +161,13 @@ _EXPECTED_STEPS = 64
 
 @dataclass
 class Fold:
-    """One split: bag numbers, residual weights of the training bags, targets."""
+    """One split: bag numbers, weights and targets of the training bags."""
 
     number: int
     train: np.ndarray
     test: np.ndarray
-    count: np.ndarray  # multiplicities of the training bags
-    loss_weight: np.ndarray
-    Y: np.ndarray  # targets of the training bags
+    weight: np.ndarray
+    Y: np.ndarray
 
 
 @dataclass
@@ -82,7 +215,7 @@ class KernelFolds:
         rows = np.zeros((len(self.weight), len(self.folds)))
         for j, fold in enumerate(self.folds):
             per_bag = np.zeros(len(self.n))
-            per_bag[fold.train] = fold.count
+            per_bag[fold.train] = fold.weight
             rows[:, j] = repeat(per_bag, self.offsets)
         self.rows = rows
         self.degrees = self.omega @ rows
@@ -92,8 +225,9 @@ class KernelFolds:
             return
         for j, fold in enumerate(self.folds):
             total = rows[:, j].sum()
-            unit = spread_unit(
-                float(fold.count @ self.n[fold.train] ** 2) / fold.count.sum(),
+            unit = rho_unit(
+                squared_size(self.n[fold.train], fold.weight),
+                fold.weight.sum(),
                 float(rows[:, j] @ diagonal) / total,
                 float(rows[:, j] @ self.degrees[:, j]) / total**2,
             )
@@ -108,7 +242,7 @@ class KernelFolds:
             row = []
             for rho in self.rho[j]:
                 Q = block.copy()
-                Q[np.diag_indices_from(Q)] += 1.0 / (rho * fold.loss_weight)
+                Q[np.diag_indices_from(Q)] += 1.0 / (rho * fold.weight)
                 try:
                     row.append(Bordered(Q, self.n[fold.train]))
                 except ValueError as error:
@@ -130,13 +264,13 @@ class KernelFolds:
             out.append([self._predict(fold, *one.solve(fold.Y, zero)) for one in row])
         return out
 
-    def leave_one_out(self, Y, loss_weight):
+    def leave_one_out(self, Y, weight):
         """Same as `closed_form` for folds of one bag each, from one eigenproblem.
 
         On the complement of n the bag kernel is ``W diag(l) W'``, so that both the
         solution and the diagonal of the inverse are sums over l for any rho.
         """
-        s = np.sqrt(loss_weight)
+        s = np.sqrt(weight)
         scaled = (s[:, None] * self.gram) * s
         full, _ = np.linalg.qr((s * self.n)[:, None], mode="complete")
         basis = full[:, 1:]
@@ -149,7 +283,7 @@ class KernelFolds:
             for rho in self.rho[j]:
                 inverse = 1.0 / (np.maximum(values, 0.0) + 1.0 / rho)
                 a = s[k] * ((W[k] * inverse) @ target)
-                diagonal = loss_weight[k] * ((W[k] ** 2) @ inverse)
+                diagonal = weight[k] * ((W[k] ** 2) @ inverse)
                 row.append((Y[k] - a / diagonal)[None])
             out.append(row)
         return out
@@ -301,7 +435,7 @@ def _fold_gamma(settings, gamma, X, fold):
     if not isinstance(gamma, str):
         return float(gamma)
     train = X[fold.train]
-    return weighted_gamma(gamma, train.data, np.repeat(fold.count, train.sizes))
+    return resolve_gamma(gamma, train.data, np.repeat(fold.weight, train.sizes))
 
 
 def _one_kernel(settings, omega, training, Y, folds, rhos, shares, *, fixed):
@@ -320,7 +454,7 @@ def _one_kernel(settings, omega, training, Y, folds, rhos, shares, *, fixed):
         alone = sorted(int(f.test[0]) for f in folds if len(f.test) == 1)
         complete = all(len(f.train) == X.n_bags - 1 for f in folds)
         if alone == list(range(X.n_bags)) and complete and fixed:
-            plain = work.leave_one_out(Y, training.loss_weight)
+            plain = work.leave_one_out(Y, training.weight)
         else:
             plain = work.closed_form()
         out = [plain if share == 0 else None for share in shares]
@@ -353,3 +487,76 @@ def _fold_variance(core, work, X):
         except ValueError as error:
             raise ValueError(f"Fold {fold.number}: {error}") from None
     return variance
+
+
+def moment_decisions(
+    settings, training, targets, folds, gammas, rhos, shares, *, fixed
+):
+    """Yield [share][fold][rho] -> decisions on left-out bags for every kernel width.
+
+    Parameters
+    ----------
+    settings : Settings
+        Everything but the grid.
+    training : Training
+        All bags.
+    targets : LabelTargets
+        How targets follow from the columns.
+    folds : list of Fold
+        The splits.
+    gammas, rhos, shares : sequences
+        The grid.
+    fixed : bool
+        Whether class weights are the same in all folds.
+    """
+    X = training.X
+    for gamma in gammas:
+        one = replace(settings, gamma=gamma).resolved(X, training.weight)
+        chosen = FeatureMap(one, features_from(one, X))
+        check_memory(
+            8.0 * X.n_bags * (chosen.features.n_features_out + 1),
+            f"The features of {X.n_bags} bags",
+            "Set a smaller n_components.",
+        )
+        sums = chosen.bag_sums(X, one.aggregation_weight(X.offsets))
+        needed = any(share > 0 for share in shares)
+        moments = _training_moments(chosen, training, folds, needed, fixed)
+        yield _fold_decisions(one, moments, targets, sums, folds, rhos, shares)
+
+
+def _training_moments(chosen, training, folds, needed, fixed):
+    """Moments of the training bags: all minus test where that is what they are."""
+    ksc = needed and chosen.settings.core == "ksc"
+    whole = None
+    out = []
+    for fold in folds:
+        complement = len(fold.train) + len(fold.test) == training.X.n_bags
+        if fixed and not ksc and complement:
+            if whole is None:
+                whole = chosen.moments(training, instance=needed)
+            left = chosen.moments(training[fold.test], instance=needed)
+            out.append(whole - left)
+            continue
+        part = Training(
+            training.X[fold.train], training.columns[fold.train], fold.weight
+        )
+        mine = FeatureMap(chosen.settings, chosen.features)
+        if ksc:
+            mine.total = mine.sum(part.X, part.weight)
+        out.append(mine.moments(part, instance=needed))
+    return out
+
+
+def _fold_decisions(settings, moments, targets, sums, folds, rhos, shares):
+    out = [[[None] * len(rhos) for _ in folds] for _ in shares]
+    for j, (fold, mine) in enumerate(zip(folds, moments, strict=True)):
+        right = mine.target.T @ targets.mix(mine.target[:, -1])
+        unit = mine.relative_scale() if settings.rho_scale == "relative" else 1.0
+        for r, rho in enumerate(rhos):
+            system = MomentSystem(mine.bag, mine.instance, rho / unit)
+            bound = system.gamma_max() if any(share > 0 for share in shares) else 0.0
+            bound = bound if np.isfinite(bound) else 0.0
+            for g, share in enumerate(shares):
+                theta = system.solve(right, share * bound)
+                out[g][j][r] = sums[fold.test] @ theta
+    return out

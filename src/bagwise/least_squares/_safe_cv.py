@@ -15,10 +15,14 @@ from bagwise.base import (
     check_bag_weight,
     most_folds,
 )
-from bagwise.least_squares.safe._paths import grid_scores, make_folds, score_fold
-from bagwise.least_squares.safe._safe import SAFE, positions, training_bags
-from bagwise.least_squares.safe.problem import LabelTargets, Settings, Training
-from bagwise.least_squares.weights import class_factor, mean_squared_distance
+from bagwise.least_squares._safe import SAFE
+from bagwise.least_squares._safe_grid import grid_scores, make_folds, score_fold
+from bagwise.least_squares.safe_problem import (
+    LabelTargets,
+    Settings,
+    Training,
+    mean_squared_distance,
+)
 
 # Squared widths of the default grid, in units of the mean squared distance.
 _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
@@ -55,9 +59,11 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         Values of `variance_weight`.
     cv : int, splitter or iterable, default=None
         Folds, as in scikit-learn; by default five stratified ones, or as many as the
-        smallest class has bags.
+        smallest class has bags. Folds are formed by position: with another order of
+        the bags other parameters may be chosen.
     scoring : str or callable, default=None
-        Score of a fold; accuracy by default.
+        Score of a fold; accuracy by default. Bags count in it with their weight
+        (`sample_weight` times `class_weight`).
     rho_scale, core, kernel, degree, coef0, n_components, approximation
         As in :class:`SAFE`.
     landmarks, class_weight, max_iter, tol, random_state
@@ -169,7 +175,7 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.respects_standard_assumption = False
-        tags.input_tags.order_invariant = False  # folds are cut by position
+        tags.input_tags.order_invariant = False  # folds are formed by position
         return tags
 
     def _safe(self, **params):
@@ -194,35 +200,51 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         self
         """
         X, y = self._check_bags(X, y, reset=True)
-        codes = self._encode_labels(y)
+        codes, settings = self._encode_labels(y), Settings.of(self)
         count = check_bag_weight(sample_weight, len(codes))
         used = self._used(codes, count)
-        # A bag without weight is a bag that is not there; a splitter that was given
-        # cuts all bags, as in scikit-learn's searches.
+        # A bag without weight is ignored; a splitter that was given splits all bags, as
+        # in scikit-learn's searches.
         own_folds = self.cv is None or isinstance(self.cv, Integral)
         if own_folds and len(used) < len(codes):
             X, y, codes, count = X[used], y[used], codes[used], count[used]
-        codes, settings = positions(self, codes), Settings.of(self)
-        gammas, rhos, shares = self._grid(X, count)
-        training, folds = self._split(X, y, codes, count)
-        weight = None if sample_weight is None else count
-        score = partial(score_fold, self.scoring, self.classes_, X, y, weight)
-        fixed = self.class_weight != "balanced"
-        values = (gammas, rhos, shares)
-        scores = grid_scores(settings, training, folds, values, score, fixed=fixed)
-        self._choose(gammas, rhos, shares, scores)
+        weight = self._bag_weight(codes, count)
+        # The grid is fitted and scored with `classes_[1]` as the positive class.
+        _, position = np.unique(y, return_inverse=True)
+        columns = LabelTargets(len(self.classes_)).columns(position)
+        values = self._grid(X, weight)
+        folds = make_folds(
+            position, count, self.classes_, self.class_weight, self._splits(X, y)
+        )
+        weighted = sample_weight is not None or self.class_weight is not None
+        scores = grid_scores(
+            settings,
+            Training(X, columns, weight),
+            folds,
+            values,
+            partial(
+                score_fold,
+                self.scoring,
+                self.classes_,
+                X,
+                y,
+                weight if weighted else None,
+            ),
+            fixed=self.class_weight != "balanced",
+        )
+        self._choose(*values, scores)
         self.best_estimator_ = self._safe(**self.best_params_)
         self.best_estimator_.fit(X, y, sample_weight=count)
         self.n_iter_ = self.best_estimator_.n_iter_
         return self
 
-    def _grid(self, X, count):
+    def _grid(self, X, weight):
         """Return the checked values of the three parameters."""
         gammas = self.gammas
         if self.kernel == "linear":
             gammas = ["scale"]  # not used
         elif gammas is None:
-            unit = mean_squared_distance(X.data, repeat(count, X.offsets))
+            unit = mean_squared_distance(X.data, repeat(weight, X.offsets))
             gammas = [1.0 / (c * unit) for c in _WIDTHS]
         values = {
             "gammas": list(gammas),
@@ -238,19 +260,7 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
                 self._safe(**{key: value})._validate_params()
         return values.values()
 
-    def _split(self, X, y, codes, count):
-        """Return all bags and the folds, with the weights of both."""
-        # Refuses what no fold can use, such as a class without weight.
-        training_bags(X, codes, count, self.classes_, self.class_weight)
-        columns = LabelTargets(len(self.classes_)).columns(codes)
-        factor = class_factor(self.class_weight, self.classes_, codes, count)
-        training = Training(X, columns, count, count * factor[codes])
-        splits = self._cut(X, y)
-        return training, make_folds(
-            codes, count, self.classes_, self.class_weight, splits
-        )
-
-    def _cut(self, X, y):
+    def _splits(self, X, y):
         """Return the folds: groups of bags stay together where there are groups."""
         cv = self.cv
         if cv is None:  # five, or as many as the smallest class allows

@@ -12,10 +12,86 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from bagwise.bags import Bags
+from bagwise.bags.chunks import Chunks, larger_than_a_piece
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.least_squares.weights import bag_gamma
+from bagwise.kernels.instance import resolve_gamma
+
+
+def instance_variance(core, degrees, count, ids_of_row, *, floor=0.0):
+    """Diagonal of V: the multiplicities, divided by the degrees in the KSC core.
+
+    Parameters
+    ----------
+    core : {"ksc", "kpca"}
+        The unsupervised core model.
+    degrees : ndarray of shape (n_instances,) or None
+        Row sums of the kernel; not needed by "kpca".
+    count : ndarray of shape (n_instances,)
+        Multiplicity of each instance.
+    ids_of_row : callable
+        Gives (bag id, position in the bag) of a row, for the message.
+    floor : float
+        Smallest value that the true degrees can have; approximations are raised to it.
+    """
+    if core == "kpca":
+        return count
+    if floor > 0.0:
+        degrees = np.maximum(degrees, floor)
+    bad = np.flatnonzero(~(degrees > 0.0))
+    if bad.size:
+        bag, position = ids_of_row(int(bad[0]))
+        raise ValueError(
+            f"core='ksc' divides by the degree of every instance, and {bad.size} of "
+            f"them are not positive: instance {position} of bag {bag} has degree "
+            f"{degrees[bad[0]]:.3g}. Use core='kpca', or kernel='rbf', whose degrees "
+            "are always positive."
+        )
+    return count / degrees
+
+
+def row_namer(X):
+    """Return the function that names a row of `X` by bag id and position."""
+
+    def name(row):
+        bag = int(np.searchsorted(X.offsets, row, side="right")) - 1
+        return X.ids[bag], row - int(X.offsets[bag])
+
+    return name
+
+
+def bag_gamma(gamma, X, count):
+    """Kernel width as a number, for bags of which each counts `count` times."""
+    if not larger_than_a_piece(X):
+        return resolve_gamma(gamma, X.data, repeat(count, X.offsets))
+    if gamma == "median":  # the rows that it looks at anyway
+        step = max(1, -(-X.n_instances // 1000))
+        return resolve_gamma(gamma, X.take_rows(np.arange(0, X.n_instances, step)))
+    if gamma != "scale":
+        return resolve_gamma(gamma, np.zeros((1, X.n_features)))
+    total, sums, squares = Chunks(X, weight=count).sum(_entry_sums)
+    entries = total * X.n_features
+    variance = squares / entries - (sums / entries) ** 2
+    return 1.0 / (X.n_features * variance) if variance > 0 else 1.0
+
+
+def _entry_sums(piece):
+    data = piece.X.data.astype(np.float64, copy=False)
+    rows = repeat(piece.weight, piece.X.offsets)
+    per_row = data.sum(axis=1), np.einsum("ij,ij->i", data, data)
+    return float(rows.sum()), float(rows @ per_row[0]), float(rows @ per_row[1])
+
+
+def mean_squared_distance(data, count):
+    """Mean squared distance of instances: twice the total variance, 1 if that is 0."""
+    share = count / count.sum()
+    squares = data.multiply(data) if sp.issparse(data) else np.square(data)
+    mean = np.asarray(share @ data).ravel()
+    total = float(np.sum(share @ squares)) - float(mean @ mean)
+    return 2.0 * total if total > 0 else 1.0
+
 
 AGGREGATIONS = ("sum", "mean", "sqrt")
 
@@ -109,7 +185,6 @@ class Settings:
     n_components: int | None = None
     approximation: str = "nystroem"
     landmarks: Any = None
-    solver: str = "auto"
     max_iter: int = 500
     tol: float = 1e-10
     random_state: Any = None
@@ -174,7 +249,7 @@ class Settings:
         """Whether the fit is over explicit features; else over a kernel matrix."""
         if self.explicit:
             return True
-        if self.kernel != "linear" or self.solver == "ldl":
+        if self.kernel != "linear":
             return False
         if X.on_disk and X.n_instances > X.n_features:  # products would need it all
             return True
@@ -191,6 +266,22 @@ class Settings:
         return self.rho / unit if self.rho_scale == "relative" else self.rho
 
 
+def can_stream(estimator):
+    """Whether additive moments decide the fit; used with `available_if`."""
+    settings = Settings.of(estimator)
+    if settings.iterates:
+        raise AttributeError(
+            "partial_fit needs loss='squared' and aggregation 'sum', 'mean' or 'sqrt': "
+            "Huber weights and witnesses change with every new bag."
+        )
+    if settings.explicit or settings.kernel == "linear":
+        return True
+    raise AttributeError(
+        "partial_fit needs explicit features: set n_components (for instance 300), or "
+        f"kernel='linear'. The exact {settings.kernel} kernel cannot be streamed."
+    )
+
+
 class LabelTargets:
     """Targets -1 / +1: one output for two classes, else one for each class.
 
@@ -198,22 +289,19 @@ class LabelTargets:
     ----------
     n_classes : int
         Number of classes.
-    positive : int, default=1
-        Position of the positive class, of two.
     """
 
-    def __init__(self, n_classes, positive=1):
+    def __init__(self, n_classes):
         self.n_classes = n_classes
-        self.positive = positive
 
     def columns(self, codes):
-        """Return the indicators of the classes."""
+        """Return the indicators of the classes; of two, code 1 is the positive one."""
         return (codes[:, None] == np.arange(self.n_classes)).astype(np.float64)
 
     def mix(self, totals=None):
         """Return the matrix that makes targets of columns."""
         matrix = 2.0 * np.eye(self.n_classes) - 1.0
-        return matrix[:, [self.positive]] if self.n_classes == 2 else matrix
+        return matrix[:, [1]] if self.n_classes == 2 else matrix
 
     def shift(self, totals=None):
         """Return what is added to the intercepts after the fit: nothing."""
@@ -264,32 +352,27 @@ class Training:
         The bags.
     columns : ndarray of shape (n_bags, n_columns)
         What the targets are mixed from.
-    count : ndarray of shape (n_bags,)
-        How often each bag counts.
-    loss_weight : ndarray of shape (n_bags,)
-        Weight of its residual: the same times a class weight.
+    weight : ndarray of shape (n_bags,)
+        Weight of each bag, times that of its class: how often the bag counts.
     """
 
     X: Bags
     columns: np.ndarray
-    count: np.ndarray
-    loss_weight: np.ndarray
+    weight: np.ndarray
 
     @cached_property
     def rows(self):
         """How often each instance counts."""
-        return repeat(self.count, self.X.offsets).astype(np.float64)
+        return repeat(self.weight, self.X.offsets).astype(np.float64)
 
     @property
     def totals(self):
         """Weighted sums of the columns."""
-        return self.loss_weight @ self.columns
+        return self.weight @ self.columns
 
     def __getitem__(self, bags):
         """Return some of the bags."""
-        return Training(
-            self.X[bags], self.columns[bags], self.count[bags], self.loss_weight[bags]
-        )
+        return Training(self.X[bags], self.columns[bags], self.weight[bags])
 
 
 @dataclass(frozen=True)
@@ -334,7 +417,7 @@ class BagDesign:
         return weight * repeat(per_bag, self.offsets)
 
 
-class Fitted(NamedTuple):
+class LeastSquaresFit(NamedTuple):
     """One solved least-squares problem, one column for each target."""
 
     scores: np.ndarray  # of the training instances
@@ -346,13 +429,39 @@ class Fitted(NamedTuple):
     n_iter: int
 
 
-def spread_unit(size2, diagonal, mean):
-    """Mean of n_k^2 times (mean of Omega_ii - mean of Omega_ij), guarded at zero.
+# A few very large bags raise the unit of `rho` at most by this factor.
+_LARGE_BAGS = 10.0
 
-    The constant part of a kernel goes into the intercept, hence the difference.
+
+def squared_size(n, weight):
+    """Return the sums over bags of n_k^2 and of its logarithm, weighted; both add up.
+
+    `n` holds the n_k, the summed aggregation weights of each bag.
+    """
+    square = n**2
+    return np.array([weight @ square, weight @ np.log(square)])
+
+
+def rho_unit(sizes, n_bags, diagonal, mean):
+    """Return what a relative `rho` is divided by.
+
+    That is a typical n_k^2 times (mean of Omega_ii - mean of Omega_ij). The constant
+    part of a kernel goes into the intercept, hence the difference. The typical n_k^2 is
+    the mean, but at most ten times the geometric mean: with one bag of 10,000 instances
+    among bags of five, the mean alone would take all weight from the small bags.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (2,)
+        From `squared_size`.
+    n_bags : float
+        Sum of the weights of the bags.
+    diagonal, mean : float
+        Mean of the diagonal of the kernel, and of all its entries.
     """
     spread = diagonal - mean
     if spread <= 1e-12 * abs(diagonal):
-        spread = diagonal  # all instances alike: nothing to be learned, but no error
-    unit = size2 * spread
-    return unit if unit > 0 else 1.0
+        spread = diagonal  # all instances are equal
+    square, log_square = sizes / n_bags
+    unit = min(square, _LARGE_BAGS * np.exp(log_square)) * spread
+    return float(unit) if unit > 0 else 1.0

@@ -8,12 +8,123 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, StrOptions, _fit_context
-from bagwise.base import BagClassifierMixin, check_bag_weight
-from bagwise.least_squares.safe._paths import candidate_scores
-from bagwise.least_squares.safe.base import BaseSAFE, can_stream
-from bagwise.least_squares.safe.fit import fit_bags
-from bagwise.least_squares.safe.problem import LabelTargets, Settings, Training
-from bagwise.least_squares.weights import class_factor
+from bagwise.bags.segments import segment_max, segment_sum
+from bagwise.base import BagClassifierMixin, BaseBagEstimator
+from bagwise.least_squares._safe_grid import candidate_scores
+from bagwise.least_squares._safe_kernel import kernel_scores
+from bagwise.least_squares.safe_fit import fit_bags, solve_moments
+from bagwise.least_squares.safe_moments import (
+    FeatureMap,
+    IdentityFeatures,
+    features_from,
+    linear_scores,
+    project,
+)
+from bagwise.least_squares.safe_problem import (
+    LabelTargets,
+    Settings,
+    Training,
+    can_stream,
+)
+
+# Fitted attribute -> field of a solution; what a solution lacks is removed.
+_ATTRIBUTES = {
+    "kernel_gamma_": "kernel_gamma",
+    "core_": "core",
+    "rho_": "rho",
+    "variance_weight_abs_": "gamma",
+    "n_iter_": "n_iter",
+    "intercept_": "intercept",
+    "coef_": "coef",
+    "dual_coef_": "dual_coef",
+    "features_": "features",
+    "X_fit_": "X_fit",
+    "moments_": "moments",
+    "objective_": "objective",
+    "objective_path_": "objective_path",
+}
+
+
+class BaseSAFE(BaseBagEstimator):
+    """Least squares on sums over bags, fitted by `fit_bags` or from moments."""
+
+    def _forget(self):
+        """Remove what an earlier fit left behind."""
+        for name in (*_ATTRIBUTES, "_gamma_max", "_border"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _take(self, solution):
+        """Set the fitted attributes."""
+        self._forget()
+        for name, field in _ATTRIBUTES.items():
+            value = getattr(solution, field)
+            if value is not None:
+                setattr(self, name, value)
+        self._gamma_max, self._border = solution.gamma_max, solution.border
+
+    def _extend(self, training, targets, *, solve=True):
+        """Add the moments of more bags and solve; features stay what they were."""
+        settings = Settings.of(self)
+        if settings.core == "ksc" and settings.rule.needed:
+            raise ValueError(
+                "core='ksc' with variance weight needs the degrees of all instances "
+                "before the first bag. Use core='kpca', or bagwise.distributed.fit, "
+                "which passes over the parts twice."
+            )
+        started = hasattr(self, "moments_")
+        if started:
+            settings = settings.with_kernel(self.kernel_gamma_, self.core_)
+            features = self.features_
+        else:
+            settings = settings.resolved(training.X, training.weight)
+            features = features_from(settings, training.X)
+        moments = FeatureMap(settings, features).moments(
+            training, instance=settings.core == "kpca"
+        )
+        if started:
+            moments = self.moments_ + moments
+        if solve:
+            self._take(solve_moments(settings, features, moments, targets))
+        else:
+            self.kernel_gamma_, self.core_ = settings.gamma, settings.core
+            self.features_, self.moments_ = features, moments
+
+    @property
+    def gamma_max_(self):
+        """Border of convexity for the training bags."""
+        check_is_fitted(self, "intercept_")
+        if self._gamma_max is None:
+            if self._border is None:
+                raise AttributeError(
+                    "gamma_max_ of core='ksc' is not defined: degrees of instances "
+                    "are not positive. Use core='kpca'."
+                )
+            self._gamma_max = self._border.gamma_max()
+        return self._gamma_max
+
+    def _instance_matrix(self, X):
+        """Scores of all instances, one column for each output."""
+        if hasattr(self, "X_fit_"):
+            kernel = Settings.of(self).with_kernel(self.kernel_gamma_).kernel_params
+            return kernel_scores(
+                X, self.X_fit_, kernel, self.dual_coef_, self.intercept_
+            )
+        if isinstance(self.features_, IdentityFeatures):
+            return linear_scores(X, self.coef_, self.intercept_)
+        return project(self.features_, X, np.vstack([self.coef_.T, self.intercept_]))
+
+    def _bag_matrix(self, e, offsets):
+        """Scores of bags, from those of their instances."""
+        if self.aggregation == "max":
+            return segment_max(e, offsets)
+        weight = Settings.of(self).aggregation_weight(offsets)
+        return segment_sum(weight[:, None] * e, offsets)
+
+    @staticmethod
+    def _output(matrix):
+        """Return one column as a vector."""
+        return matrix[:, 0] if matrix.shape[1] == 1 else matrix
 
 
 class SAFE(BagClassifierMixin, BaseSAFE):
@@ -44,9 +155,10 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         The paper's :math:`\gamma` itself, instead of `variance_weight`. Refused, with
         the value of :math:`\gamma_{max}`, where the problem is not convex.
     rho_scale : {"relative", "absolute"}, default="relative"
-        "relative" divides `rho` by the mean of :math:`(\sum_i a_i)^2` over bags and by
-        the spread of the kernel (mean diagonal minus mean), so that good values do
-        not depend on the kernel or on the sizes of bags; "absolute" takes it as it is.
+        "relative" divides `rho` by the mean of :math:`(\sum_i a_i)^2` over bags (at
+        most ten times its geometric mean, so that a few very large bags do not decide)
+        and by the spread of the kernel (mean diagonal minus mean): good values do not
+        depend on the kernel or on the sizes of bags. "absolute" takes it as it is.
     core : {"auto", "ksc", "kpca"}, default="auto"
         Kernel spectral clustering or kernel PCA weights :math:`v_i`. It matters only
         with variance weight. "auto" is "ksc" for the exact RBF kernel, else "kpca".
@@ -70,11 +182,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         Landmarks drawn from the training instances, or random Fourier features.
     landmarks : array-like of shape (n_landmarks, n_features), default=None
         Landmarks to be used instead of drawing them.
-    solver : {"auto", "lanczos", "ldl"}, default="auto"
-        For the exact kernel with variance weight: Lanczos, or one dense symmetric
-        factorisation.
     class_weight : dict or "balanced", default=None
-        Weights of the bag residuals by class.
+        Weights of the classes: the same as this `sample_weight` for all of their bags.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=500
@@ -126,8 +235,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
     Weights of bags, several classes, mean and maximum aggregation, the Huber loss and
     explicit features are additions. With the Huber loss and variance weight the
     objective has no global minimum (the loss grows linearly only); the local one next
-    to the least-squares solution is found. `sample_weight` counts a bag as
-    if it were repeated (in both sums); `class_weight` weighs the residuals only.
+    to the least-squares solution is found. A bag of weight two counts as if it
+    were given twice, in both sums and in the unit of `rho`.
 
     Cost with n instances, K bags and m explicit features: the exact kernel takes
     n**2 memory and time (times Lanczos steps with variance weight) plus K**3; explicit
@@ -169,7 +278,6 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "approximation": [StrOptions({"nystroem", "rff"})],
         "landmarks": ["array-like", "sparse matrix", None],
-        "solver": [StrOptions({"auto", "lanczos", "ldl"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -194,7 +302,6 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         n_components=None,
         approximation="nystroem",
         landmarks=None,
-        solver="auto",
         class_weight=None,
         pos_label=None,
         max_iter=500,
@@ -216,7 +323,6 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         self.n_components = n_components
         self.approximation = approximation
         self.landmarks = landmarks
-        self.solver = solver
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.max_iter = max_iter
@@ -227,9 +333,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         explicit = self.n_components is not None or self.landmarks is not None
-        tags.input_tags.in_pieces = explicit or (
-            self.kernel == "linear" and self.solver != "ldl"
-        )
+        tags.input_tags.in_pieces = explicit or self.kernel == "linear"
         # Relative rho undoes the growth of sums in training; drawn landmarks differ.
         tags.input_tags.duplicate_invariant = (
             True
@@ -259,17 +363,16 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         -------
         self
         """
-        X, y = self._check_bags(X, y, reset=True)
         settings = Settings.of(self)
+        X, codes, weight = self._training(X, y, sample_weight)
         self._forget()
-        codes = positions(self, self._encode_labels(y))
-        count = check_bag_weight(sample_weight, len(codes))
-        training = training_bags(X, codes, count, self.classes_, self.class_weight)
-        self._take(fit_bags(settings, training, self._targets(len(self.classes_))))
+        targets = self._targets(len(self.classes_))
+        training = Training(X, targets.columns(codes), weight)
+        self._take(fit_bags(settings, training, targets))
         return self
 
     def _targets(self, n_columns):
-        return LabelTargets(n_columns, self._positive)
+        return LabelTargets(n_columns)
 
     @available_if(can_stream)
     @_fit_context(prefer_skip_nested_validation=True)
@@ -307,12 +410,9 @@ class SAFE(BagClassifierMixin, BaseSAFE):
             if hasattr(self, "classes_"):
                 del self.classes_
         codes = self._merge_classes(y, classes)
-        if len(self.classes_) > 1:
-            self._choose_positive()
-        count = check_bag_weight(sample_weight, len(codes))
         targets = self._targets(len(self.classes_))
-        loss_weight = count * class_factor(self.class_weight, self.classes_)[codes]
-        training = Training(X, targets.columns(codes), count, loss_weight)
+        weight = self._bag_weight(codes, sample_weight)
+        training = Training(X, targets.columns(codes), weight)
         # Nothing can be solved as long as there is one class only.
         self._extend(training, targets, solve=len(self.classes_) > 1)
         return self
@@ -327,14 +427,16 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         if classes is not None and not np.isin(y, new).all():
             strange = np.setdiff1d(y, new)[0]
             raise ValueError(f"y holds {strange}, which is not among classes={new}.")
-        old = getattr(self, "classes_", new)
+        old = new  # in the order of their codes
+        if hasattr(self, "classes_"):
+            old = self._labels_of(np.arange(len(self.classes_)))
         self.classes_ = np.union1d(old, new)
-        if hasattr(self, "moments_") and len(self.classes_) > len(old):
-            place = np.searchsorted(self.classes_, old)
-            self.moments_ = self.moments_.with_columns(place, len(self.classes_))
         if len(self.classes_) > 1:
             self._choose_positive()
-        return np.searchsorted(self.classes_, y)
+        if hasattr(self, "moments_") and len(self.classes_) > len(old):
+            place = self._codes_of(old)
+            self.moments_ = self.moments_.with_columns(place, len(self.classes_))
+        return self._codes_of(y)
 
     def _check_solved(self):
         if hasattr(self, "moments_") and not hasattr(self, "intercept_"):
@@ -351,23 +453,3 @@ class SAFE(BagClassifierMixin, BaseSAFE):
     def _score_instances(self, X):
         self._check_solved()
         return self._output(self._instance_matrix(X))
-
-
-def positions(estimator, codes):
-    """Return the place in `classes_` of each code, whatever class is positive."""
-    return np.searchsorted(estimator.classes_, estimator._labels_of(codes))
-
-
-def training_bags(X, codes, count, classes, class_weight):
-    """Return the bags of positive weight, with targets and weights of residuals."""
-    used = count > 0
-    if not used.all():
-        X, codes, count = X[used], codes[used], count[used]
-    missing = np.setdiff1d(np.arange(len(classes)), codes)
-    if missing.size:
-        raise ValueError(
-            f"class {classes[missing[0]]} has no bag with a positive sample_weight."
-        )
-    loss_weight = count * class_factor(class_weight, classes, codes, count)[codes]
-    columns = LabelTargets(len(classes)).columns(codes)
-    return Training(X, columns, count, loss_weight)

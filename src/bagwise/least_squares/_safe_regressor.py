@@ -7,10 +7,14 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import _fit_context
 from bagwise.bags.segments import repeat, segment_argmax
 from bagwise.base import BaseBagRegressor, check_bag_weight
-from bagwise.least_squares.safe._safe import SAFE
-from bagwise.least_squares.safe.base import BaseSAFE, can_stream
-from bagwise.least_squares.safe.fit import fit_bags
-from bagwise.least_squares.safe.problem import Settings, Training, ValueTargets
+from bagwise.least_squares._safe import SAFE, BaseSAFE
+from bagwise.least_squares.safe_fit import fit_bags
+from bagwise.least_squares.safe_problem import (
+    Settings,
+    Training,
+    ValueTargets,
+    can_stream,
+)
 
 
 class SAFERegressor(BaseSAFE, BaseBagRegressor):
@@ -50,7 +54,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         Residual, in units of y, at which the Huber loss becomes linear.
     rho_scale, core, kernel, gamma, degree, coef0, n_components
         As in :class:`SAFE`.
-    approximation, landmarks, solver, max_iter, tol, random_state
+    approximation, landmarks, max_iter, tol, random_state
         As in :class:`SAFE`.
 
     Attributes
@@ -122,7 +126,6 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         n_components=None,
         approximation="nystroem",
         landmarks=None,
-        solver="auto",
         max_iter=500,
         tol=1e-10,
         random_state=None,
@@ -142,7 +145,6 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         self.n_components = n_components
         self.approximation = approximation
         self.landmarks = landmarks
-        self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -151,9 +153,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         explicit = self.n_components is not None or self.landmarks is not None
-        tags.input_tags.in_pieces = explicit or (
-            self.kernel == "linear" and self.solver != "ldl"
-        )
+        tags.input_tags.in_pieces = explicit or self.kernel == "linear"
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         # Drawn landmarks differ when instances are repeated.
@@ -167,7 +167,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         settings = Settings.of(self)
         self._forget()
         self._one_output = y.ndim == 1
-        training = Training(X, ValueTargets.columns(y), weight, weight)
+        training = Training(X, ValueTargets.columns(y), weight)
         targets = self._targets(training.columns.shape[1])
         self._take(fit_bags(settings, training, targets))
 
@@ -200,7 +200,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         started = hasattr(self, "moments_")
         X, y = self._check_bags(X, y, reset=not started)
         weight = check_bag_weight(sample_weight, len(y))
-        training = Training(X, ValueTargets.columns(y), weight, weight)
+        training = Training(X, ValueTargets.columns(y), weight)
         targets = self._targets(training.columns.shape[1])
         if started and targets.n_outputs != len(self.intercept_):
             raise ValueError(

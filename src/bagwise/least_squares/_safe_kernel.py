@@ -17,15 +17,61 @@ with (a, b) the solution of the bordered system with right-hand side (y, 0), and
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags.segments import bag_matrix, repeat, segment_sum
 from bagwise.kernels.backends import KernelMatrix, active
-from bagwise.least_squares._system import Bordered, DualSolution, solve_ldl
-from bagwise.least_squares.safe.problem import BagDesign, Fitted, spread_unit
-from bagwise.least_squares.weights import instance_variance, row_namer
+from bagwise.least_squares.safe_problem import (
+    BagDesign,
+    LeastSquaresFit,
+    instance_variance,
+    rho_unit,
+    row_namer,
+    squared_size,
+)
 from bagwise.solvers.lanczos import largest_eigenvalue, resolvent_path
+
+
+class KernelFit(NamedTuple):
+    """Dual coefficients, intercept and training scores, one column per target."""
+
+    dual_coef: np.ndarray
+    intercept: np.ndarray
+    scores: np.ndarray
+
+
+class Bordered:
+    """Factorisation of ``[[Q, n], [n', 0]]`` with Q positive definite."""
+
+    def __init__(self, Q, n):
+        self._factor = active().cholesky(Q)
+        rcond = self._factor.rcond
+        if rcond < np.finfo(np.float64).eps:
+            raise ValueError(
+                "The bag kernel matrix J'KJ + I/rho is numerically singular "
+                f"(reciprocal condition number {rcond:.1g}). Take a smaller rho, or a "
+                "kernel that is positive definite on these bags."
+            )
+        self.n = n
+        self._direction = self._factor.solve(n)
+        self._curvature = n @ self._direction
+
+    def solve(self, top, bottom):
+        """Solve for (a, b) with right-hand side (top, bottom), by columns."""
+        a = self._factor.solve(top)
+        b = (self.n @ a - bottom) / self._curvature
+        return a - np.multiply.outer(self._direction, b), b
+
+    def inverse(self):
+        """Return P, q and s: (a, b) = (P t + q u / s, (q't - u) / s) for (t, u)."""
+        eye = np.eye(self.n.shape[0])
+        P = self._factor.solve(eye) - np.outer(
+            self._direction, self._direction / self._curvature
+        )
+        return P, self._direction, self._curvature
 
 
 class DenseOmega:
@@ -112,12 +158,12 @@ class KernelSystem:
     def closed_form(self, Y):
         """Solve at gamma = 0: a least-squares machine with the set kernel."""
         a, b = self.bordered.solve(Y, np.zeros(Y.shape[1]))
-        return DualSolution(self.design.to_instances(a), b, self._omega_j(a) + b)
+        return KernelFit(self.design.to_instances(a), b, self._omega_j(a) + b)
 
     def path(self, Y, gammas, *, tol, max_iter):
         """Solve for several values of gamma, all below gamma_max, from one run.
 
-        Returns a list with one `DualSolution` per gamma, and the number of products.
+        Returns a list with one `KernelFit` per gamma, and the number of products.
         """
         start = self.closed_form(Y)
         root = self.design.root_variance[:, None]
@@ -140,19 +186,12 @@ class KernelSystem:
         product = self.omega @ pull
         a, b = self.bordered.solve(Y - self.design.to_bags(product), -pull.sum(axis=0))
         alpha = pull + self.design.to_instances(a)
-        return DualSolution(alpha, b, product + self._omega_j(a) + b)
+        return KernelFit(alpha, b, product + self._omega_j(a) + b)
 
-    def solve(self, Y, gamma, *, solver="auto", tol=1e-10, max_iter=500):
-        """Solve at one gamma; returns a `DualSolution` and the number of products."""
+    def solve(self, Y, gamma, *, tol=1e-10, max_iter=500):
+        """Solve at one gamma; returns a `KernelFit` and the number of products."""
         if gamma == 0.0:
             return self.closed_form(Y), 0
-        if solver == "ldl":
-            matrix = (
-                self.omega.matrix.to_numpy()
-                if isinstance(self.omega, DenseOmega)
-                else self.omega @ np.eye(self.omega.shape[0])
-            )
-            return DualSolution(*solve_ldl(matrix, self.design, gamma, Y)[:3]), 0
         solutions, n_iter = self.path(Y, [gamma], tol=tol, max_iter=max_iter)
         return solutions[0], n_iter
 
@@ -160,7 +199,7 @@ class KernelSystem:
 def kernel_of(settings, X):
     """Kernel of the instances: a matrix, or products with wide data."""
     data = X.data.astype(np.float64, copy=False)
-    if settings.kernel == "linear" and settings.solver != "ldl":
+    if settings.kernel == "linear":
         return LinearOmega(data)
     hint = "Set n_components (for instance 300) to use explicit features."
     return DenseOmega(active().kernel_matrix(data, settings.kernel_params, hint))
@@ -188,8 +227,9 @@ class KernelSolver:
         degrees = self.omega @ rows
         total = rows.sum()
         sizes = segment_sum(settings.aggregation_weight(X.offsets), X.offsets)
-        self.unit = spread_unit(
-            float(training.count @ sizes**2) / training.count.sum(),
+        self.unit = rho_unit(
+            squared_size(sizes, training.weight),
+            training.weight.sum(),
             float(rows @ self.omega.diagonal()) / total,
             float(rows @ degrees) / total**2,
         )
@@ -213,12 +253,11 @@ class KernelSolver:
         (alpha, b, e), n_iter = system.solve(
             Y,
             gamma,
-            solver=self.settings.solver,
             tol=self.settings.tol,
             max_iter=self.settings.max_iter,
         )
         norm2 = np.einsum("ij,ij->j", alpha, e - b)
-        return Fitted(e, norm2, alpha, b, gamma, bound, max(n_iter, 1))
+        return LeastSquaresFit(e, norm2, alpha, b, gamma, bound, max(n_iter, 1))
 
     def gamma_max(self, weight, residual):
         """Border of convexity for given aggregation and residual weights."""
@@ -237,22 +276,22 @@ class KernelSolver:
 class KernelBorder:
     """What the border of convexity needs when it is asked for after the fit."""
 
-    def __init__(self, settings, X, count, residual):
+    def __init__(self, settings, X, weight, residual):
         self.settings = settings
         self.X = X
-        self.count = count
+        self.weight = weight
         self.residual = residual
 
     def gamma_max(self):
         """Compute the kernel once more, and the border from it."""
         offsets = self.X.offsets
         omega = kernel_of(self.settings, self.X)
-        rows = repeat(self.count, offsets).astype(np.float64)
+        rows = repeat(self.weight, offsets).astype(np.float64)
         variance = instance_variance(
             self.settings.core, omega @ rows, rows, row_namer(self.X)
         )
-        weight = self.settings.aggregation_weight(offsets)
-        design = BagDesign(offsets, weight, self.residual, variance)
+        inside = self.settings.aggregation_weight(offsets)
+        design = BagDesign(offsets, inside, self.residual, variance)
         return KernelSystem(omega, design).gamma_max()
 
 

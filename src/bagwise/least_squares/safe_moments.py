@@ -16,29 +16,175 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from sklearn.utils import check_array, check_random_state
 
+from bagwise._sizes import check_memory
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.least_squares.safe.features import (
-    IdentityFeatures,
-    feature_chunks,
-    features_from,
-    project,
-    with_ones,
+from bagwise.kernels.basis import fit_basis
+from bagwise.least_squares.safe_problem import (
+    LeastSquaresFit,
+    instance_variance,
+    rho_unit,
+    row_namer,
+    squared_size,
 )
-from bagwise.least_squares.safe.problem import Fitted, spread_unit
-from bagwise.least_squares.weights import instance_variance, row_namer
 from bagwise.solvers.lanczos import largest_eigenvalue
+
+# Rows of features worked on at a time: large enough for full speed of the matrix
+# products, small enough to stay near the caches.
+_CHUNK_BYTES = 2**24
+
+
+class IdentityFeatures:
+    """The linear kernel: the features are the columns themselves."""
+
+    def __init__(self, n_features):
+        self.n_features_out = n_features
+
+    def fill(self, data, out):
+        """Write the features of `data` into `out`."""
+        out[:] = data.toarray() if sp.issparse(data) else data
+
+
+class LandmarkFeatures:
+    """Nystroem features k(x, landmarks) T, whitened by eigenvectors.
+
+    Directions with an eigenvalue below 1e-10 of the largest are dropped.
+    """
+
+    def __init__(self, landmarks, kernel_params):
+        basis = fit_basis(landmarks, method="eigh", **kernel_params)
+        self.basis = basis.without_rows()
+        # Eigenvectors have no sign of their own; fix it, so that coefficients do not
+        # depend on the last bit of the kernel width.
+        T = self.basis.projection
+        top = np.abs(T).argmax(axis=0)
+        self.basis.projection = T * np.sign(T[top, np.arange(T.shape[1])])
+        self.n_features_out = self.basis.rank
+
+    def fill(self, data, out):
+        """Write the features of `data` into `out`."""
+        out[:] = self.basis.transform(data)
+
+
+class FourierFeatures:
+    """Random Fourier features sqrt(2/m) cos(x'W + c) of the RBF kernel."""
+
+    def __init__(self, n_features, n_components, gamma, random_state):
+        rng = check_random_state(random_state)
+        self.n_features_out = n_components
+        self.frequencies = np.sqrt(2.0 * gamma) * rng.standard_normal(
+            (n_features, n_components)
+        )
+        self.phases = rng.uniform(0.0, 2.0 * np.pi, n_components)
+
+    def fill(self, data, out):
+        """Write the features of `data` into `out`."""
+        out[:] = data @ self.frequencies
+        out += self.phases
+        np.cos(out, out=out)
+        out *= np.sqrt(2.0 / self.n_features_out)
+
+
+def draw_landmarks(n_instances, n_components, random_state):
+    """Row numbers of the landmarks, sorted; all rows when there are too few."""
+    rng = check_random_state(random_state)
+    return np.sort(rng.permutation(n_instances)[:n_components])
+
+
+def choose_features(settings, n_features, draw):
+    """Return the explicit features that resolved settings ask for.
+
+    Parameters
+    ----------
+    settings : Settings
+        With a known width.
+    n_features : int
+        Number of columns of the instances.
+    draw : callable
+        Called without arguments, gives the rows that `draw_landmarks` chose; only
+        when landmarks have to be drawn.
+    """
+    if settings.landmarks is not None:
+        marks = check_array(settings.landmarks, accept_sparse="csr", dtype=np.float64)
+        if marks.shape[1] != n_features:
+            raise ValueError(
+                f"landmarks have {marks.shape[1]} columns, the instances have "
+                f"{n_features}."
+            )
+        features = LandmarkFeatures(marks, settings.kernel_params)
+    elif settings.n_components is None:
+        features = IdentityFeatures(n_features)
+    elif settings.approximation == "rff":
+        features = FourierFeatures(
+            n_features, settings.n_components, settings.gamma, settings.random_state
+        )
+    else:
+        marks = draw().astype(np.float64, copy=False)
+        features = LandmarkFeatures(marks, settings.kernel_params)
+    p = features.n_features_out + 1
+    check_memory(
+        24.0 * p * p,
+        f"The moments of {p - 1} features",
+        "Set n_components to use fewer features.",
+    )
+    return features
+
+
+def features_from(settings, X):
+    """Explicit features whose landmarks, if any, are drawn from the bags `X`."""
+    n, m = X.n_instances, settings.n_components
+    return choose_features(
+        settings,
+        X.n_features,
+        lambda: X.take_rows(draw_landmarks(n, m, settings.random_state)),
+    )
+
+
+def with_ones(features, data):
+    """Features of `data` with a last column of ones, for the intercept."""
+    data = data.astype(np.float64, copy=False)
+    out = np.empty((data.shape[0], features.n_features_out + 1))
+    features.fill(data, out[:, :-1])
+    out[:, -1] = 1.0
+    return out
+
+
+def feature_chunks(features, X):
+    """Yield pieces of the bags of bounded size, as (first bag, first row, bags)."""
+    rows = max(256, _CHUNK_BYTES // (8 * (features.n_features_out + 1)))
+    bag = row = 0
+    for chunk in X.iter_chunks(rows):
+        yield bag, row, chunk
+        bag += chunk.n_bags
+        row += chunk.n_instances
+
+
+def project(features, X, theta):
+    """Instance scores: features times `theta` (last row: intercepts), by chunks."""
+    scores = np.empty((X.n_instances, theta.shape[1]))
+    for _, row, chunk in feature_chunks(features, X):
+        scores[row : row + chunk.n_instances] = with_ones(features, chunk.data) @ theta
+    return scores
+
+
+def linear_scores(X, coef, intercept):
+    """Instance scores of the linear kernel; dense data are converted by chunks."""
+    if X.is_sparse:
+        return np.asarray(X.data @ coef.T) + intercept
+    return project(IdentityFeatures(X.n_features), X, np.vstack([coef.T, intercept]))
 
 
 @dataclass(frozen=True)
-class Moments:
+class BagMoments:
     """Sums over bags; all fields are additive.
 
     Attributes
     ----------
     bag : ndarray of shape (m + 1, m + 1)
-        Weighted sum of s s' (class weights included).
+        Weighted sum of s s'.
     instance : ndarray of shape (m + 1, m + 1) or None
         Sum of v phi phi'; None where it was not asked for.
     target : ndarray of shape (n_columns, m + 1)
@@ -47,8 +193,8 @@ class Moments:
         Weighted sum of phi over instances; the last entry counts them.
     trace : float
         Weighted sum of squared norms of phi, without the intercept.
-    size2 : float
-        Weighted sum of n_k squared.
+    sizes : ndarray of shape (2,)
+        From `squared_size`.
     n_bags : float
         Sum of the bag weights.
     """
@@ -58,7 +204,7 @@ class Moments:
     target: np.ndarray
     first: np.ndarray
     trace: float
-    size2: float
+    sizes: np.ndarray
     n_bags: float
 
     def _combine(self, other, operation):
@@ -67,7 +213,7 @@ class Moments:
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
             missing = mine is None or theirs is None
             values[field.name] = None if missing else operation(mine, theirs)
-        return Moments(**values)
+        return BagMoments(**values)
 
     def __add__(self, other):
         return self._combine(other, np.add)
@@ -80,7 +226,7 @@ class Moments:
         count = self.first[-1]
         mean = self.first[:-1] / count
         diagonal = self.trace / count
-        return spread_unit(self.size2 / self.n_bags, diagonal, mean @ mean)
+        return rho_unit(self.sizes, self.n_bags, diagonal, mean @ mean)
 
     def with_columns(self, position, n_columns):
         """Move the target rows to the places `position` of a longer list."""
@@ -89,7 +235,7 @@ class Moments:
         return replace(self, target=target)
 
 
-def chunk_moments(features, offsets, weight, count, loss_weight, columns, variance):
+def chunk_moments(features, offsets, weight, count, columns, variance):
     """Moments of some whole bags.
 
     Parameters
@@ -98,8 +244,8 @@ def chunk_moments(features, offsets, weight, count, loss_weight, columns, varian
         Features with a last column of ones. Overwritten when `variance` is an array.
     offsets, weight : ndarray
         Bags and aggregation weights.
-    count, loss_weight : ndarray of shape (n_bags,)
-        Multiplicity of each bag, and multiplicity times class weight.
+    count : ndarray of shape (n_bags,)
+        Weight of each bag.
     columns : ndarray of shape (n_bags, n_columns)
         What targets are mixed from.
     variance : ndarray of shape (n_instances,), float or None
@@ -108,10 +254,10 @@ def chunk_moments(features, offsets, weight, count, loss_weight, columns, varian
     """
     unit = np.all(weight == 1.0)
     sums = segment_sum(features if unit else weight[:, None] * features, offsets)
-    target = (loss_weight[:, None] * columns).T @ sums
-    size2 = float(count @ sums[:, -1] ** 2)
-    if not np.all(loss_weight == 1.0):
-        sums *= np.sqrt(loss_weight)[:, None]
+    target = (count[:, None] * columns).T @ sums
+    sizes = squared_size(sums[:, -1], count)
+    if not np.all(count == 1.0):
+        sums *= np.sqrt(count)[:, None]
     bag = sums.T @ sums
     rows = np.repeat(count, np.diff(offsets))
     first = rows @ features
@@ -127,7 +273,7 @@ def chunk_moments(features, offsets, weight, count, loss_weight, columns, varian
             features *= np.sqrt(v)[:, None]
             instance = features.T @ features
     n_bags = float(count.sum())
-    return Moments(bag, instance, target, first, trace, size2, n_bags)
+    return BagMoments(bag, instance, target, first, trace, sizes, n_bags)
 
 
 class MomentSystem:
@@ -234,7 +380,7 @@ class FeatureMap:
 
     def moments(self, training, *, instance=True):
         """Moments of some bags; without those of instances where not `instance`."""
-        X, count = training.X, training.count
+        X, count = training.X, training.weight
         weight = self.settings.aggregation_weight(X.offsets)
         plain = bool(np.all(count == 1.0)) and self.total is None
         total = None
@@ -252,7 +398,6 @@ class FeatureMap:
                 chunk.offsets,
                 weight[inside],
                 count[bags],
-                training.loss_weight[bags],
                 training.columns[bags],
                 variance,
             )
@@ -325,7 +470,7 @@ class FeatureSolver:
         scores = project(self.map.features, self.X, theta)
         w, b = theta[:-1], theta[-1]
         norm2 = np.einsum("ij,ij->j", w, w)
-        return Fitted(scores, norm2, w, b, gamma, bound, 1)
+        return LeastSquaresFit(scores, norm2, w, b, gamma, bound, 1)
 
 
 class MomentBorder:

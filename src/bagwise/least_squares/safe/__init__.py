@@ -1,1 +1,0 @@
-"""SAFE: least squares on sums over bags."""
