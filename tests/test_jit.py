@@ -1,11 +1,11 @@
-"""Compiled loops where nothing can be written, as in many containers."""
+"""Compiled functions: when they are compiled, kept on disk, and what they refuse."""
 
-import gc
 import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from bagwise._jit import njit
@@ -90,17 +90,70 @@ def test_threads_may_make_the_first_call_together():
         assert list(pool.map(shifted, range(8))) == [x + 1.0 for x in range(8)]
 
 
-def test_garbage_is_collected_again_after_a_first_call():
-    @njit()
-    def half(x):
-        return x / 2
+SHAPES = {
+    "rows": "n d",
+    "offsets": "b+1 to n",
+    "chosen": "b in n",
+    "out": "b 2d",
+    "pair": ("d", "d"),
+}
 
-    @njit()
-    def wrong(x):
-        return x.no_such_thing
 
-    assert half(3.0) == 1.5
-    assert gc.isenabled()
-    with pytest.raises(Exception, match="no_such_thing"):
-        wrong(3.0)
-    assert gc.isenabled()
+@njit(shapes=SHAPES)
+def _sums(rows, offsets, chosen, out, pair):
+    for i in range(len(chosen)):
+        for j in range(rows.shape[1]):
+            out[i, j] = rows[chosen[i], j] * pair[0][j]
+            for row in range(offsets[i], offsets[i + 1]):
+                out[i, rows.shape[1] + j] += rows[row, j] * pair[1][j]
+
+
+def arguments():
+    return {
+        "rows": np.arange(10.0).reshape(5, 2),
+        "offsets": np.array([0, 2, 3, 5]),
+        "chosen": np.array([4, 0, 1]),
+        "out": np.zeros((3, 4)),
+        "pair": (np.ones(2), np.ones(2)),
+    }
+
+
+def test_arrays_that_fit_are_computed_with():
+    known = arguments()
+    for _ in range(2):  # the second call compares with the sizes of the first
+        known["out"][:] = 0.0
+        _sums(*known.values())
+        assert known["out"].tolist() == [[8, 9, 2, 4], [0, 1, 4, 5], [2, 3, 14, 16]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("rows", np.zeros((5, 3)), ValueError),
+        ("rows", np.zeros(10), ValueError),
+        ("rows", np.zeros((4, 2)), IndexError),
+        ("offsets", np.array([0, 2, 3, 6]), IndexError),
+        ("offsets", np.array([-1, 2, 3, 5]), IndexError),
+        ("offsets", np.array([0, 2, 5]), ValueError),
+        ("chosen", np.array([5, 0, 1]), IndexError),
+        ("chosen", np.array([4, -1, 1]), IndexError),
+        ("out", np.zeros((3, 3)), ValueError),
+        ("out", np.zeros((2, 4)), ValueError),
+        ("pair", (np.ones(2), np.ones(1)), ValueError),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(name, value, error):
+    _sums(*arguments().values())
+    with pytest.raises(error):
+        _sums(*{**arguments(), name: value}.values())
+
+
+def test_an_array_without_a_declared_shape_is_refused():
+    with pytest.raises(TypeError, match="no shape is declared for the array x"):
+        _twice(np.ones(3))
+
+
+def test_names_and_axes_that_do_not_exist_are_refused():
+    for shapes in ({"y": "n"}, {"x": "N"}):
+        with pytest.raises((TypeError, ValueError)):
+            njit(shapes=shapes)(_twice.py_func)

@@ -73,3 +73,12 @@ def test_sparse_rows_and_chunks_change_nothing(monkeypatch):
     np.testing.assert_allclose(model.transform(rows), V, atol=1e-14)
     monkeypatch.setattr("bagwise.embedding._sliced_wasserstein._CHUNK", 2)
     np.testing.assert_allclose(model.transform(X), V, atol=1e-14)
+
+
+@pytest.mark.parametrize("changed", [{"n_projections": 1}, {"n_projections": 500}])
+def test_a_fitted_embedding_keeps_its_size_when_parameters_change(changed):
+    X = draw([3, 4])
+    model = SlicedWassersteinEmbedding(50, random_state=0).fit(X)
+    expected = model.transform(X)
+    model.set_params(**changed, n_quantiles=7)
+    np.testing.assert_array_equal(model.transform(X), expected)

@@ -5,7 +5,7 @@ import numpy as np
 from bagwise._jit import njit
 
 
-@njit()
+@njit(shapes={"values": "n", "offsets": "b+1 to n"})
 def sum_1d(values, offsets):
     """Sum of each segment."""
     out = np.empty(offsets.shape[0] - 1, values.dtype)
@@ -17,7 +17,7 @@ def sum_1d(values, offsets):
     return out
 
 
-@njit()
+@njit(shapes={"values": "n", "offsets": "b+1 to n"})
 def max_1d(values, offsets):
     """Largest value of each segment; NaN where there is one, as numpy has it."""
     out = np.empty(offsets.shape[0] - 1, values.dtype)
@@ -30,7 +30,7 @@ def max_1d(values, offsets):
     return out
 
 
-@njit()
+@njit(shapes={"values": "n", "offsets": "b+1 to n"})
 def min_1d(values, offsets):
     """Smallest value of each segment; NaN where there is one, as numpy has it."""
     out = np.empty(offsets.shape[0] - 1, values.dtype)
@@ -63,7 +63,7 @@ def _set_small(halves, as_floats):
             as_floats[i] = -size if halves[i] & 0x8000 else size
 
 
-@njit()
+@njit(shapes={"halves": "n", "as_bits": "n", "as_floats": "n"})
 def widen_halves(halves, as_bits, as_floats):
     """Turn bits of float16 into float32, exactly; the last two are the same memory.
 
@@ -103,7 +103,7 @@ def _lower_to(best, row):
             best[k] = row[k]
 
 
-@njit()
+@njit(shapes={"values": "n d", "offsets": "b+1 to n", "out": "b d"})
 def sum_2d(values, offsets, out):
     """Add the rows of each segment to a row of `out`, in its precision."""
     for i in range(out.shape[0]):
@@ -111,7 +111,7 @@ def sum_2d(values, offsets, out):
             _add_row(out[i], values[j])
 
 
-@njit()
+@njit(shapes={"values": "n d", "offsets": "b+1 to n", "centre": "b d", "out": "b d"})
 def square_2d(values, offsets, centre, out):
     """Add the squared distances of each segment's rows to its centre, by column."""
     for i in range(out.shape[0]):
@@ -119,7 +119,7 @@ def square_2d(values, offsets, centre, out):
             _add_square(out[i], values[j], centre[i])
 
 
-@njit()
+@njit(shapes={"values": "n d", "offsets": "b+1 to n", "out": "b d"})
 def max_2d(values, offsets, out):
     """Raise the rows of `out` to the largest of each segment, or to NaN."""
     for i in range(out.shape[0]):
@@ -127,7 +127,7 @@ def max_2d(values, offsets, out):
             _raise_to(out[i], values[j])
 
 
-@njit()
+@njit(shapes={"values": "n d", "offsets": "b+1 to n", "out": "b d"})
 def min_2d(values, offsets, out):
     """Lower the rows of `out` to the smallest of each segment, or to NaN."""
     for i in range(out.shape[0]):

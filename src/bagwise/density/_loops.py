@@ -12,6 +12,8 @@ import numpy as np
 from bagwise._jit import njit
 from bagwise.solvers.lbfgs import (
     EVALUATE,
+    N_NUMBERS,
+    N_VECTORS,
     TRIAL,
     TRIAL_GRADIENT,
     advance,
@@ -25,7 +27,16 @@ _FAR = 600.0
 _TINY = 1e-200
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "d": "n",
+        "offsets": "b+1 to n",
+        "positive": "b",
+        "weight": "b",
+        "slope": "n",
+    },
+)
 def noisy_or(d, offsets, positive, weight, slope):
     """Value for P = 1 - prod_j (1 - p_j); the slopes by d are written to `slope`."""
     value = 0.0
@@ -72,7 +83,16 @@ def noisy_or(d, offsets, positive, weight, slope):
     return value
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "d": "n",
+        "offsets": "b+1 to n",
+        "positive": "b",
+        "weight": "b",
+        "slope": "n",
+    },
+)
 def nearest(d, offsets, positive, weight, slope):
     """Value for P = max_j p_j: the nearest instance speaks for its bag."""
     value = 0.0
@@ -92,7 +112,7 @@ def nearest(d, offsets, positive, weight, slope):
     return value
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", shapes={"columns": "d n", "theta": "2d", "d": "n"})
 def distances(columns, theta, d):
     """Write the scaled squared distances of all instances to `d`."""
     n_features, n = columns.shape
@@ -111,7 +131,17 @@ def distances(columns, theta, d):
         d[j] = max(d[j], SMALLEST)
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "rows": "4q d",
+        "columns": "d n",
+        "bags": ("b+1 to n", "b", "b"),
+        "theta": "2d",
+        "gradient": "2d",
+        "room": "2 4q",
+    },
+)
 def evaluate(rows, columns, bags, combine_all, theta, gradient, room):
     """Value at theta = (h, s); the gradient is written to `gradient`.
 
@@ -157,7 +187,17 @@ def _gradient(rows, slope, theta, on_point, on_scale):
         on_scale[k] *= 2.0 * s
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "rows": "4q d",
+        "columns": "d n",
+        "bags": ("b+1 to n", "b", "b"),
+        "vectors": f"{N_VECTORS} 2d",
+        "numbers": f"{N_NUMBERS}",
+        "room": "2 4q",
+    },
+)
 def descend(rows, columns, bags, combine_all, vectors, numbers, room, max_iter):
     """Minimise from a new state of `bagwise.solvers.lbfgs`; return why it ended.
 

@@ -21,7 +21,7 @@ def mean_quantiles(projected, offsets, out):
         out[bags] = means
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"ranked": "i k p", "out": "i p q"})
 def part_means(ranked, out):
     """Fill ``out[i, p, q]`` from sorted values ``ranked[i, k, p]``."""
     n_bags, n, n_columns = ranked.shape
@@ -48,7 +48,17 @@ def part_means(ranked, out):
                 before = upto
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "rows": "n d",
+        "offsets": "b+1 to n",
+        "means": "k d",
+        "scale": "k d",
+        "level": "k",
+        "out": "b 2k d",
+    },
+)
 def fisher_sums(rows, offsets, means, scale, level, out):
     """Add the sums over bags that Fisher vectors are made of.
 

@@ -48,6 +48,8 @@ class SlicedWassersteinEmbedding(
     ----------
     directions_ : ndarray of shape (n_features, n_projections)
         The unit vectors.
+    n_quantiles_ : int
+        Number of parts of each quantile function.
 
     See Also
     --------
@@ -116,6 +118,7 @@ class SlicedWassersteinEmbedding(
         rng = check_random_state(self.random_state)
         directions = rng.normal(size=(X.n_features, self.n_projections))
         self.directions_ = directions / np.linalg.norm(directions, axis=0)
+        self.n_quantiles_ = self.n_quantiles
         self._n_features_out = self.n_projections * self.n_quantiles
         return self
 
@@ -134,7 +137,7 @@ class SlicedWassersteinEmbedding(
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        out = np.empty((len(X), self.n_projections, self.n_quantiles))
+        out = np.empty((len(X), self.directions_.shape[1], self.n_quantiles_))
         kind = np.float32 if X.dtype == np.float16 else X.dtype
         directions = self.directions_.astype(kind, copy=False)
         stored = larger_than_a_piece(X)
@@ -145,5 +148,5 @@ class SlicedWassersteinEmbedding(
                 products = products.toarray()
             mean_quantiles(products, part.offsets, out[first : first + len(part)])
             first += len(part)
-        out /= np.sqrt(self.n_projections * self.n_quantiles)
+        out /= np.sqrt(out[0].size)
         return out.reshape(len(X), -1)

@@ -5,7 +5,17 @@ import numpy as np
 from bagwise._jit import njit
 
 
-@njit()
+@njit(
+    shapes={
+        "products": "n m",
+        "norms_a": "n",
+        "norms_b": "m",
+        "A": "n d",
+        "B": "m d",
+        "offsets": "b+1 to m",
+        "out": "n b",
+    }
+)
 def nearest_of_bags(products, norms_a, norms_b, A, B, offsets, doubt, out):
     """Lower `out` to the squared distance of each row to the nearest row of each bag.
 
@@ -54,7 +64,7 @@ def _exact(i, products, norms_a, norms_b, A, B, offsets, bag, doubt):
     return best
 
 
-@njit()
+@njit(shapes={"products": "n k", "norms": "n", "offsets": "b+1 to n", "out": "b k"})
 def nearest_to_points(products, norms, offsets, out):
     """Fill ``out[i, k] = min_{j in bag i} norms[j] - 2 products[j, k]``.
 

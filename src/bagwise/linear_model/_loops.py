@@ -12,7 +12,7 @@ FLOOR = 1e-300
 # use vector instructions.
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", shapes={"z": "n", "out": "n"})
 def minus_abs(z, out):
     for j in range(z.shape[0]):
         out[j] = -abs(z[j])
@@ -26,7 +26,7 @@ def sigmoid(z, t):
     return (s, c) if z >= 0.0 else (c, s)
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", shapes={"z": "n", "slope": "n", "p": "n", "q": "n"})
 def sigmoid_exponents(z, slope, p, q, alpha):
     """Fill `p`, `q`, and put ``alpha * (p - 1)`` in place of `slope`."""
     for j in range(z.shape[0]):
@@ -34,7 +34,10 @@ def sigmoid_exponents(z, slope, p, q, alpha):
         slope[j] = -alpha * q[j]
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={"z": "n", "slope": "n", "p": "n", "q": "n", "offsets": "b+1 to n"},
+)
 def sigmoid_gaps(z, slope, p, q, offsets, alpha):
     """Fill `p`, `q`, and put ``alpha * (p - max p of the bag)`` in place of `slope`."""
     for j in range(z.shape[0]):
@@ -63,7 +66,17 @@ def argmax(values):
     return top
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "p": "n",
+        "q": "n",
+        "slope": "n",
+        "offsets": "b+1 to n",
+        "prob": "b",
+        "complement": "b",
+    },
+)
 def pool_softmax(p, q, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -83,7 +96,17 @@ def pool_softmax(p, q, slope, offsets, alpha, prob, complement):
         complement[i] = neg / mass
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "p": "n",
+        "q": "n",
+        "slope": "n",
+        "offsets": "b+1 to n",
+        "prob": "b",
+        "complement": "b",
+    },
+)
 def pool_lse(p, q, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -103,7 +126,16 @@ def pool_lse(p, q, slope, offsets, alpha, prob, complement):
         complement[i] = q_i[top] - shift
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "z": "n",
+        "slope": "n",
+        "offsets": "b+1 to n",
+        "prob": "b",
+        "complement": "b",
+    },
+)
 def pool_max(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -115,7 +147,16 @@ def pool_max(z, slope, offsets, alpha, prob, complement):
         slope_i[top] = prob[i] * complement[i]
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "z": "n",
+        "slope": "n",
+        "offsets": "b+1 to n",
+        "prob": "b",
+        "complement": "b",
+    },
+)
 def pool_mean(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -132,7 +173,17 @@ def pool_mean(z, slope, offsets, alpha, prob, complement):
         complement[i] = neg / n
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "z": "n",
+        "slope": "n",
+        "log1p": "n",
+        "offsets": "b+1 to n",
+        "prob": "b",
+        "complement": "b",
+    },
+)
 def pool_noisy_or(z, slope, log1p, offsets, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
@@ -148,7 +199,16 @@ def pool_noisy_or(z, slope, log1p, offsets, prob, complement):
         complement[i] = none
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "z": "n",
+        "slope": "n",
+        "offsets": "b+1 to n",
+        "prob": "b",
+        "complement": "b",
+    },
+)
 def pool_gmean(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         z_i = z[offsets[i] : offsets[i + 1]]
@@ -161,7 +221,16 @@ def pool_gmean(z, slope, offsets, alpha, prob, complement):
         slope[offsets[i] : offsets[i + 1]] = prob[i] * complement[i] / n
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "z": "n",
+        "slope": "n",
+        "offsets": "b+1 to n",
+        "prob": "b",
+        "complement": "b",
+    },
+)
 def pool_power(z, slope, offsets, alpha, prob, complement):
     for i in range(offsets.shape[0] - 1):
         n = offsets[i + 1] - offsets[i]
@@ -187,7 +256,17 @@ def pool_power(z, slope, offsets, alpha, prob, complement):
                 slope[j] = (p / pos) ** (alpha - 1.0) * p * q / n
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "prob": "b",
+        "complement": "b",
+        "target": "b",
+        "weight": "b",
+        "slope": "n",
+        "offsets": "b+1 to n",
+    },
+)
 def apply_loss(prob, complement, target, weight, log, slope, offsets):
     """Return the weighted loss and turn slopes into derivatives of it, in place.
 

@@ -85,7 +85,21 @@ def _ball_pass(a, G, radius, mu, v, kappa):
     return kappa, largest
 
 
-@njit()
+@njit(
+    shapes={
+        "Z": "n r",
+        "index": "m in n",
+        "sign": "m",
+        "margin": "m",
+        "cap": "m",
+        "order": "m in m",
+        "beta": "m",
+        "a": "s",
+        "G": "s r",
+        "q": "s",
+        "mu": "s",
+    }
+)
 def ascend_dense(
     Z, index, sign, margin, cap, order, beta, a, G, q, mu, bias, tol, max_passes, seed
 ):
@@ -201,7 +215,22 @@ def _visit_group(
     return violation, rest, total
 
 
-@njit()
+@njit(
+    shapes={
+        "Z": "n r",
+        "index": "m in n",
+        "sign": "m",
+        "margin": "m",
+        "cap": "g",
+        "order": "g in g",
+        "beta": "m",
+        "a": "s",
+        "G": "s r",
+        "q": "s",
+        "mu": "s",
+        "start": "g+1 to m",
+    }
+)
 def ascend_groups(
     Z,
     index,
@@ -267,27 +296,39 @@ def ascend_groups(
     return v, kappa, n_pass, worst
 
 
-@njit()
+@njit(
+    shapes={
+        "data": "e",
+        "indices": "e in r",
+        "indptr": "n+1 to e",
+        "index": "m in n",
+        "sign": "m",
+        "margin": "m",
+        "cap": "m",
+        "order": "m in m",
+        "beta": "m",
+        "v": "r",
+    }
+)
 def ascend_csr(
     data,
     indices,
     indptr,
-    rank,
     index,
     sign,
     margin,
     cap,
     order,
     beta,
+    v,
     bias,
     tol,
     max_passes,
     seed,
 ):
-    """Ascend on sparse rows with a slack each: v, passes, violation."""
+    """Ascend on sparse rows with a slack each: passes, violation; `v` comes as zero."""
     n_rows = len(index)
     norms = np.zeros(n_rows)
-    v = np.zeros(rank)
     total = 0.0
     for row in range(n_rows):
         for k in range(indptr[index[row]], indptr[index[row] + 1]):
@@ -338,4 +379,4 @@ def ascend_csr(
             if largest < tol:
                 break
         full = largest < tol or n_active == 0
-    return v, n_pass, worst
+    return n_pass, worst

@@ -144,9 +144,9 @@ def dual_coordinate(
             what = "Balls" if len(a) else "Groups"
             raise ValueError(f"{what} need dense coordinates; got a sparse matrix.")
         Z = sp.csr_array(Z)
-        args = (Z.data, Z.indices, Z.indptr, rank)
-        v, passes, violation = ascend_csr(
-            *args, index, sign, margin, cap, order, beta, *options
+        csr, v = (Z.data, Z.indices, Z.indptr), np.zeros(rank)
+        passes, violation = ascend_csr(
+            *csr, index, sign, margin, cap, order, beta, v, *options
         )
         kappa = 0.5
     else:

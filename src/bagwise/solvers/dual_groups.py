@@ -113,7 +113,22 @@ def _visit(
     return first_violation, lowest
 
 
-@njit()
+@njit(
+    shapes={
+        "csr": ("e", "e in r", "n+1 to e"),
+        "rows": "m in n",
+        "sign": "m",
+        "c": "m",
+        "margin": "m",
+        "start": "g+1 to m",
+        "cap": "g",
+        "norms": "m",
+        "beta": "m",
+        "mass": "g",
+        "v": "r",
+        "state": "3",
+    }
+)
 def _ascend(
     csr, rows, sign, c, margin, start, cap, norms, beta, mass, v, state, passes, tol
 ):

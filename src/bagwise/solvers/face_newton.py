@@ -67,7 +67,18 @@ class Point:
     value: float
 
 
-@njit()
+@njit(
+    shapes={
+        "K": "m m",
+        "sign": "m",
+        "cap": "m",
+        "beta": "m",
+        "slope": "m",
+        "curvature": "m",
+        "work": ("m", "m", "m"),
+        "bits": "m",
+    }
+)
 def _move_best(K, shift, sign, cap, beta, slope, curvature, work, bits, tol, most):
     inverse, room, gains = work
     n_rows = len(beta)

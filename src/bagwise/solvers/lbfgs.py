@@ -27,6 +27,7 @@ EVALUATE, CONVERGED, LIMIT = 0, 1, 2
 # Rows of `vectors`; MEMORY moves and as many changes of the gradient follow.
 POINT, GRADIENT, DIRECTION, TRIAL, TRIAL_GRADIENT, MOVES = 0, 1, 2, 3, 4, 5
 CHANGES = MOVES + MEMORY
+N_VECTORS = CHANGES + MEMORY
 
 # Entries of `numbers`; of each pair a product and the square of the change follow.
 _STARTED, _VALUE, _SLOPE, _STEP, _N_ITER, _N_PAIRS, _NEXT, _TRIES = range(8)
@@ -34,6 +35,7 @@ _BRACKETED, _LOW, _LOW_VALUE, _LOW_SLOPE = range(8, 12)
 _HIGH, _HIGH_VALUE, _HIGH_SLOPE, _WIDTH, _MEMORY = range(12, 17)
 _PRODUCTS = 17
 _SQUARES = _PRODUCTS + MEMORY
+N_NUMBERS = _SQUARES + MEMORY
 
 # Conditions of Wolfe, steps of a line search, and when it is over: relative decrease of
 # an iteration, and largest entry of the gradient.
@@ -64,9 +66,9 @@ class Descent:
     """
 
     def __init__(self, x):
-        self.vectors = np.empty((CHANGES + MEMORY, len(x)))
+        self.vectors = np.empty((N_VECTORS, len(x)))
         self.vectors[[POINT, TRIAL]] = x
-        self.numbers = np.zeros(_PRODUCTS + 2 * MEMORY)
+        self.numbers = np.zeros(N_NUMBERS)
         self.status = EVALUATE
         self.memory = 10
 
@@ -124,7 +126,10 @@ def minimize(objective, descent, max_iter):
     return descent
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={"vectors": f"{N_VECTORS} n", "numbers": f"{N_NUMBERS}"},
+)
 def advance(vectors, numbers, value, max_iter):
     """Take the value and gradient at the trial point; set the next one.
 

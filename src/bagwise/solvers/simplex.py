@@ -60,7 +60,7 @@ def max_min_ball(B, c, p, tol, max_iter):
         n_known += 1
 
 
-@njit()
+@njit(shapes={"c": "m", "p": "m", "scores": "m", "products": "k m", "place": "m"})
 def _moves(c, p, scores, products, place, tol, step, max_iter):
     """Move weights until a row is met whose products are not known: that row."""
     gap = np.inf

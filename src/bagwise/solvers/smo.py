@@ -57,7 +57,7 @@ def combine_rows(K, coef):
     return out
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", shapes={"crowded": "*"})
 def _enlist(g, full, crowded):
     """Keep the list of the full groups of several rows; its end says how many."""
     n, at = crowded[-1], 0
@@ -118,7 +118,33 @@ def _bias(gradient, beta, total, cap, group, c, top, low):
     return low if np.isfinite(low) else 0.0
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "K": "n n",
+        "cross": "f n",
+        "corner": "f f",
+        "index": "m in n+f",
+        "kept": "* m",
+        "place": "*",
+        "s": "m",
+        "c": "m",
+        "group": "m in g",
+        "start": "g+1 to m",
+        "cap": "g",
+        "beta": "m",
+        "total": "g",
+        "gradient": "m",
+        "diagonal": "m",
+        "upward": "m",
+        "downward": "m",
+        "room": "m",
+        "scratch": "m",
+        "bits": "m",
+        "single": ("m", "m"),
+        "crowded": "g+1",
+    },
+)
 def _iterate(
     K,
     cross,

@@ -15,7 +15,7 @@ _AT_ONCE = 16  # rows looked through at a time
 _NONE = np.int64(-(2**63) + 1)
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", shapes={"bits": "m"})
 def _first(bits, wanted, start):
     """First row from `start` on with these bits, which is known to exist.
 
@@ -34,7 +34,7 @@ def _first(bits, wanted, start):
     return row
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", shapes={"bits": "m"})
 def _largest(bits):
     """Where the largest of numbers that are not negative comes first; -1 if all are 0.
 
@@ -48,7 +48,18 @@ def _largest(bits):
     return row
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "gradient": "m",
+        "beta": "m",
+        "room": "m",
+        "curvature": "m",
+        "free": "m",
+        "gains": "m",
+        "bits": "m",
+    },
+)
 def best_single(gradient, beta, room, curvature, free, gains, bits):
     """Best move of one row without bias: (gain, row, step)."""
     for row in range(len(beta)):
@@ -67,7 +78,7 @@ def best_single(gradient, beta, room, curvature, free, gains, bits):
     return gain, row, step
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", shapes={"gradient": "m", "beta": "m", "room": "m", "c": "m"})
 def worst_single(gradient, beta, room, c):
     """Largest violation of a row without bias."""
     worst = 0.0
@@ -78,7 +89,17 @@ def worst_single(gradient, beta, room, c):
     return worst
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "gradient": "m",
+        "c": "m",
+        "upward": "m",
+        "downward": "m",
+        "values": "m",
+        "bits": "m",
+    },
+)
 def extremes(gradient, c, upward, downward, values, bits):
     """Best row to move up, and the bounds that it and the others set for the bias."""
     for row in range(len(gradient)):
@@ -104,7 +125,10 @@ def extremes(gradient, c, upward, downward, values, bits):
     return i, top, low
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={"gradient": "m", "beta": "m", "crowded": "g+1", "start": "g+1 to m"},
+)
 def worst_within(gradient, beta, crowded, start):
     """Pair of rows inside a full group that violates most: (violation, up, down).
 
@@ -124,7 +148,18 @@ def worst_within(gradient, beta, crowded, start):
     return worst, best_up, best_down
 
 
-@njit(error_model="numpy")
+@njit(
+    error_model="numpy",
+    shapes={
+        "gradient": "m",
+        "c": "m",
+        "diagonal": "m",
+        "rows": "* m",
+        "downward": "m",
+        "scores": "m",
+        "bits": "m",
+    },
+)
 def second_of_pair(gradient, c, diagonal, rows, own, downward, i, top, scores, bits):
     """Row that gains most with `i`, to second order; its kernel is ``rows[own]``."""
     for row in range(len(gradient)):

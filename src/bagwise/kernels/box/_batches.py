@@ -69,7 +69,8 @@ def count_pairs(
     logs, how, draws, errors, capped = out
     left, right, same, seeds = _ordered(coded, left, right, seed)
     if method in (AUTO, EXACT) and len(coded.top) == 1:
-        count_on_line(coded.rows, coded.offsets, coded.top, left, right, logs)
+        marks = np.empty((3, int(coded.top[0]) + 1), np.bool_)
+        count_on_line(coded.rows, coded.offsets, marks, left, right, logs)
         return out
     sizes = coded.sizes
     n_left, n_right = sizes[left], np.where(same, 0, sizes[right])

@@ -86,7 +86,16 @@ def grow(X, offsets, start, backfit):
     return chosen, ends[0], ends[2]
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "X": "n d",
+        "offsets": "b+1 to n",
+        "chosen": "b",
+        "ends": "4 d",
+        "rest": "2 d",
+    },
+)
 def _grow(X, offsets, start, backfit, chosen, ends, rest):
     n_bags = offsets.shape[0] - 1
     d = X.shape[1]
@@ -160,7 +169,7 @@ def _inside(X, low, high):
     return out
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"pos": "p d", "neg": "q d", "low": "d", "high": "d"})
 def eliminate(pos, neg, low, high):
     """Move sides past negative instances until none is inside (elim-count).
 
@@ -206,7 +215,16 @@ def cover(distance, margin):
     return chosen
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "distance": "n d",
+        "covers": "n d",
+        "open_row": "n",
+        "counts": "d",
+        "chosen": "d",
+    },
+)
 def _cover(distance, margin, covers, open_row, counts, chosen):
     n, d = distance.shape
     n_open = 0

@@ -5,7 +5,7 @@ from bagwise._jit import njit
 _LARGEST = 1e150  # weights are kept in the range of floats
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"hit": "g", "present": "g", "absent": "g"})
 def weighted_sum(hit, present, absent):
     """Sum for one bag: `present` where a box is hit, `absent` where it is not."""
     total = 0.0
@@ -23,7 +23,7 @@ def _update(hit, present, absent, factor, multiplicity):
             side[g] = new
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"hits": "n g", "signs": "n", "present": "g", "absent": "g"})
 def count_errors(hits, signs, present, absent, theta):
     """Number of bags on the wrong side of the threshold."""
     errors = 0
@@ -33,7 +33,17 @@ def count_errors(hits, signs, present, absent, theta):
     return errors
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "hits": "n g",
+        "signs": "n",
+        "order": "m in n",
+        "present": "g",
+        "absent": "g",
+        "multiplicity": "g",
+    },
+)
 def winnow_pass(hits, signs, order, present, absent, multiplicity, theta, alpha):
     """Go through the bags once; the weights carry their multiplicity.
 

@@ -16,7 +16,15 @@ _GAIN = 1e-12
 _MAX_SWEEPS = 100
 
 
-@njit()
+@njit(
+    shapes={
+        "kernel": "n n",
+        "cross": "n",
+        "delta": "b",
+        "offsets": "b+1 to n",
+        "choice": "b in n",
+    }
+)
 def ascend_kernel(kernel, cross, delta, offsets, choice):
     """Coordinate ascent on kernel values; `choice` is changed in place.
 
@@ -54,7 +62,16 @@ def ascend_kernel(kernel, cross, delta, offsets, choice):
     return value
 
 
-@njit()
+@njit(
+    shapes={
+        "rows": "n d",
+        "norms": "n",
+        "delta": "b",
+        "offsets": "b+1 to n",
+        "pull": "d",
+        "choice": "b in n",
+    }
+)
 def ascend_dense(rows, norms, delta, offsets, pull, choice):
     """Coordinate ascent on dense features; `pull` is the negative part."""
     n_bags, width = choice.shape[0], rows.shape[1]
@@ -92,7 +109,18 @@ def ascend_dense(rows, norms, delta, offsets, pull, choice):
     return np.dot(held, held)
 
 
-@njit()
+@njit(
+    shapes={
+        "data": "e",
+        "indices": "e in d",
+        "indptr": "n+1 to e",
+        "norms": "n",
+        "delta": "b",
+        "offsets": "b+1 to n",
+        "pull": "d",
+        "choice": "b in n",
+    }
+)
 def ascend_csr(data, indices, indptr, norms, delta, offsets, pull, choice):
     """Coordinate ascent on CSR features; `pull` is the negative part."""
     n_bags = choice.shape[0]
@@ -130,7 +158,7 @@ def ascend_csr(data, indices, indptr, norms, delta, offsets, pull, choice):
     return np.dot(held, held)
 
 
-@njit()
+@njit(shapes={"kernel": "n n", "cross": "n", "delta": "b", "offsets": "b+1 to n"})
 def enumerate_choices(kernel, cross, delta, offsets):
     """Exact maximiser by trying every choice; value as in `ascend_kernel`."""
     n_bags = offsets.shape[0] - 1

@@ -23,7 +23,7 @@ _TWO53 = 9007199254740992.0
 _S1, _S2, _S4, _S56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"offsets": "b+1"})
 def word_offsets(offsets):
     """First word of every bag: bags begin on a word of their own."""
     words = np.zeros(offsets.shape[0], np.int64)
@@ -44,15 +44,29 @@ def _unite(out, other):
         out[k] |= other[k]
 
 
-@njit(nogil=True)
 def pack_levels(rows, offsets, words, n_levels):
     """Bit sets `at_least[i, v]` and `at_most[i, v]` over the instances of all bags.
 
     Bits behind the last instance of a bag stay zero everywhere: they are in no box.
     """
-    d = rows.shape[1]
-    at_least = np.zeros((d, n_levels, words[-1]), np.uint64)
-    at_most = np.zeros((d, n_levels, words[-1]), np.uint64)
+    at_least = np.zeros((rows.shape[1], n_levels, words[-1]), np.uint64)
+    at_most = np.zeros_like(at_least)
+    _pack(rows, offsets, words, at_least, at_most)
+    return at_least, at_most
+
+
+@njit(
+    nogil=True,
+    shapes={
+        "rows": "n d in v",
+        "offsets": "b+1 to n",
+        "words": "b+1 to w",
+        "at_least": "d v w",
+        "at_most": "d v w",
+    },
+)
+def _pack(rows, offsets, words, at_least, at_most):
+    d, n_levels = at_least.shape[0], at_least.shape[1]
     for b in range(offsets.shape[0] - 1):
         for k in range(offsets[b + 1] - offsets[b]):
             word = words[b] + k // 64
@@ -66,7 +80,6 @@ def pack_levels(rows, offsets, words, n_levels):
             _unite(at_most[i, v], at_most[i, v - 1])
             u = n_levels - 1 - v
             _unite(at_least[i, u], at_least[i, u + 1])
-    return at_least, at_most
 
 
 @njit(nogil=True)
@@ -97,7 +110,17 @@ def _bit_count(words):
     return total
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "at_least": "d v w",
+        "at_most": "d v w",
+        "words": "b+1 to w",
+        "low": "t d in v",
+        "high": "t d in v",
+        "top": "d",
+    },
+)
 def packed_hits(at_least, at_most, words, low, high, top):
     """Matrix (n_boxes, n_bags) of 0 and 1: which boxes hold a point of which bag."""
     n_boxes = low.shape[0]
@@ -114,7 +137,16 @@ def packed_hits(at_least, at_most, words, low, high, top):
     return hits
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "at_least": "d v w",
+        "at_most": "d v w",
+        "low": "t d in v",
+        "high": "t d in v",
+        "top": "d",
+    },
+)
 def packed_counts(at_least, at_most, low, high, top):
     """Number of packed instances inside each box."""
     counts = np.empty(low.shape[0], np.int64)
@@ -125,7 +157,10 @@ def packed_counts(at_least, at_most, low, high, top):
     return counts
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={"rows": "n d", "offsets": "b+1 to n", "low": "t d", "high": "t d"},
+)
 def plain_hits(rows, offsets, low, high):
     """`packed_hits` one instance after the other, for grids of very many levels."""
     n_bags = offsets.shape[0] - 1
@@ -144,7 +179,7 @@ def plain_hits(rows, offsets, low, high):
     return hits
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"rows": "n d", "low": "t d", "high": "t d"})
 def plain_counts(rows, low, high):
     """`packed_counts` one instance after the other."""
     counts = np.zeros(low.shape[0], np.int64)
@@ -168,7 +203,7 @@ def _any_interval(bits, top):
     return np.uint16(min(a, b)), np.uint16(max(a, b) - 1)
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"points": "n d", "cumulative": "n", "top": "d"})
 def draw_boxes(points, cumulative, top, share, n_boxes, state):
     """Boxes around points drawn with given weights; corners uniform for the point.
 
@@ -192,7 +227,16 @@ def draw_boxes(points, cumulative, top, share, n_boxes, state):
     return low, high, state
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "left": "t a",
+        "right": "t b",
+        "values": "t",
+        "totals": "a b",
+        "squares": "a b",
+    },
+)
 def add_common_boxes(left, right, values, totals, squares):
     """Add the values of the boxes that hit both bags, box after box.
 
@@ -213,7 +257,9 @@ def add_common_boxes(left, right, values, totals, squares):
                     row2[j] += value * value * hit[j]
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True, shapes={"hits": "t a", "values": "t", "totals": "a 1", "squares": "a 1"}
+)
 def add_own_boxes(hits, values, totals, squares):
     """The diagonal of `add_common_boxes`, in the one column of the totals."""
     for t in range(values.shape[0]):
@@ -224,7 +270,16 @@ def add_own_boxes(hits, values, totals, squares):
             squares[i, 0] += value * value * hit
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "totals": "a b",
+        "squares": "a b",
+        "means": "a b",
+        "errors": "a b",
+        "draws": "a b",
+    },
+)
 def settle(totals, squares, n, check, rule, target, means, errors, draws):
     """Freeze the pairs that satisfy the stopping rule; how many are still open."""
     epsilon, delta, z = target

@@ -47,7 +47,7 @@ def _hash_rows(rows):
     return mix64.py_func(hashes)
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"hashes": "n", "offsets": "b+1 to n", "keys": "b"})
 def _chain(hashes, offsets, keys):
     """Hash every set by the hashes of its rows, in their order."""
     for b in range(keys.shape[0]):
@@ -120,7 +120,7 @@ def corner_codes(rows, top):
     return codes
 
 
-@njit(nogil=True)
+@njit(nogil=True, shapes={"codes": "2h", "sides": "h"})
 def log_boxes(codes, sides):
     """Logarithm of |B(A)| from the codes of A, taken before it could overflow."""
     low, high = codes[: sides.shape[0]], codes[sides.shape[0] :]

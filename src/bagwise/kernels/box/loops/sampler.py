@@ -133,7 +133,24 @@ def _accumulate(weights, begin, end):
         weights[s] += weights[s - 1]
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "rows": "n g",
+        "top": "g",
+        "points": "p in n",
+        "starts": "k+1 to p",
+        "n_first": "k",
+        "sets": "2 s",
+        "weights": "s",
+        "ends": "k+1 to s",
+        "seeds": "k",
+        "local": "*",
+        "mask": "w",
+        "alive": "w+1",
+        "sums": "k 4",
+    },
+)
 def sample_pairs(
     rows,
     top,
@@ -215,7 +232,21 @@ def _in_box(row, lo, hi):
     return True
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "rows": "n d",
+        "top": "d",
+        "points": "p in n",
+        "starts": "k+1 to p",
+        "sets": "2 s",
+        "weights": "s",
+        "ends": "k+1 to s",
+        "seeds": "k",
+        "budgets": "k",
+        "sums": "k 2",
+    },
+)
 def adjust_pairs(
     rows, top, points, starts, sets, weights, ends, seeds, budgets, max_samples, sums
 ):

@@ -15,7 +15,20 @@ AUTO, EXACT, COVERAGE, INDICATOR, SELF_ADJUSTING = 0, 1, 2, 3, 4
 HOW_EXACT, HOW_BOUNDS, HOW_SAMPLED, HOW_BOXES, HOW_FAILED = 0, 1, 2, 3, 4
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "blocks": "*",
+        "starts": "b+1",
+        "sizes": "b",
+        "rows": "k in b",
+        "columns": "k in b",
+        "margins": "k",
+        "sums": "*",
+        "sets": "3 *",
+        "ends": "k+1",
+    },
+)
 def screen(blocks, starts, sizes, rows, columns, margins, sums, sets, ends):
     """Pairs of points that may matter for pairs of bags.
 
@@ -72,7 +85,17 @@ def screen(blocks, starts, sizes, rows, columns, margins, sums, sets, ends):
     return margins.shape[0], 0
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "codes": "n 2h",
+        "p": "k in n",
+        "q": "k in n",
+        "box": "2h",
+        "sides": "h",
+        "logs": "k",
+    },
+)
 def log_sizes(codes, p, q, box, sides, logs):
     """Logarithms of |B(p and q)| for pairs of points."""
     for m in range(logs.shape[0]):

@@ -57,7 +57,20 @@ def _avoiding(codes, a, b, others, count, scale, budget, cut, look, boxes, path,
         path[level - 1, 0] += 1
 
 
-@njit(nogil=True)
+@njit(
+    nogil=True,
+    shapes={
+        "codes": "n 2h",
+        "points": "p in n",
+        "starts": "k+1 to p",
+        "n_first": "k",
+        "logs": "k",
+        "others": "*",
+        "boxes": "* 2h",
+        "path": "* 2",
+        "sides": "h",
+    },
+)
 def count_on_trees(
     codes, points, starts, n_first, logs, budget, cut, others, boxes, path, sides
 ):
@@ -117,17 +130,26 @@ def _gaps(mark):
     return total + gap * (gap + 1.0) / 2.0
 
 
-@njit(nogil=True)
-def count_on_line(rows, offsets, top, left, right, log_counts):
+@njit(
+    nogil=True,
+    shapes={
+        "rows": "n 1 in v",
+        "offsets": "b+1 to n",
+        "marks": "3 v",
+        "left": "k in b",
+        "right": "k in b",
+        "log_counts": "k",
+    },
+)
+def count_on_line(rows, offsets, marks, left, right, log_counts):
     """Logarithms of the numbers of intervals with a point of both sets, one dimension.
 
-    |B(P and Q)| = |B(P)| + |B(Q)| - |B(P u Q)|, in whole numbers below 2**53.
+    |B(P and Q)| = |B(P)| + |B(Q)| - |B(P u Q)|, in whole numbers below 2**53. `marks`
+    is memory for three marks of each level.
     """
-    n = np.int64(top[0]) + 1
+    in_p, in_q, in_any = marks[0], marks[1], marks[2]
+    n = in_p.shape[0]
     every = n * (n + 1.0) / 2.0
-    in_p = np.empty(n, np.bool_)
-    in_q = np.empty(n, np.bool_)
-    in_any = np.empty(n, np.bool_)
     for k in range(left.shape[0]):
         for v in range(n):
             in_p[v] = in_q[v] = in_any[v] = False
