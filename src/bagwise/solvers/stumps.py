@@ -170,7 +170,7 @@ def _total(weight):
     return total
 
 
-@njit()
+@njit(shapes={"order": "d n", "weight": "n"})
 def best_dense_threshold(order, weight, over_constant, least_gain):
     """Return (feature, position, signed gain); feature -1: a constant is best.
 
@@ -196,7 +196,7 @@ def best_dense_threshold(order, weight, over_constant, least_gain):
     return feature, position, gain
 
 
-@njit()
+@njit(shapes={"order": "e", "starts": "d+1 to e", "zeros_at": "d", "weight": "n"})
 def best_sparse_threshold(order, starts, zeros_at, weight, over_constant, least_gain):
     """As `best_dense_threshold`, on columns that list what is not zero.
 
