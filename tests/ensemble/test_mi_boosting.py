@@ -210,7 +210,7 @@ def test_unknown_base_is_refused():
         MIBoosting(estimator="forest").fit(X, y)
 
 
-def test_many_instances_are_drawn_by_their_weights(monkeypatch):
+def test_many_instances_are_sampled_by_their_weights(monkeypatch):
     seen = []
 
     class Recorder(DecisionTreeClassifier):
@@ -233,7 +233,7 @@ def test_many_instances_are_drawn_by_their_weights(monkeypatch):
     )
     seen.clear()
     monkeypatch.setattr(_mi_boosting, "_MANY", 50)
-    monkeypatch.setattr(_mi_boosting, "_DRAWN", 40)
+    monkeypatch.setattr(_mi_boosting, "_SAMPLED", 40)
     MIBoosting(2, estimator=tree, random_state=0).fit(X, y)
     assert {n for n, _ in seen} == {40}
     seen.clear()

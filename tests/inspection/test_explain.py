@@ -207,9 +207,9 @@ def test_several_labels_a_bag():
     with pytest.raises(ValueError, match=r"such as model.estimators_\[0\]"):
         explain(apart, X)
     saved = fit_file(as_problem(X, Y), "WrapperMI", grid="none").model
-    with pytest.raises(ValueError, match=r"such as model.models_\[0\]"):
+    with pytest.raises(ValueError, match=r"such as model.estimators_\[0\]"):
         explain(saved, X)
-    explain(saved.models_[0], X)
+    explain(saved.estimators_[0], X)
 
 
 def test_text_names_bags_predictions_and_key_instances(bags):

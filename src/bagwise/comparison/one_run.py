@@ -235,7 +235,7 @@ def _feature_falls(
     Of several labels a bag, each with a model of its own, the mean loss.
     """
     if y.ndim == 2:
-        each = zip(model.models_, y.T, strict=True)
+        each = zip(model.estimators_, y.T, strict=True)
         return np.mean([_feature_falls(one, X, own, seed) for one, own in each], axis=0)
     classes = getattr(model, "classes_", None)
     both = classes is not None and len(np.unique(y)) == 2 == len(classes)
@@ -259,7 +259,8 @@ def _feature_parts(model: Any, X: Any, seed: int) -> dict[str, NDArray[Any]]:
     "feature_parts" has the rows of the bags "part_bags", which are places among the
     test bags. Of one class or value only: several would need a chart each.
     """
-    several = len(getattr(model, "classes_", ())) > 2 or hasattr(model, "models")
+    classes = getattr(model, "classes_", ())
+    several = isinstance(classes, list) or len(classes) > 2  # lists: of several labels
     fit = np.flatnonzero(X.sizes <= PART_ROWS)
     if several or X.is_sparse or X.n_features > PART_FEATURES or not fit.size:
         return {}

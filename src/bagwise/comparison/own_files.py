@@ -188,7 +188,7 @@ def _label_columns(model: Any, X: Any, predicted: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     numbers = range(1, predicted.shape[1] + 1)
     columns |= {f"label_{k}": predicted[:, k - 1] for k in numbers}
-    for k, one in zip(numbers, model.models_, strict=True):
+    for k, one in zip(numbers, model.estimators_, strict=True):
         found = _class_columns(one, X)
         columns |= {f"{name.rpartition('_')[0]}_{k}": v for name, v in found.items()}
     return columns
@@ -255,7 +255,7 @@ def explain_file(
     if isinstance(model, OneModelPerLabel):
         raise ValueError(
             "the model gives several labels a bag; explain them one by one, in Python:"
-            " bagwise.inspection.explain(model.models_[0], X)"
+            " bagwise.inspection.explain(model.estimators_[0], X)"
         )
     X = as_unlabelled(data, bag=bag, label=label)
     chosen = _class_called(model, pos_label)

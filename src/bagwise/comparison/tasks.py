@@ -168,7 +168,7 @@ class MultiLabel(Task):
 
     def predict(self, model: Any, X: Any) -> dict[str, NDArray[Any]]:
         """Return labels, scores and probabilities with a column for each label."""
-        parts = [predictions(one, X, np.arange(2)) for one in model.models_]
+        parts = [predictions(one, X, np.arange(2)) for one in model.estimators_]
         names = [name for name in parts[0] if all(name in part for part in parts)]
         return {n: np.column_stack([part[n] for part in parts]) for n in names}
 

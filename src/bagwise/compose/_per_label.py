@@ -16,7 +16,7 @@ from bagwise.base.weights import weight_arguments
 
 def _models_have(name: str) -> Any:
     def check(self: Any) -> bool:
-        models = getattr(self, "models_", [self.estimator])
+        models = getattr(self, "estimators_", [self.estimator])
         return all(hasattr(model, name) for model in models)
 
     return check
@@ -34,7 +34,7 @@ class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    models_ : list of classifier
+    estimators_ : list of classifier
         The fitted classifiers, one for each column of `y`.
 
     Notes
@@ -59,7 +59,7 @@ class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def of(cls, models: list[Any]) -> OneModelPerLabel:
         """Return the classifier that consists of fitted models, one for each label."""
         one = cls(clone(models[0]))
-        one.models_ = models
+        one.estimators_ = models
         return one
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OneModelPerLabel:
@@ -91,15 +91,20 @@ class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if not options:
                 name = type(self.estimator).__name__
                 raise ValueError(f"{name} does not take sample_weight.")
-        self.models_ = [
+        self.estimators_ = [
             clone(self.estimator).fit(X, column, **options) for column in y.T
         ]
         return self
 
+    @property
+    def classes_(self) -> list[NDArray[Any]]:
+        """The classes of each label."""
+        return [one.classes_ for one in self.estimators_]
+
     def _columns(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
         X = as_bags(X)
-        return np.stack([getattr(one, method)(X) for one in self.models_], axis=1)
+        return np.stack([getattr(one, method)(X) for one in self.estimators_], axis=1)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the labels of each bag.
@@ -148,4 +153,5 @@ class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = as_bags(X)
-        return np.stack([one.predict_proba(X)[:, 1] for one in self.models_], axis=1)
+        columns = [one.predict_proba(X)[:, 1] for one in self.estimators_]
+        return np.stack(columns, axis=1)

@@ -109,8 +109,6 @@ def positive_class(model: Any, pos_label: Any = None) -> tuple[int | None, float
 
 def _models_of_labels(model: Any, classes: Any) -> str | None:
     """Return the attribute in which a multilabel model stores its models, or None."""
-    if hasattr(model, "models_"):
-        return "models_"
     several = isinstance(classes, list) and len(classes) and np.ndim(classes[0])
     return "estimators_" if several else None
 
