@@ -60,14 +60,14 @@ def main(folder):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as features:
-        *_, tumour = make_slides(
+        *_, tumor = make_slides(
             60, features, separation=2.5, random_state=0, return_instance_labels=True
         )
         X, y = read_bags(
             features,
             labels=Path(features) / "clini.csv",
             bag="slide_id",
-            label="tumour",
+            label="tumor",
             group="patient_id",
         )
     print(X)
@@ -80,9 +80,9 @@ def main(folder):
     instances = model[:-1].transform(X[[i]])
     scores = model[-1].instance_scores(instances).values
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.5), layout="constrained")
-    plot_heatmap(tumour[i], X[[i]].coords, ax=axes[0], title=f"tumour, {X.ids[i]}")
+    plot_heatmap(tumor[i], X[[i]].coords, ax=axes[0], title=f"tumor, {X.ids[i]}")
     plot_heatmap(scores, X[[i]].coords, ax=axes[1], title="scores, slide held out")
-    print(f"AUROC of its patches    {roc_auc_score(tumour[i], scores):.3f}")
+    print(f"AUROC of its patches    {roc_auc_score(tumor[i], scores):.3f}")
     path = folder / "folder_of_slides.png"
     figure.savefig(path, dpi=110)
     print(f"figure: {path}")

@@ -23,7 +23,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from sklearn.metrics import balanced_accuracy_score
 
-from bagwise.datasets import make_generalised_bags
+from bagwise.datasets import make_generalized_bags
 from bagwise.density import EMDD, DiverseDensity
 from bagwise.rectangles import GMIL, IAPR
 from bagwise.svm import (
@@ -70,7 +70,7 @@ def compare(seeds, n_train=300, n_test=400):
     """Balanced test accuracy of each method on several concepts."""
     found = {name: [] for name in METHODS}
     for seed in seeds:
-        X, y = make_generalised_bags(n_train + n_test, random_state=seed, **CONCEPT)
+        X, y = make_generalized_bags(n_train + n_test, random_state=seed, **CONCEPT)
         for name, model in METHODS.items():
             model.fit(X[:n_train], y[:n_train])
             predicted = model.predict(X[n_train:])
@@ -154,7 +154,7 @@ def main(folder):
     for name, values in found.items():
         print(f"{name:14s} {values.mean():.3f}   {np.round(values, 3)}")
     seed = seeds[0]
-    X, y = make_generalised_bags(700, random_state=seed, **CONCEPT)
+    X, y = make_generalized_bags(700, random_state=seed, **CONCEPT)
     model = METHODS["GMIL"].fit(X[:300], y[:300])
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 5), layout="constrained")
     draw_vote(axes[0], model, seed)

@@ -11,12 +11,12 @@ import re
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, check_random_state
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, Ragged
 from bagwise.datasets import make_multi_site_binding, make_safe_toy
 
-__all__ = ["is_simulated", "simulate", "training_bags"]
+__all__ = ["is_simulated", "make_midr_example", "simulate", "training_bags"]
 
 _TOY = re.compile(r"safe-toy-([12])(?:-(\d+))?")
 _BINDING = re.compile(r"binding-(\d+)")
@@ -127,3 +127,87 @@ def _binding(title: str, n_features: int, seed: int) -> Bunch:
 
 def _bunch(name: str, X: Bags, y: Any, labels: Any) -> Bunch:
     return Bunch(X=X, y=y, instance_labels=labels, name=name)
+
+
+def make_midr_example(
+    n_bags: int = 20,
+    *,
+    bag_size: int = 5,
+    random_state: Any = None,
+    return_instance_labels: bool = False,
+) -> tuple[Any, ...]:
+    r"""Make a two-dimensional set where only the second axis separates the bags.
+
+    It has the properties that Figure 2 of [1]_ shows: principal components follow the
+    first axis because most variance lies there; linear discriminant analysis with
+    instances labelled as their bag is misled to the first axis by the negative
+    instances of positive bags; reducing to the second axis separates the key
+    instances from all others. With :math:`m` = `bag_size` and normal noise
+    :math:`\varepsilon_1, \varepsilon_2` of standard deviations 1 and 0.4, an instance
+    of bag :math:`i` is
+
+    .. math::
+        x = (c_i + \varepsilon_1, \; h + \varepsilon_2), \quad
+        c_i \sim N(\pm 1, 1.5^2), \quad
+        h = \begin{cases} 2.5 & \text{key instance of a positive bag} \\
+        -2.5 / (m - 1) & \text{other instance of a positive bag} \\
+        0 & \text{instance of a negative bag} \end{cases}
+
+    with the sign of the bag's label. Every positive bag has exactly one key instance.
+    The mean of the second feature is 0 in both classes, which is what hides it from
+    an analysis that ignores bags.
+
+    Parameters
+    ----------
+    n_bags : int, default=20
+        Number of bags, half of them positive.
+    bag_size : int, default=5
+        Instances in every bag, at least 2.
+    random_state : int, RandomState instance or None, default=None
+        Random seed.
+    return_instance_labels : bool, default=False
+        Return also which instances are keys (1).
+
+    Returns
+    -------
+    X : Bags
+        The bags.
+    y : ndarray of shape (n_bags,)
+        0 or 1.
+    z : Ragged
+        The instance labels. Only when `return_instance_labels`.
+
+    Notes
+    -----
+    Differs from [1]_: the paper shows a scatter plot and gives no numbers; this is a
+    set with the same properties.
+
+    References
+    ----------
+    .. [1] Sun, Y.-Y., Ng, M. K., Zhou, Z.-H., "Multi-instance dimensionality
+       reduction", AAAI 2010.
+
+    Examples
+    --------
+    >>> X, y, z = make_midr_example(random_state=0, return_instance_labels=True)
+    >>> bool(X.data[z.values == 1, 1].min() > X.data[z.values == 0, 1].max())
+    True
+    """
+    size = bag_size
+    rng = check_random_state(random_state)
+    y = rng.permutation(np.arange(n_bags, dtype=np.int64) % 2)
+    bags, labels = [], []
+    for label in y:
+        z = np.zeros(size, dtype=np.int64)
+        height = np.zeros(size)
+        if label:
+            z[rng.randint(size)] = 1
+            height = np.where(z == 1, 2.5, -2.5 / (size - 1))
+        centre = rng.normal(2.0 * label - 1.0, 1.5)
+        noise = rng.standard_normal((size, 2)) * [1.0, 0.4]
+        bags.append(noise + np.column_stack([np.full(size, centre), height]))
+        labels.append(z)
+    X = Bags.from_list(bags)
+    if not return_instance_labels:
+        return X, y
+    return X, y, Ragged(np.concatenate(labels), X.offsets)

@@ -12,6 +12,7 @@ from labels of training bags alone; instances of positive test bags are then ran
 
 import argparse
 import pickle
+import sys
 import warnings
 from pathlib import Path
 
@@ -25,9 +26,8 @@ from sklearn.utils import check_random_state
 from bagwise.base import bag_folds
 from bagwise.datasets import (
     make_bags,
-    make_generalised_bags,
+    make_generalized_bags,
     make_key_instance_bags,
-    make_midr_example,
     make_multi_site_binding,
     make_slides,
 )
@@ -35,6 +35,10 @@ from bagwise.ensemble._combine import Combination
 from bagwise.ensemble._inputs import Made
 from bagwise.ensemble._members import Size, classification_members, make_plan
 from bagwise.ensemble._stack import bag_scores, fit_member, stack_folds
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from studies.paper_sets import make_midr_example
 
 JUDGES = ["instance logistic", "MILBoost", "MI-SVM", "instance forest"]
 WITNESS = JUDGES.index("MI-SVM")
@@ -85,7 +89,7 @@ def _slides(n_bags, seed):
 
 
 def _general(seed):
-    return make_generalised_bags(
+    return make_generalized_bags(
         200, n_repulsion=0, r=2, random_state=seed, return_instance_labels=True
     )
 

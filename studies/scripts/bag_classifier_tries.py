@@ -25,7 +25,7 @@ from bagwise.datasets import (
     fetch,
     load_digit_bags,
     make_bags,
-    make_generalised_bags,
+    make_generalized_bags,
     make_key_instance_bags,
 )
 from bagwise.ensemble._combine import Combination
@@ -47,7 +47,7 @@ def sets():
         )
     found["keys, noise 0.5"] = lambda: make_key_instance_bags(noise=0.5, random_state=1)
     found["keys, noise 1.0"] = lambda: make_key_instance_bags(noise=1.0, random_state=2)
-    found["two concepts of three"] = lambda: make_generalised_bags(
+    found["two concepts of three"] = lambda: make_generalized_bags(
         150, n_repulsion=1, random_state=3
     )
     found["weak witnesses"] = lambda: make_bags(

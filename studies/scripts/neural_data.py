@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from bagwise import Bags
-from bagwise.datasets import make_bags, make_generalised_bags, make_key_instance_bags
+from bagwise.datasets import make_bags, make_generalized_bags, make_key_instance_bags
 
 SETS = ("musk1", "musk2", "elephant", "fox", "tiger")
 IMAGES = {"digits": (8, 8), "moved digits": (10, 10)}
@@ -56,7 +56,7 @@ def other_set(name, folder):
     make, options = {
         "witness": (make_bags, {"n_features": 50, "bag_size": (3, 12), "shift": 3.0}),
         "key instance": (make_key_instance_bags, {"n_features": 50}),
-        "generalised": (make_generalised_bags, {"n_features": 4}),
+        "generalised": (make_generalized_bags, {"n_features": 4}),
     }[name]
     X, y = make(120, random_state=CHOOSING_DRAW, **options)
     return X, y > 0

@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from studies.paper_sets import is_simulated, simulate, training_bags
+from studies.paper_sets import (
+    is_simulated,
+    make_midr_example,
+    simulate,
+    training_bags,
+)
 
 
 def test_sets_by_name_and_seed():
@@ -22,3 +29,21 @@ def test_training_bags_come_first_and_are_balanced():
     assert n_train == 20
     assert large.y[:n_train].sum() == 10
     assert training_bags("safe-toy-1") is None
+
+
+def _degrees(direction):
+    return np.degrees(np.arctan2(abs(direction[1]), abs(direction[0])))
+
+
+def test_midr_example_misleads_pca_and_lda():
+    pca, lda = [], []
+    for seed in range(15):
+        X, y, z = make_midr_example(random_state=seed, return_instance_labels=True)
+        second = X.data[:, 1]
+        assert second[z.values == 1].min() > second[z.values == 0].max()
+        assert [int(k.sum()) for k in z] == y.tolist()
+        pca.append(_degrees(PCA(1).fit(X.data).components_[0]))
+        labels = y[X.bag_index]
+        lda.append(_degrees(LinearDiscriminantAnalysis().fit(X.data, labels).coef_[0]))
+    assert np.median(pca) < 5
+    assert np.median(lda) < 20

@@ -10,7 +10,7 @@ import pytest
 from test_papers import SMALL
 
 from bagwise.comparison import as_problem
-from bagwise.datasets import make_generalised_bags
+from bagwise.datasets import make_generalized_bags
 from bagwise.svm import transductive_box_svc
 from studies.__main__ import main
 from studies.pages import write_results_page
@@ -358,7 +358,7 @@ def test_absent_data_are_not_an_error(tmp_path, monkeypatch):
 
 
 def test_transductive_adapter_is_the_function():
-    X, y = make_generalised_bags(40, random_state=0)
+    X, y = make_generalized_bags(40, random_state=0)
     model = TransductiveBoxSVC(C=10.0, random_state=0).fit(X[:30], y[:30])
     found = transductive_box_svc(
         X[:30], y[:30], X[30:], C=10.0, threshold="zero", random_state=0

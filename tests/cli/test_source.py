@@ -275,7 +275,7 @@ def test_a_folder_of_slides(run, tmp_path):
     folder = tmp_path / "features"
     make_slides(16, folder, n_patches=30, n_features=6, separation=6, random_state=0)
     words = ["compare", folder, "--labels", folder / "clini.csv", "--bag", "slide_id"]
-    words += ["--label", "tumour", "--group", "patient_id", *QUICK, "--json"]
+    words += ["--label", "tumor", "--group", "patient_id", *QUICK, "--json"]
     words += ["--out", tmp_path / "out"]
     status, out, _ = run(*words)
     assert status == 0

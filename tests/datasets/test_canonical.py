@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
-from bagwise.datasets._canonical import content_hash
+from bagwise.datasets._fetch import content_hash
 
 X, y, Z = make_bags(8, random_state=3, return_instance_labels=True)
 KNOWN = content_hash(X, [y], Z.values)

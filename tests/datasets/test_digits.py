@@ -68,7 +68,7 @@ def test_seed_fixes_everything():
 
 def test_names_and_description():
     data = load_digit_bags(10, positive=(7, 3))
-    assert data.target_names == ["no 3 or 7", "holds 3 or 7"]
+    assert data.target_names == ["no 3 or 7", "contains 3 or 7"]
     assert data.X.feature_names[9] == "pixel_1_1"
     assert "3 or 7" in data.DESCR
 

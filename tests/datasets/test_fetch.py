@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from bagwise.bags import Bags, segments
 from bagwise.datasets import _fetch, available, fetch, make_bags
-from bagwise.datasets._canonical import content_hash
+from bagwise.datasets._fetch import content_hash
 from bagwise.datasets._registry import REGISTRY, DatasetInfo
 from bagwise.io import write_npz
 

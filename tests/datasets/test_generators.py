@@ -2,17 +2,14 @@
 
 import numpy as np
 import pytest
-from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from bagwise import datasets
 
 MAKERS = [
     datasets.make_bags,
     datasets.make_key_instance_bags,
-    datasets.make_generalised_bags,
+    datasets.make_generalized_bags,
     datasets.make_safe_toy,
-    datasets.make_midr_example,
     datasets.make_multi_site_binding,
 ]
 
@@ -82,7 +79,7 @@ def test_key_instances_are_one_per_positive_bag_and_elsewhere_alike():
 )
 def test_generalised_labels_by_brute_force(k, k2, r):
     radius = 0.25
-    X, y = datasets.make_generalised_bags(
+    X, y = datasets.make_generalized_bags(
         60,
         n_features=3,
         n_attraction=k,
@@ -104,13 +101,13 @@ def test_generalised_labels_by_brute_force(k, k2, r):
 
 def test_generalised_radius_makes_half_positive():
     for seed in range(5):
-        _, y = datasets.make_generalised_bags(200, random_state=seed)
+        _, y = datasets.make_generalized_bags(200, random_state=seed)
         assert y.sum() == 100
 
 
 def test_generalised_r_out_of_range():
     with pytest.raises(ValueError, match=r"between 1 and .* = 5, got 6"):
-        datasets.make_generalised_bags(r=6)
+        datasets.make_generalized_bags(r=6)
 
 
 def test_safe_toys_have_the_published_difficulty():
@@ -132,26 +129,6 @@ def test_safe_toys_have_the_published_difficulty():
     np.testing.assert_array_equal(z.values, y[X.bag_index])
     with pytest.raises(ValueError, match="variant"):
         datasets.make_safe_toy(3)
-
-
-def _degrees(direction):
-    return np.degrees(np.arctan2(abs(direction[1]), abs(direction[0])))
-
-
-def test_midr_example_misleads_pca_and_lda():
-    pca, lda = [], []
-    for seed in range(15):
-        X, y, z = datasets.make_midr_example(
-            random_state=seed, return_instance_labels=True
-        )
-        second = X.data[:, 1]
-        assert second[z.values == 1].min() > second[z.values == 0].max()
-        assert [int(k.sum()) for k in z] == y.tolist()
-        pca.append(_degrees(PCA(1).fit(X.data).components_[0]))
-        labels = y[X.bag_index]
-        lda.append(_degrees(LinearDiscriminantAnalysis().fit(X.data, labels).coef_[0]))
-    assert np.median(pca) < 5
-    assert np.median(lda) < 20
 
 
 def _energy(x, t, sigma):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.datasets._lzw import decompress
+from bagwise.datasets._download import decompress
 
 CLEAR = 256
 

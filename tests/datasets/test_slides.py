@@ -8,7 +8,7 @@ from bagwise.io import read_bags
 
 
 def test_patients_share_labels_and_regions_hold_together():
-    X, y, tumour = make_slides(20, random_state=0, return_instance_labels=True)
+    X, y, tumor = make_slides(20, random_state=0, return_instance_labels=True)
     assert X.n_bags == 20
     patients = {}
     for group, label in zip(X.groups, y, strict=True):
@@ -16,14 +16,14 @@ def test_patients_share_labels_and_regions_hold_together():
     assert all(len(labels) == 1 for labels in patients.values())
     assert len(patients) < 20
     assert {label for labels in patients.values() for label in labels} == {0, 1}
-    for i, part in enumerate(tumour):
+    for i, part in enumerate(tumor):
         share = part.mean()
         assert (share > 0) == bool(y[i])
         assert share <= 0.15 + 1 / len(part)
         places = X[[i]].coords / 256
         assert len(np.unique(places, axis=0)) == len(places)
         if share:
-            # A region: nearly every tumour patch has another beside it.
+            # A region: nearly every tumor patch has another beside it.
             inside = places[part == 1]
             gaps = np.abs(inside[:, None] - inside[None]).max(axis=2)
             np.fill_diagonal(gaps, np.inf)
@@ -31,11 +31,11 @@ def test_patients_share_labels_and_regions_hold_together():
 
 
 def test_features_depend_on_tissue():
-    X, _, tumour = make_slides(
+    X, _, tumor = make_slides(
         10, separation=4.0, random_state=1, return_instance_labels=True
     )
-    inside = X.data[tumour.values == 1].mean(axis=0)
-    outside = X.data[tumour.values == 0].mean(axis=0)
+    inside = X.data[tumor.values == 1].mean(axis=0)
+    outside = X.data[tumor.values == 0].mean(axis=0)
     assert np.linalg.norm(inside - outside) > 2.0
 
 
@@ -52,7 +52,7 @@ def test_files_come_back(tmp_path):
         tmp_path,
         labels=tmp_path / "clini.csv",
         bag="slide_id",
-        label="tumour",
+        label="tumor",
         group="patient_id",
     )
     np.testing.assert_array_equal(again.data, X.data.astype(np.float16))
@@ -65,7 +65,7 @@ def test_files_come_back(tmp_path):
     ("given", "message"),
     [
         ({"n_slides": 1}, "n_slides"),
-        ({"tumour_share": (0.3, 0.2)}, "tumour_share"),
+        ({"tumor_share": (0.3, 0.2)}, "tumor_share"),
         ({"n_patches": 5}, "n_patches"),
     ],
 )

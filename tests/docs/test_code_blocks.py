@@ -17,7 +17,7 @@ df = pd.DataFrame({"molecule": ["a", "a", "b"], "active": [1, 1, 0],
                    "u": [1.0, 2.0, 3.0]})
 df.to_csv("molecules.csv", index=False)
 make_slides(6, "features", n_patches=(20, 30), n_features=4, random_state=0)
-table = pd.read_csv("features/clini.csv").rename(columns={"tumour": "MSI"})
+table = pd.read_csv("features/clini.csv").rename(columns={"tumor": "MSI"})
 table.to_csv("clini.csv", index=False)
 """,
     "guide/networks": """

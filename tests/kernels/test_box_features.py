@@ -80,9 +80,9 @@ def test_linear_machine_on_random_boxes():
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import LinearSVC
 
-    from bagwise.datasets import make_generalised_bags
+    from bagwise.datasets import make_generalized_bags
 
-    X, y = make_generalised_bags(600, random_state=0)
+    X, y = make_generalized_bags(600, random_state=0)
     model = make_pipeline(
         RandomBoxFeatures(800, random_state=0), StandardScaler(), LinearSVC(C=1e-3)
     )

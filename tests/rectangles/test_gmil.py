@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.datasets import make_generalised_bags
+from bagwise.datasets import make_generalized_bags
 from bagwise.kernels import BoxGrid
 from bagwise.rectangles import GMIL
 from bagwise.rectangles._boxes import cell_intervals, intervals, levels_that_fit
@@ -10,7 +10,7 @@ from bagwise.rectangles._boxes import cell_intervals, intervals, levels_that_fit
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = make_generalised_bags(300, random_state=1)
+    X, y = make_generalized_bags(300, random_state=1)
     return X[:200], y[:200], X[200:], y[200:]
 
 

@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 from bagwise import Bags
 from bagwise.base import best_threshold, sigmoid_threshold
 from bagwise.compose import OnInstances
-from bagwise.datasets import make_generalised_bags
+from bagwise.datasets import make_generalized_bags
 from bagwise.kernels import BoxGrid, box_kernel
 from bagwise.svm import BagSVC, BoxKernelSVC, _box_svc, transductive_box_svc
 from bagwise.testing._check_models import _few_positive
@@ -15,7 +15,7 @@ from bagwise.testing._check_models import _few_positive
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = make_generalised_bags(120, random_state=2)
+    X, y = make_generalized_bags(120, random_state=2)
     return X[:80], y[:80], X[80:], y[80:]
 
 
@@ -101,7 +101,7 @@ def test_power_follows_the_contrast(data):
 
 
 def test_generalised_concept():
-    X, y = make_generalised_bags(450, random_state=1)
+    X, y = make_generalized_bags(450, random_state=1)
     model = BoxKernelSVC(random_state=0, C=100.0).fit(X[:300], y[:300])
     assert model.score(X[300:], y[300:]) > 0.75
 

@@ -40,11 +40,11 @@ def check_count(value: Any, name: str, *, least: int = 1) -> int:
 def balanced_labels(
     n_bags: int, n_classes: int, rng: np.random.RandomState
 ) -> npt.NDArray[np.int64]:
-    """Return labels 0..n_classes-1, as equally frequent as can be, in random order."""
+    """Return labels 0..n_classes-1, as balanced as possible, in random order."""
     return rng.permutation(np.arange(n_bags, dtype=np.int64) % n_classes)
 
 
-def draw_sizes(
+def random_sizes(
     n_bags: int, bag_size: tuple[int, int], rng: np.random.RandomState
 ) -> npt.NDArray[np.int64]:
     """Return one bag size per bag, uniform on the range."""

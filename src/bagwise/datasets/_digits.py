@@ -16,15 +16,15 @@ from bagwise.datasets._build import (
     balanced_labels,
     check_count,
     check_range,
-    draw_sizes,
     offsets_of,
+    random_sizes,
 )
 
 _DESCR = """Bags of handwritten digits
 --------------------------
 Instances are 8 x 8 grey images of digits (the test part of the UCI "Optical
 Recognition of Handwritten Digits" data, as shipped with scikit-learn). A bag is
-positive if and only if it holds an image of {digits}.
+positive if and only if it contains an image of {digits}.
 
 Bags {n_bags}, positive {n_positive}, instances {n_instances}, features 64 (pixels
 divided by 16), sizes {low} to {high}, positive images in a positive bag {w_low} to
@@ -33,19 +33,19 @@ divided by 16), sizes {low} to {high}, positive images in a positive bag {w_low}
 
 
 class _Pool:
-    """Images to draw from, each used once before any is used again."""
+    """Images that are taken in random order, each once before any is reused."""
 
     def __init__(self, rows: npt.NDArray[Any], rng: np.random.RandomState) -> None:
         self._rows, self._rng = rows, rng
         self._left: list[int] = []
 
-    def draw(self, count: int) -> list[int]:
-        drawn: list[int] = []
-        while len(drawn) < count:
+    def take(self, count: int) -> list[int]:
+        taken: list[int] = []
+        while len(taken) < count:
             if not self._left:
                 self._left = self._rng.permutation(self._rows).tolist()
-            drawn.append(self._left.pop())
-        return drawn
+            taken.append(self._left.pop())
+        return taken
 
 
 def load_digit_bags(
@@ -60,17 +60,18 @@ def load_digit_bags(
 ) -> Any:
     """Load bags of digit images, with classes or with real values.
 
-    With ``target="class"`` a bag is positive iff it holds a chosen digit.
+    With ``target="class"`` a bag is positive if and only if it contains
+    one of the digits `positive`.
 
     The images are those of :func:`sklearn.datasets.load_digits`, so nothing is
     downloaded. Half the bags (one less for odd `n_bags`) are positive. The size of a
-    bag is uniform on `bag_size`; a positive bag holds a number of positive images
+    bag is uniform on `bag_size`; a positive bag contains a number of positive images
     uniform on `n_witnesses` (never more than its size), all other images show other
-    digits. Images are drawn without replacement while they last (1,797 in all, about
+    digits. Images are sampled without replacement while they last (1,797 in all, about
     180 of each digit), so that with the defaults no image is in two bags and a
     cross-validation does not test on images it trained on.
 
-    With another `target` the images of a bag are drawn from all digits alike, and its
+    With another `target` the images of a bag are sampled from all digits alike, and its
     value is the largest digit, the mean digit, or how many images show a chosen one.
 
     Parameters
@@ -82,11 +83,11 @@ def load_digit_bags(
     positive : int or iterable of int, default=9
         The digit, or digits, that make a bag positive, or that are counted.
     bag_size : int or pair of int, default=(6, 14)
-        Smallest and largest number of images in a bag.
+        Smallest and largest number of images per bag.
     n_witnesses : int or pair of int, default=(1, 2)
         Smallest and largest number of positive images in a positive bag.
     random_state : int, RandomState instance or None, default=0
-        Fixes the draw.
+        Random seed.
     return_X_y : bool, default=False
         Return ``(X, y)`` instead of a Bunch.
 
@@ -130,11 +131,11 @@ def load_digit_bags(
     witnesses = _Pool(np.flatnonzero(is_positive), rng)
     others = _Pool(np.flatnonzero(~is_positive), rng)
     y: npt.NDArray[Any] = balanced_labels(n_bags, 2, rng)
-    sizes = draw_sizes(n_bags, size_range, rng)
-    counts = np.minimum(draw_sizes(n_bags, witness_range, rng), sizes) * y
+    sizes = random_sizes(n_bags, size_range, rng)
+    counts = np.minimum(random_sizes(n_bags, witness_range, rng), sizes) * y
     rows = np.concatenate(
         [
-            rng.permutation(witnesses.draw(int(k)) + others.draw(int(size - k)))
+            rng.permutation(witnesses.take(int(k)) + others.take(int(size - k)))
             for size, k in zip(sizes, counts, strict=True)
         ]
     ).astype(np.int64)
@@ -151,7 +152,7 @@ def load_digit_bags(
         instance_labels=Ragged(is_positive[rows].astype(np.int64), offsets),
         digits=Ragged(source.target[rows].astype(np.int64), offsets),
         images=source.images[rows],
-        target_names=[f"no {shown}", f"holds {shown}"],
+        target_names=[f"no {shown}", f"contains {shown}"],
         DESCR=_DESCR.format(
             digits=shown,
             n_bags=n_bags,
@@ -183,16 +184,16 @@ def _with_values(
     rng: np.random.RandomState,
     return_X_y: bool,
 ) -> Any:
-    """Draw bags from all images alike, with a real value each."""
+    """Sample bags from all images alike, with a real value per bag."""
     from sklearn.datasets import load_digits
 
     if target not in _TARGETS:
         known = ", ".join(repr(name) for name in ("class", *_TARGETS))
         raise ValueError(f"target must be one of {known}, got {target!r}.")
     source = load_digits()
-    sizes = draw_sizes(n_bags, size_range, rng)
+    sizes = random_sizes(n_bags, size_range, rng)
     pool = _Pool(np.arange(len(source.target)), rng)
-    rows = np.concatenate([pool.draw(int(size)) for size in sizes]).astype(np.int64)
+    rows = np.concatenate([pool.take(int(size)) for size in sizes]).astype(np.int64)
     offsets = offsets_of(sizes)
     title, value = _TARGETS[target]
     digits = np.split(source.target[rows], offsets[1:-1])

@@ -1,4 +1,4 @@
-"""Downloads of the classic archives and what is taken out of them."""
+"""Downloads of the classic archives, and the data sets in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from bagwise.bags import Bags, segments
 from bagwise.bags.stack import group_rows
-from bagwise.datasets._lzw import decompress
 from bagwise.datasets._registry import DatasetInfo, Source
 from bagwise.io.readers.common import fail, plain_values
 from bagwise.io.readers.musk import parse_musk
@@ -23,6 +22,7 @@ from bagwise.io.readers.svmlight import choose_storage, parse_svmlight
 
 # The largest member of the known archives has about 5 MB.
 _MEMBER_LIMIT = 2**28
+_CLEAR = 256  # the code that empties the table of a .Z file
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -50,7 +50,7 @@ def _reason(error: Any) -> str:
     if "Timeout" in name:
         return "the server did not answer in time"
     if name in ("ChunkedEncodingError", "ContentDecodingError"):
-        return "the download was cut off"
+        return "the download was incomplete"
     return "no connection to the server"
 
 
@@ -89,7 +89,7 @@ def _member(path: Path, name: str) -> bytes:
         if head[:2] == b"\x1f\x8b":
             return _from_tar(path, name)
     except _DAMAGE as error:
-        fail(path, f"the archive is damaged or cut off ({error})")
+        fail(path, f"the archive is damaged or incomplete ({error})")
     except (OSError, RuntimeError, NotImplementedError) as error:
         fail(path, f"the archive cannot be read ({error})")
     if head[:2] == b"\x1f\x9d":
@@ -107,7 +107,7 @@ def _from_zip(path: Path, name: str) -> bytes:
         for entry in archive.infolist():
             if _matches(entry.filename, name) and entry.file_size <= _MEMBER_LIMIT:
                 return archive.read(entry)
-    fail(path, f"the archive does not hold {name}")
+    fail(path, f"the archive does not contain {name}")
 
 
 def _from_tar(path: Path, name: str) -> bytes:
@@ -121,4 +121,66 @@ def _from_tar(path: Path, name: str) -> bytes:
                 if len(raw) != entry.size:
                     raise EOFError("unexpected end of data")
                 return raw
-    fail(path, f"the archive does not hold {name}")
+    fail(path, f"the archive does not contain {name}")
+
+
+def decompress(raw: bytes, limit: int = 2**28) -> bytes:
+    """Return the content of a file of Unix ``compress`` (.Z).
+
+    UCI offers the Musk data only in this format, which Python's library cannot read.
+    Codes are 9 to 16 bits wide, lowest bit first, and come in groups of eight; when
+    the width changes, the rest of a group is padding.
+
+    Parameters
+    ----------
+    raw : bytes
+        The file.
+    limit : int, default=2**28
+        Refuse to produce more bytes than this.
+
+    Raises
+    ------
+    ValueError
+        The data are damaged, too large, or no .Z file.
+    """
+    if len(raw) < 3 or raw[:2] != b"\x1f\x9d":
+        raise ValueError("not a Unix compress (.Z) file")
+    max_bits, block_mode = raw[2] & 0x1F, bool(raw[2] & 0x80)
+    if not 9 <= max_bits <= 16:
+        raise ValueError(f"a .Z file with codes of {max_bits} bits")
+    start = [bytes([i]) for i in range(256)] + ([b""] if block_mode else [])
+    table = list(start)
+    width, previous = 9, b""
+    out: list[bytes] = []
+    produced, position = 0, 3
+    while position < len(raw):
+        group = raw[position : position + width]
+        position += width
+        bits = int.from_bytes(group, "little")
+        mask = (1 << width) - 1
+        for k in range(len(group) * 8 // width):
+            code = (bits >> (k * width)) & mask
+            if block_mode and code == _CLEAR:
+                table, width, previous = list(start), 9, b""
+                break
+            entry = _entry(code, table, previous)
+            out.append(entry)
+            produced += len(entry)
+            if previous and len(table) < 1 << max_bits:
+                table.append(previous + entry[:1])
+            previous = entry
+            if len(table) > mask and width < max_bits:
+                width += 1
+                break
+        if produced > limit:
+            raise ValueError(f"a .Z file with more than {limit} bytes of content")
+    return b"".join(out)
+
+
+def _entry(code: int, table: list[bytes], previous: bytes) -> bytes:
+    if code < len(table):
+        return table[code]
+    # The one code a reader meets before it can have built it.
+    if code == len(table) and previous:
+        return previous + previous[:1]
+    raise ValueError("a damaged .Z file")

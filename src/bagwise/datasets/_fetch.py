@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags, Ragged
-from bagwise.datasets._canonical import content_hash
 from bagwise.datasets._download import archive_name, download, parse_archive
 from bagwise.datasets._registry import REGISTRY, DatasetInfo, Source
 from bagwise.io.readers.common import fail
@@ -35,9 +37,9 @@ def fetch(
 ) -> Any:
     """Load a classic data set by its name.
 
-    The folder named by the environment variable ``BAGWISE_DATA`` is looked at first,
-    then the user's cache (`data_home`); at last the set is downloaded from its public
-    source and cached. Wherever it comes from, the parsed content must have the pinned
+    The folder named by the environment variable ``BAGWISE_DATA`` is searched first,
+    then the user's cache (`data_home`). Otherwise the set is downloaded from its public
+    source and cached. In all cases the parsed content must have the pinned
     number of bags, instances and features and the pinned fingerprint; anything else
     is refused and not cached.
 
@@ -77,7 +79,7 @@ def fetch(
     Raises
     ------
     ValueError
-        The name is unknown, or a file does not hold the data it should.
+        The name is unknown, or a file does not contain the expected data.
     FileNotFoundError
         The set is not on this machine and has no public source, or
         `download_if_missing` is False.
@@ -87,7 +89,7 @@ def fetch(
     See Also
     --------
     available : What can be fetched.
-    bagwise.read_bags : Read a file of one's own.
+    bagwise.read_bags : Read a file of your own.
     """
     info = _lookup(name)
     wanted = _check_label(info, label)
@@ -97,7 +99,7 @@ def fetch(
 
 
 def available() -> dict[str, Bunch]:
-    """Say which data sets are known, how large they are and where they are.
+    """List the known data sets, with their size and location.
 
     Returns
     -------
@@ -240,7 +242,7 @@ def _cache_one(
 def _cache_others(
     info: DatasetInfo, source: Source, archive: Path, folder: Path
 ) -> None:
-    """Cache what else the archive holds, to save further downloads of it."""
+    """Cache the other sets of the archive, to save further downloads of it."""
     for other in REGISTRY.values():
         for place in other.sources:
             if other is info or place.url != source.url:
@@ -318,7 +320,7 @@ def _bags(info: DatasetInfo, arrays: dict[str, Any], path: Path, part: str) -> B
 def _target(arrays: dict[str, Any], key: str, X: Bags, path: Path) -> npt.NDArray[Any]:
     y = np.asarray(arrays.get(key, ()))
     if y.shape != (X.n_bags,) or y.dtype.kind not in "fiub":
-        fail(path, f"{key!r} must hold one number for each of the {X.n_bags} bags")
+        fail(path, f"{key!r} must contain one number for each of the {X.n_bags} bags")
     return y
 
 
@@ -367,3 +369,59 @@ def _describe(info: DatasetInfo) -> str:
         f"{info.n_instances} instances, {info.n_features} features.\n{info.reference}\n"
         f"Source: {info.homepage or 'no public download is known'}\n"
     )
+
+
+def content_hash(
+    X: Bags,
+    targets: Sequence[npt.ArrayLike] = (),
+    instance_values: npt.ArrayLike | None = None,
+) -> str:
+    """Return the SHA-256 of bags, labels and instance labels in any order.
+
+    Values are rounded to float32 (sources write different numbers of digits) and
+    zeros are left out (a source may be dense or sparse). Each instance gives a
+    digest, each bag the digest of its labels and its sorted instances, and the set
+    the digest of its width and its sorted bags.
+
+    Parameters
+    ----------
+    X : Bags
+        The bags.
+    targets : sequence of array-like of shape (n_bags,), default=()
+        Label vectors, in a fixed order.
+    instance_values : array-like of shape (n_instances,), default=None
+        Labels of instances.
+    """
+    matrix = sp.csr_array(X.data).astype(np.float32)
+    matrix.sort_indices()
+    matrix.eliminate_zeros()
+    indices, values = matrix.indices.astype("<i4"), matrix.data.astype("<f4")
+    extra = _column(instance_values, X.n_instances)
+    instances = []
+    for i, (start, stop) in enumerate(
+        zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
+    ):
+        digest = hashlib.sha256(indices[start:stop].tobytes())
+        digest.update(b"|" + values[start:stop].tobytes() + b"|" + extra[i])
+        instances.append(digest.digest())
+    labels = [_column(t, X.n_bags) for t in targets]
+    bags = []
+    for b, (start, stop) in enumerate(zip(X.offsets[:-1], X.offsets[1:], strict=True)):
+        digest = hashlib.sha256(b"|".join(column[b] for column in labels) + b"#")
+        for instance in sorted(instances[start:stop]):
+            digest.update(instance)
+        bags.append(digest.digest())
+    whole = hashlib.sha256(f"{X.n_bags},{X.n_instances},{X.n_features}".encode())
+    for bag in sorted(bags):
+        whole.update(bag)
+    return whole.hexdigest()
+
+
+def _column(values: Any, length: int) -> list[bytes]:
+    if values is None:
+        return [b""] * length
+    array = np.asarray(values)
+    if array.shape != (length,):
+        raise ValueError(f"expected {length} values, got shape {array.shape}.")
+    # Adding 0.0 turns -0.0 into 0.0.
+    return [v.tobytes() for v in array.astype("<f8") + 0.0]

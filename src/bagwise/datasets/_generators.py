@@ -1,4 +1,4 @@
-"""Artificial bags of known concepts."""
+"""Simulated bags of known concepts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bagwise.datasets._build import (
     balanced_labels,
     check_count,
     check_range,
-    draw_sizes,
     finish,
+    random_sizes,
 )
 
 
@@ -31,7 +31,7 @@ def make_bags(
 ) -> tuple[Any, ...]:
     r"""Make small bags whose witness instances are shifted.
 
-    Every instance is drawn from the standard normal distribution. In a bag of class
+    Instances are standard normal. In a bag of class
     :math:`c \geq 1`, `n_witnesses` of them (never more than the bag has) are moved by
 
     .. math::
@@ -40,8 +40,8 @@ def make_bags(
 
     where :math:`d` is `n_features` and :math:`e_j` is the unit vector of feature
     :math:`j`; class 1 is thus shifted up along the first feature. Bags of class 0
-    hold no witness. Classes are as equally frequent as can be, sizes are uniform on
-    `bag_size`, and the witnesses stand at random places in their bag.
+    contain no witness. Classes are as balanced as possible, sizes are uniform on
+    `bag_size`, and the witnesses have random positions in their bag.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def make_bags(
     shift : float, default=4.0
         How far witnesses are moved, in standard deviations.
     random_state : int, RandomState instance or None, default=None
-        Fixes the draw.
+        Random seed.
     return_instance_labels : bool, default=False
         Return also the class of each instance (0 for all but witnesses).
 
@@ -86,7 +86,7 @@ def make_bags(
     rng = check_random_state(random_state)
     y = balanced_labels(n_bags, n_classes, rng)
     bags, labels = [], []
-    for c, size in zip(y, draw_sizes(n_bags, size_range, rng), strict=True):
+    for c, size in zip(y, random_sizes(n_bags, size_range, rng), strict=True):
         bag = rng.standard_normal((size, d))
         z = np.zeros(size, dtype=np.int64)
         if c > 0:
@@ -111,16 +111,16 @@ def make_key_instance_bags(
 ) -> tuple[Any, ...]:
     r"""Make bags decided by exactly one key instance among distractors.
 
-    There are `n_background` background centres :math:`m_1, m_2, \dots` drawn from
-    the standard normal distribution, and one key centre
+    There are `n_background` background centers :math:`m_1, m_2, \dots` sampled from
+    the standard normal distribution, and one key center
 
     .. math:: m_0 = \bar m + \mathrm{separation} \cdot u
 
-    where :math:`\bar m` is the mean of the background centres and :math:`u` is a
-    random unit vector. An instance is its centre plus normal noise of standard
-    deviation `noise` in every feature. A positive bag holds exactly one instance of
-    the key centre, at a random place; all its other instances, and all instances of
-    negative bags, belong to background centres chosen uniformly. Instances of
+    where :math:`\bar m` is the mean of the background centers and :math:`u` is a
+    random unit vector. An instance is its center plus normal noise of standard
+    deviation `noise` in every feature. A positive bag contains exactly one instance of
+    the key center, at a random place; all its other instances, and all instances of
+    negative bags, belong to background centers chosen uniformly. Instances of
     positive and negative bags that are not keys thus have the same distribution, and
     a method has to find the key to do better than chance.
 
@@ -131,15 +131,15 @@ def make_key_instance_bags(
     n_features : int, default=10
         Number of features.
     n_background : int, default=5
-        Number of background centres.
+        Number of background centers.
     bag_size : int or pair of int, default=(5, 15)
         Smallest and largest bag.
     noise : float, default=0.5
-        Standard deviation around the centres.
+        Standard deviation around the centers.
     separation : float, default=3.0
-        Distance of the key centre from the middle of the background.
+        Distance of the key center from the middle of the background.
     random_state : int, RandomState instance or None, default=None
-        Fixes the draw.
+        Random seed.
     return_instance_labels : bool, default=False
         Return also which instances are keys (1) and which are not (0).
 
@@ -166,13 +166,13 @@ def make_key_instance_bags(
     n_background = check_count(n_background, "n_background")
     size_range = check_range(bag_size, "bag_size")
     rng = check_random_state(random_state)
-    centres = rng.standard_normal((n_background, d))
+    centers = rng.standard_normal((n_background, d))
     direction = rng.standard_normal(d)
-    key = centres.mean(axis=0) + separation * direction / np.linalg.norm(direction)
+    key = centers.mean(axis=0) + separation * direction / np.linalg.norm(direction)
     y = balanced_labels(n_bags, 2, rng)
     bags, labels = [], []
-    for label, size in zip(y, draw_sizes(n_bags, size_range, rng), strict=True):
-        bag = centres[rng.randint(n_background, size=size)]
+    for label, size in zip(y, random_sizes(n_bags, size_range, rng), strict=True):
+        bag = centers[rng.randint(n_background, size=size)]
         z = np.zeros(size, dtype=np.int64)
         if label:
             z[rng.randint(size)] = 1
@@ -182,7 +182,7 @@ def make_key_instance_bags(
     return finish(bags, y, labels, return_instance_labels)
 
 
-def make_generalised_bags(
+def make_generalized_bags(
     n_bags: int = 200,
     *,
     n_features: int = 2,
@@ -218,14 +218,14 @@ def make_generalised_bags(
     n_attraction, n_repulsion : int, default=3, 2
         Number of attraction and of repulsion points.
     r : int, default=None
-        Number of attributes that have to hold; `n_attraction` by default.
+        Number of attributes that must be true; `n_attraction` by default.
     bag_size : int or pair of int, default=(3, 6)
         Smallest and largest bag.
     radius : float, default=None
-        How near is near. By default the radius, among those at which a label
-        changes, that makes the share of positive bags closest to one half.
+        Distance up to which an instance is near a point. By default, among the radii at
+        which a label changes, the one with a share of positive bags closest to 1/2.
     random_state : int, RandomState instance or None, default=None
-        Fixes the draw.
+        Random seed.
     return_instance_labels : bool, default=False
         Return also 1 for the instances near an attraction point, otherwise 0.
 
@@ -251,8 +251,8 @@ def make_generalised_bags(
 
     Examples
     --------
-    >>> from bagwise.datasets import make_generalised_bags
-    >>> X, y = make_generalised_bags(100, random_state=0)
+    >>> from bagwise.datasets import make_generalized_bags
+    >>> X, y = make_generalized_bags(100, random_state=0)
     >>> X.n_bags, int(y.sum())
     (100, 50)
     """
@@ -268,7 +268,7 @@ def make_generalised_bags(
     size_range = check_range(bag_size, "bag_size")
     rng = check_random_state(random_state)
     attraction, repulsion = rng.uniform(size=(k, d)), rng.uniform(size=(k2, d))
-    sizes = draw_sizes(n_bags, size_range, rng)
+    sizes = random_sizes(n_bags, size_range, rng)
     bags = [rng.uniform(size=(size, d)) for size in sizes]
     near = [_chebyshev(bag, attraction) for bag in bags]
     attract = np.array([m.min(axis=0) for m in near])

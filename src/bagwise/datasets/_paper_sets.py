@@ -1,4 +1,4 @@
-"""The artificial sets of published papers, as exactly as the papers allow."""
+"""Simulated data sets of published papers, as exactly as the papers describe them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def make_safe_toy(
     Clusters of instances and classes of bags are the same thing.
 
     Variant 2: an instance belongs to one of two clusters with equal probability,
-    whatever the label of its bag, and is
+    independently of the label of its bag, and is
 
     .. math:: x = m_k \pm (0.22, 0) + \sigma \varepsilon, \quad
               m_1 = (2, 3.75), \; m_2 = (2, 5.25), \; \sigma = 0.2
 
     with the sign of the bag's label and standard normal :math:`\varepsilon`. Each
-    cluster holds instances of both classes: a clustering says nothing about the
-    label, and the best classifier of bags of five reaches the accuracy
+    cluster contains instances of both classes: a clustering has no information about
+    the label, and the best classifier of bags of five reaches the accuracy
     :math:`\Phi(\sqrt 5 \cdot 1.1) = 0.9930`.
 
     Parameters
@@ -57,7 +57,7 @@ def make_safe_toy(
     bag_size : int, default=5
         Instances in every bag.
     random_state : int, RandomState instance or None, default=None
-        Fixes the draw.
+        Random seed.
     return_instance_labels : bool, default=False
         Return also the cluster (0 or 1) of each instance.
 
@@ -110,89 +110,6 @@ def make_safe_toy(
     )
 
 
-def make_midr_example(
-    n_bags: int = 20,
-    *,
-    bag_size: int = 5,
-    random_state: Any = None,
-    return_instance_labels: bool = False,
-) -> tuple[Any, ...]:
-    r"""Make a two-dimensional set where only the second axis separates the bags.
-
-    It has the properties that Figure 2 of [1]_ shows: principal components follow the
-    first axis because most variance lies there; linear discriminant analysis with
-    instances labelled as their bag is misled to the first axis by the negative
-    instances of positive bags; reducing to the second axis separates the key
-    instances from all others. With :math:`m` = `bag_size` and normal noise
-    :math:`\varepsilon_1, \varepsilon_2` of standard deviations 1 and 0.4, an instance
-    of bag :math:`i` is
-
-    .. math::
-        x = (c_i + \varepsilon_1, \; h + \varepsilon_2), \quad
-        c_i \sim N(\pm 1, 1.5^2), \quad
-        h = \begin{cases} 2.5 & \text{key instance of a positive bag} \\
-        -2.5 / (m - 1) & \text{other instance of a positive bag} \\
-        0 & \text{instance of a negative bag} \end{cases}
-
-    with the sign of the bag's label. Every positive bag has exactly one key instance.
-    The mean of the second feature is 0 in both classes, which is what hides it from
-    an analysis that ignores bags.
-
-    Parameters
-    ----------
-    n_bags : int, default=20
-        Number of bags, half of them positive.
-    bag_size : int, default=5
-        Instances in every bag, at least 2.
-    random_state : int, RandomState instance or None, default=None
-        Fixes the draw.
-    return_instance_labels : bool, default=False
-        Return also which instances are keys (1).
-
-    Returns
-    -------
-    X : Bags
-        The bags.
-    y : ndarray of shape (n_bags,)
-        0 or 1.
-    z : Ragged
-        The instance labels. Only when `return_instance_labels`.
-
-    Notes
-    -----
-    Differs from [1]_: the paper shows a scatter plot and gives no numbers; this is a
-    set with the same properties.
-
-    References
-    ----------
-    .. [1] Sun, Y.-Y., Ng, M. K., Zhou, Z.-H., "Multi-instance dimensionality
-       reduction", AAAI 2010.
-
-    Examples
-    --------
-    >>> from bagwise.datasets import make_midr_example
-    >>> X, y, z = make_midr_example(random_state=0, return_instance_labels=True)
-    >>> bool(X.data[z.values == 1, 1].min() > X.data[z.values == 0, 1].max())
-    True
-    """
-    n_bags = check_count(n_bags, "n_bags", least=2)
-    size = check_count(bag_size, "bag_size", least=2)
-    rng = check_random_state(random_state)
-    y = balanced_labels(n_bags, 2, rng)
-    bags, labels = [], []
-    for label in y:
-        z = np.zeros(size, dtype=np.int64)
-        height = np.zeros(size)
-        if label:
-            z[rng.randint(size)] = 1
-            height = np.where(z == 1, 2.5, -2.5 / (size - 1))
-        centre = rng.normal(2.0 * label - 1.0, 1.5)
-        noise = rng.standard_normal((size, 2)) * [1.0, 0.4]
-        bags.append(noise + np.column_stack([np.full(size, centre), height]))
-        labels.append(z)
-    return finish(bags, y, labels, return_instance_labels)
-
-
 def make_multi_site_binding(
     n_bags: int = 200,
     *,
@@ -217,14 +134,14 @@ def make_multi_site_binding(
     A subtarget is bound if some instance of the bag has :math:`E \geq 1/2`; the bag
     is positive if and only if all :math:`k` subtargets are bound.
 
-    Variant A, as the paper tells it: every bag has 3 to 5 instances, uniform on the
+    Variant A, as described in the paper: every bag has 3 to 5 instances, uniform on the
     cube, and :math:`\sigma` is set by bisection so that half the bags are positive.
 
     Variant B, planted: :math:`\sigma = 0.5` and bags have :math:`k` to :math:`k + 2`
     instances. A positive bag has one instance near each subtarget, at an offset
-    uniform on [-0.16, 0.06] in every feature, drawn until it binds. A negative bag
+    uniform on [-0.16, 0.06] in every feature, sampled until it binds. A negative bag
     has such instances for a random set of 0 to :math:`k - 1` subtargets. All other
-    instances are uniform; a bag whose label comes out otherwise is drawn again. Half
+    instances are uniform; a bag that gets the other label is sampled again. Half
     the bags are positive.
 
     Parameters
@@ -232,13 +149,13 @@ def make_multi_site_binding(
     n_bags : int, default=200
         Number of bags.
     variant : {"A", "B"}, default="A"
-        How the bags are drawn.
+        How the bags are simulated.
     n_features : int, default=5
         Dimension :math:`d`.
     n_sites : int, default=4
         Number of subtargets :math:`k`.
     random_state : int, RandomState instance or None, default=None
-        Fixes the draw.
+        Random seed.
     return_instance_labels : bool, default=False
         Return also 1 for the instances that bind to some subtarget, otherwise 0.
 
@@ -256,7 +173,7 @@ def make_multi_site_binding(
     Differs from [1]_: the generator of the paper (after [2]_) and its parameters were
     not published; energy, widths and both variants are a reconstruction, so that
     errors on these sets cannot be compared with the paper's. Training and test set of
-    one receptor are two parts of one draw.
+    one receptor are two parts of one sample.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """The classic data sets: sizes, sources, and the fingerprints they must have.
 
-The fingerprints are `bagwise.datasets._canonical.content_hash` of bags and labels;
-they hold for every file with the right content, in whatever order or format.
+The fingerprints are `content_hash of `bagwise.datasets._fetch`` of bags and labels;
+they hold for every file with the right content, in any order or format.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """Where a set can be downloaded, and which file of the archive holds it."""
+    """Where a set can be downloaded, and which file of the archive contains it."""
 
     url: str
     member: str

@@ -1,4 +1,4 @@
-"""Drawn slides: patches on a plane whose features depend on the tissue."""
+"""Simulated slides: patches on a plane whose features depend on the tissue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from bagwise.bags import Bags, Ragged
 from bagwise.datasets._build import IntRange, check_count, check_range, offsets_of
 
-TISSUES = ("stroma", "epithelium", "fat", "tumour")
+TISSUES = ("stroma", "epithelium", "fat", "tumor")
 _PATCH = 256
 
 
@@ -24,17 +24,17 @@ def make_slides(
     slides_per_patient: IntRange = (1, 3),
     n_patches: IntRange = (150, 400),
     n_features: int = 32,
-    tumour_share: tuple[float, float] = (0.02, 0.15),
+    tumor_share: tuple[float, float] = (0.02, 0.15),
     separation: float = 2.0,
     stain: float = 0.3,
     random_state: Any = None,
     return_instance_labels: bool = False,
 ) -> Any:
-    """Draw slides of tissue: a stand-in for a folder of real features.
+    """Simulate slides of tissue, as a replacement for a folder of real features.
 
     A slide is a blob of patches on a grid. Smooth fields decide which patches are
-    stroma, epithelium or fat; slides of positive patients have, besides, one to three
-    round regions of tumour. A patch's features are the profile of its tissue, plus the
+    stroma, epithelium or fat; slides of positive patients also have one to three
+    round regions of tumor. A patch's features are the profile of its tissue, plus the
     stain of its slide, plus noise. All slides of a patient have the patient's label.
 
     Parameters
@@ -44,21 +44,21 @@ def make_slides(
     folder : path, default=None
         If given, every slide is also written there as an h5 file in half precision,
         with the datasets ``features`` and ``coords``, next to ``clini.csv`` with the
-        columns ``slide_id``, ``patient_id`` and ``tumour``. Needs h5py.
+        columns ``slide_id``, ``patient_id`` and ``tumor``. Needs h5py.
     slides_per_patient : int or (int, int), default=(1, 3)
-        Number of slides of a patient, or its range.
+        Number of slides per patient, or its range.
     n_patches : int or (int, int), default=(150, 400)
-        Number of patches of a slide, or its range.
+        Number of patches per slide, or its range.
     n_features : int, default=32
         Number of features.
-    tumour_share : (float, float), default=(0.02, 0.15)
-        Range of the share of tumour patches in a slide of a positive patient.
+    tumor_share : (float, float), default=(0.02, 0.15)
+        Range of the share of tumor patches in a slide of a positive patient.
     separation : float, default=2.0
         Distance between the profiles of tissues, in units of the noise.
     stain : float, default=0.3
         Standard deviation of what all patches of a slide have in common.
     random_state : int, RandomState or None, default=None
-        Fixes the drawing.
+        Random seed.
     return_instance_labels : bool, default=False
         Whether the tissue of each patch is returned, too.
 
@@ -67,9 +67,9 @@ def make_slides(
     X : Bags
         The slides, with patients as `groups` and the corners of patches as `coords`.
     y : ndarray of shape (n_slides,)
-        1 for slides of patients with a tumour.
+        1 for slides of patients with a tumor.
     tissue : Ragged
-        1 for tumour patches. Only if `return_instance_labels`.
+        1 for tumor patches. Only if `return_instance_labels`.
 
     Examples
     --------
@@ -82,11 +82,9 @@ def make_slides(
     n_features = check_count(n_features, "n_features", least=2)
     per_patient = check_range(slides_per_patient, "slides_per_patient")
     sizes = check_range(n_patches, "n_patches", least=20)
-    low, high = tumour_share
+    low, high = tumor_share
     if not 0 < low <= high < 0.5:
-        raise ValueError(
-            f"tumour_share must satisfy 0 < a <= b < 0.5, got {low, high}."
-        )
+        raise ValueError(f"tumor_share must satisfy 0 < a <= b < 0.5, got {low, high}.")
     rng = check_random_state(random_state)
     profiles = rng.normal(size=(len(TISSUES), n_features))
     profiles *= separation / np.linalg.norm(profiles, axis=1, keepdims=True)
@@ -115,8 +113,8 @@ def make_slides(
         _write(Path(folder), X, y)
     if not return_instance_labels:
         return X, y
-    tumour = np.concatenate(kinds) == TISSUES.index("tumour")
-    return X, y, Ragged(tumour.astype(np.int64), X.offsets)
+    tumor = np.concatenate(kinds) == TISSUES.index("tumor")
+    return X, y, Ragged(tumor.astype(np.int64), X.offsets)
 
 
 def _patients(
@@ -151,7 +149,7 @@ def _blob(size: int, rng: np.random.RandomState) -> npt.NDArray[np.int64]:
 def _tissue(
     where: npt.NDArray[np.int64], share: float, rng: np.random.RandomState
 ) -> npt.NDArray[np.int64]:
-    """Return the tissue of each place: smooth fields, and round regions of tumour."""
+    """Return the tissue of each place: smooth fields, and round regions of tumor."""
     span = where.max(axis=0) + 1.0
     fields = np.zeros((len(where), 3))
     for k in range(3):
@@ -161,9 +159,9 @@ def _tissue(
     kind = fields.argmax(axis=1)
     count = int(np.ceil(share * len(where)))
     if count:
-        centres = where[rng.choice(len(where), size=rng.randint(1, 4), replace=False)]
-        away = np.linalg.norm(where[:, None, :] - centres[None], axis=2).min(axis=1)
-        kind[np.argsort(away, kind="stable")[:count]] = TISSUES.index("tumour")
+        centers = where[rng.choice(len(where), size=rng.randint(1, 4), replace=False)]
+        away = np.linalg.norm(where[:, None, :] - centers[None], axis=2).min(axis=1)
+        kind[np.argsort(away, kind="stable")[:count]] = TISSUES.index("tumor")
     return np.asarray(kind, dtype=np.int64)
 
 
@@ -177,7 +175,7 @@ def _write(folder: Path, X: Bags, y: npt.NDArray[np.int64]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     assert X.coords is not None
     assert X.groups is not None
-    lines = ["slide_id,patient_id,tumour"]
+    lines = ["slide_id,patient_id,tumor"]
     for i, bag in enumerate(X):
         inside = slice(X.offsets[i], X.offsets[i + 1])
         with h5py.File(folder / f"{X.ids[i]}.h5", "w") as file:

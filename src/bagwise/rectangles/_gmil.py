@@ -127,9 +127,9 @@ class GMIL(BinaryBagClassifier):
 
     Examples
     --------
-    >>> from bagwise.datasets import make_generalised_bags
+    >>> from bagwise.datasets import make_generalized_bags
     >>> from bagwise.rectangles import GMIL
-    >>> X, y = make_generalised_bags(60, random_state=0)
+    >>> X, y = make_generalized_bags(60, random_state=0)
     >>> model = GMIL(random_state=0).fit(X, y)
     >>> model.score(X, y), model.attracting_boxes_.shape[1:]
     (1.0, (2, 2))

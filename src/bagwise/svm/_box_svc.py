@@ -116,9 +116,9 @@ class BoxKernelSVC(MulticlassBagClassifier):
 
     Examples
     --------
-    >>> from bagwise.datasets import make_generalised_bags
+    >>> from bagwise.datasets import make_generalized_bags
     >>> from bagwise.svm import BoxKernelSVC
-    >>> X, y = make_generalised_bags(60, random_state=0)
+    >>> X, y = make_generalized_bags(60, random_state=0)
     >>> BoxKernelSVC(random_state=0).fit(X, y).score(X, y) > 0.8
     True
     """
@@ -330,9 +330,9 @@ def transductive_box_svc(X, y, X_test, *, sample_weight=None, **params):
 
     Examples
     --------
-    >>> from bagwise.datasets import make_generalised_bags
+    >>> from bagwise.datasets import make_generalized_bags
     >>> from bagwise.svm import transductive_box_svc
-    >>> X, y = make_generalised_bags(60, random_state=0)
+    >>> X, y = make_generalized_bags(60, random_state=0)
     >>> result = transductive_box_svc(X[:40], y[:40], X[40:], random_state=0)
     >>> result.predictions.shape
     (20,)

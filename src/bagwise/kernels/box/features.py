@@ -187,9 +187,9 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
 
     Examples
     --------
-    >>> from bagwise.datasets import make_generalised_bags
+    >>> from bagwise.datasets import make_generalized_bags
     >>> from bagwise.kernels import RandomBoxFeatures
-    >>> X, y = make_generalised_bags(40, random_state=0)
+    >>> X, y = make_generalized_bags(40, random_state=0)
     >>> RandomBoxFeatures(n_boxes=50, random_state=0).fit_transform(X).shape
     (40, 50)
     """
