@@ -18,8 +18,8 @@ from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.description import describe_estimator
 from bagwise.compose import SimpleMI
 from bagwise.least_squares import SAFE
-from bagwise.report._curves import member_table
-from bagwise.report._view import View
+from bagwise.report._tables import member_table
+from bagwise.report.view import View
 from bagwise.svm import BagSVC
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}

@@ -79,7 +79,7 @@ def test_report_says_what_was_measured(result, tmp_path):
 
 
 def test_the_estimate_over_time_by_hand():
-    from bagwise.report._values import kaplan_meier
+    from bagwise.report._curves import kaplan_meier
 
     event = np.array([True, False, True, True])
     x, share = kaplan_meier(event, np.array([1.0, 2.0, 3.0, 3.0]))

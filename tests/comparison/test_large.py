@@ -116,7 +116,7 @@ def test_larger_than_memory_takes_what_reads_pieces(slides, monkeypatch):
 
 
 def test_the_baseline_is_first_and_patients_have_an_interval(slides):
-    from bagwise.report._context import report_context
+    from bagwise.report._page import report_context
 
     result = compare(
         slides,

@@ -13,8 +13,7 @@ from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.evaluate import predictions
 from bagwise.comparison.frozen import freeze, load_problem
 from bagwise.compose import SimpleMI
-from bagwise.report._context import report_context
-from bagwise.report._render import render_report
+from bagwise.report._page import render_report, report_context
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False, "grid": "none"}
 WEIGHT = np.random.default_rng(0).uniform(0.1, 3.0, 40)

@@ -14,7 +14,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from bagwise.report import render_report, report_context, write_report
+from bagwise.report import write_report
+from bagwise.report._page import render_report, report_context
 
 VALUES = [name for name in CASES if "values" in name]
 CLASSES = [name for name in CASES if name not in VALUES]

@@ -9,9 +9,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from bagwise import Bags
 from bagwise.comparison import KFold, compare
 from bagwise.datasets import make_bags
-from bagwise.report import render_report, report_context, write_report
-from bagwise.report._curves import instance_table
-from bagwise.report._view import View
+from bagwise.report import write_report
+from bagwise.report._bags import instance_table
+from bagwise.report._page import render_report, report_context
+from bagwise.report.view import View
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
 

@@ -8,8 +8,8 @@ from report_helpers import make_comparison
 
 from bagwise import Bags
 from bagwise.report import write_report
-from bagwise.report._context import report_context
-from bagwise.report._slide_maps import LEAST_CELLS, MAX_BYTES, slide_maps
+from bagwise.report._bags import LEAST_CELLS, MAX_BYTES, slide_maps
+from bagwise.report._page import report_context
 
 
 def with_places(comparison, side=256):
@@ -64,8 +64,8 @@ def test_of_large_data_the_scores_of_some_bags_are_kept(monkeypatch):
     from bagwise.comparison import KFold, compare
     from bagwise.comparison import one_run as _one_run
     from bagwise.datasets import make_bags
-    from bagwise.report._curves import instance_table
-    from bagwise.report._view import View
+    from bagwise.report._bags import instance_table
+    from bagwise.report.view import View
 
     X, y = make_bags(24, random_state=0)
     placed = Bags(X.data, X.offsets, coords=X.data[:, :2])

@@ -51,7 +51,7 @@ def print_ranking(result: Any) -> None:
     """Print the ranking of a comparison as a table."""
     from bagwise.comparison import METRICS
     from bagwise.comparison.ranking import explain_test
-    from bagwise.report.numbers import seconds
+    from bagwise.report.view import seconds
 
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="dim")

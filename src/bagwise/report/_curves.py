@@ -1,4 +1,4 @@
-"""Curves of a comparison, from the stored scores of test bags."""
+"""Curves, counts and errors of test bags, which the script of the page plots."""
 
 from __future__ import annotations
 
@@ -15,20 +15,29 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from bagwise.report._view import View
+from bagwise.report.view import View, plain
 
 __all__ = [
     "Curve",
     "calibration",
-    "instance_table",
+    "class_counts",
+    "class_figures",
+    "confusion",
+    "curves",
+    "kaplan_meier",
     "mean_precision",
     "mean_roc",
-    "member_table",
+    "risk_groups",
     "score_histogram",
+    "value_figures",
 ]
 
 Array = NDArray[np.float64]
 GRID = np.linspace(0.0, 1.0, 101)
+MAX_CURVES = 8  # classes with curves of their own
+MAX_CLASSES = 40  # in tables
+MAX_POINTS = 600
+WITHIN = 0.9  # share of the bags between the two lines
 
 
 @dataclass(frozen=True)
@@ -199,62 +208,188 @@ def score_histogram(
     }
 
 
-def instance_table(view: View, method: str) -> Array | None:
-    """Return the out-of-fold score of every instance; NaN where there is none.
+def curves(view: View) -> list[dict[str, Any]]:
+    """Return the curves of every class that has some, the mean of all first."""
+    chosen: list[int | None] = [None]
+    if view.positive is None and len(view.names) <= MAX_CURVES:
+        chosen += list(view.all_classes)
+    found = []
+    for k in chosen:
+        one: dict[str, Any] = {"class": k, "roc": {}, "pr": {}}
+        one |= {"calibration": {}, "histograms": {}}
+        for name in view.finished:
+            _put(one["roc"], name, _points(mean_roc(view, name, k)))
+            _put(one["pr"], name, _points(mean_precision(view, name, k)))
+            bins = calibration(view, name, k)
+            if bins is not None:
+                one["calibration"][name] = [
+                    {key: plain(value) for key, value in b.items()} for b in bins
+                ]
+            histogram = score_histogram(view, name, k)
+            if histogram is not None:
+                one["histograms"][name] = {
+                    "edges": [plain(v) for v in histogram["edges"]],
+                    "rest": histogram["rest"].tolist(),
+                    "own": histogram["own"].tolist(),
+                    "cut": histogram["cut"],
+                }
+        found.append(one)
+    return found
 
-    Of two classes scores are for the positive one, of more for the one that was
-    predicted for the bag; of several labels a bag, the highest. Of real values they
-    are in the same units.
-    """
-    X = view.problem.X
-    values = np.full(X.n_instances, np.nan)
-    found = False
-    for fold in view.folds(method):
-        if fold.instances is None or fold.repeat != 0:
-            continue
-        found, start = True, 0
-        for place in fold.scored:
-            i = fold.test[place]
-            first, last = int(X.offsets[i]), int(X.offsets[i + 1])
-            part = fold.instances[start : start + last - first]
-            if part.ndim == 2:
-                one = fold.label.ndim == 1
-                part = part[:, fold.label[place]] if one else part.max(axis=1)
-            values[first:last] = part
-            start += last - first
-    return values if found else None
+
+def _put(found: dict[str, Any], name: str, value: Any) -> None:
+    if value is not None:
+        found[name] = value
 
 
-def member_table(view: View, method: str) -> list[dict[str, Any]] | None:
-    """Return what a stack trusts, averaged over folds; None for other methods.
-
-    Returns
-    -------
-    list of dict, or None
-        "name", "weight" (on the member's log-odds), "low" and "high" (smallest and
-        largest over folds), "auroc" (out of fold) and "folds" (how many had the
-        member), the heaviest member first.
-    """
-    weights: dict[str, list[float]] = {}
-    areas: dict[str, list[float]] = {}
-    for row in view.comparison.runs(method):
-        arrays = view.comparison.arrays[row["key"]]
-        if "member_names" not in arrays:
-            return None
-        for k, name in enumerate(arrays["member_names"]):
-            weights.setdefault(str(name), []).append(float(arrays["member_weights"][k]))
-            areas.setdefault(str(name), []).append(float(arrays["member_scores"][k]))
-    if not weights:
+def _points(curve: Curve | None) -> dict[str, Any] | None:
+    """Return a curve without the points on its straight pieces."""
+    if curve is None:
         return None
-    table = [
-        {
-            "name": name,
-            "weight": float(np.mean(values)),
-            "low": min(values),
-            "high": max(values),
-            "auroc": float(np.mean(areas[name])),
-            "folds": len(values),
-        }
-        for name, values in weights.items()
-    ]
-    return sorted(table, key=lambda member: -member["weight"])
+    x, y = np.round(curve.x, 3), np.round(curve.y, 3)
+    same = (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:])
+    keep = np.concatenate([[True], ~same, [True]])
+    return {
+        "x": x[keep].tolist(),
+        "y": y[keep].tolist(),
+        "area": plain(curve.area, 4),
+    }
+
+
+def class_counts(view: View) -> NDArray[np.int64]:
+    """Return how many bags have each class or label; none where y is no class."""
+    if view.task == "multilabel":
+        return view.truth.sum(axis=0)
+    if view.task in ("regression", "survival"):
+        return np.empty(0, dtype=np.int64)
+    return np.bincount(view.truth, minlength=len(view.names))
+
+
+def confusion(view: View, method: str) -> NDArray[np.int64] | None:
+    """Return how many test bags of a class (row) were given a class (column).
+
+    Labels are what they are in every fold, so those of the first repeat are counted
+    together. None where a bag has several labels.
+    """
+    if view.task != "classification":
+        return None
+    n = len(view.names)
+    counts = np.zeros((n, n), dtype=np.int64)
+    for fold in view.folds(method):
+        if fold.repeat == 0:
+            np.add.at(counts, (fold.truth, fold.label), 1)
+    return counts
+
+
+def class_figures(view: View, method: str) -> dict[str, Any]:
+    """Return the confusion matrix, and figures of each class against the rest.
+
+    Precision, recall and F1 are those of the counts of the first repeat; areas are
+    means over folds.
+    """
+    counts = confusion(view, method)
+    folds = [fold for fold in view.folds(method) if fold.repeat == 0]
+    rows = []
+    for k in list(view.all_classes)[:MAX_CLASSES]:
+        member = np.concatenate([view.member(fold, k) for fold in folds]).astype(bool)
+        called = np.concatenate([view.called(fold, k) for fold in folds]).astype(bool)
+        hit, true, said = (member & called).sum(), member.sum(), called.sum()
+        roc = mean_roc(view, method, k)
+        precision = mean_precision(view, method, k)
+        rows.append(
+            {
+                "bags": int(true),
+                "predicted": int(said),
+                "precision": plain(hit / said, 3) if said else None,
+                "recall": plain(hit / true, 3) if true else None,
+                "f1": plain(2 * hit / (true + said), 3) if true + said else None,
+                "auroc": None if roc is None else plain(roc.area, 3),
+                "ap": None if precision is None else plain(precision.area, 3),
+            }
+        )
+    few = slice(MAX_CLASSES)
+    return {
+        "matrix": None if counts is None else counts[few, few].tolist(),
+        "rows": rows,
+        "n": sum(len(fold.test) for fold in folds),
+    }
+
+
+def out_of_fold(view: View, method: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the test bags of the first repeat and what was predicted for them."""
+    folds = [fold for fold in view.folds(method) if fold.repeat == 0]
+    bags = np.concatenate([fold.test for fold in folds])
+    return bags, np.concatenate([fold.label for fold in folds])
+
+
+def value_figures(view: View, method: str) -> dict[str, Any]:
+    """Return points to draw, and how far predictions are from the truth.
+
+    ``"within"`` is the distance from the truth that 90% of the test bags keep to. Of
+    many bags an even sample by their true value is drawn; figures are of all.
+    """
+    bags, predicted = out_of_fold(view, method)
+    truth = view.truth[bags]
+    error = predicted - truth
+    order = np.argsort(truth, kind="stable")
+    if len(order) > MAX_POINTS:
+        order = order[np.linspace(0, len(order) - 1, MAX_POINTS).astype(int)]
+    sizes, ids = view.problem.X.sizes, view.problem.X.ids
+    return {
+        "truth": [_digits(v) for v in truth[order]],
+        "predicted": [_digits(v) for v in predicted[order]],
+        "sizes": [int(sizes[i]) for i in bags[order]],
+        "ids": [str(ids[i])[:60] for i in bags[order]],
+        "within": _digits(np.quantile(np.abs(error), WITHIN)),
+        "bias": _digits(error.mean()),
+        "n": len(bags),
+    }
+
+
+def risk_groups(view: View, method: str) -> list[dict[str, Any]]:
+    """Return the share without event over time, of thirds of the bags by risk.
+
+    Risks of two folds are those of two models, so that each fold is cut in thirds on
+    its own. Kaplan and Meier's estimate, as the corners of its steps.
+    """
+    parts: list[list[NDArray[Any]]] = [[], [], []]
+    for fold in view.folds(method):
+        if fold.repeat == 0:
+            order = np.argsort(fold.label, kind="stable")
+            for part, places in zip(parts, np.array_split(order, 3), strict=True):
+                part.append(fold.test[places])
+    found = []
+    for name, pieces in zip(("low", "middle", "high"), parts, strict=True):
+        bags = np.concatenate(pieces)
+        if not len(bags):
+            continue
+        seen, time = view.problem.y["event"][bags], view.truth[bags]
+        x, share = kaplan_meier(seen, time)
+        found.append(
+            {
+                "name": f"{name} risk",
+                "x": [_digits(v) for v in x],
+                "y": [_digits(v) for v in share],
+                "n": len(bags),
+                "events": int(seen.sum()),
+            }
+        )
+    return found
+
+
+def kaplan_meier(
+    event: NDArray[Any], time: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the corners of the estimated share without event, from time zero on."""
+    times = np.unique(time[event])
+    at_risk = np.array([(time >= t).sum() for t in times])
+    falls = np.array([(event & (time == t)).sum() for t in times])
+    share = np.cumprod(1.0 - falls / at_risk) if len(times) else np.empty(0)
+    x = np.concatenate([[0.0], np.repeat(times, 2), [time.max()]])
+    before = np.concatenate([[1.0], share])
+    return x, np.repeat(before, 2)
+
+
+def _digits(value: Any) -> float | None:
+    number = plain(value, 300)
+    return None if number is None else float(f"{number:.5g}")

@@ -10,9 +10,9 @@ import numpy as np
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
 from bagwise.inspection.pictures import for_class, plot_bags, plot_text
-from bagwise.report._classes import confusion
-from bagwise.report._curves import Curve, instance_table, mean_precision, mean_roc
-from bagwise.report._view import View
+from bagwise.report._bags import instance_table
+from bagwise.report._curves import Curve, confusion, mean_precision, mean_roc
+from bagwise.report.view import View
 
 __all__ = [
     "plot_confusion",

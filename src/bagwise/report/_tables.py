@@ -1,8 +1,4 @@
-"""Turn a comparison into the plain values a report shows.
-
-Templates only lay out what is here: `report_context` returns strings, numbers, lists
-and dicts, nothing else, so that it can be tested and written as JSON.
-"""
+"""The tables of the report, as plain values."""
 
 from __future__ import annotations
 
@@ -13,14 +9,11 @@ import numpy as np
 
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.ranking import explain_test
-from bagwise.report._classes import class_counts, constant_answer, group_counts
-from bagwise.report._curves import member_table
-from bagwise.report._explanations import explanation_table
-from bagwise.report._features import feature_charts
-from bagwise.report._script_data import script_data
-from bagwise.report._view import View
-from bagwise.report.numbers import (
+from bagwise.inspection.features import feature_name, moments
+from bagwise.inspection.importance import gap_verdict, mean_interval
+from bagwise.report._curves import class_counts
+from bagwise.report.view import (
+    View,
     figure,
     memory,
     p_value,
@@ -29,77 +22,25 @@ from bagwise.report.numbers import (
     seconds,
 )
 
-__all__ = ["report_context"]
+__all__ = [
+    "class_table",
+    "explanation_table",
+    "facts",
+    "feature_charts",
+    "group_table",
+    "metric_axis",
+    "metric_columns",
+    "notes",
+    "params_table",
+    "ranking_table",
+    "stack_tables",
+]
+
+N_BARS = 12
+_TONES = {"faithful": "good", "misleading": "bad"}
 
 
-def report_context(comparison: Comparison) -> dict[str, Any]:
-    """Return everything the report shows.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        The results.
-
-    Returns
-    -------
-    dict
-        Plain values; ``["data"]`` is what the page's script reads.
-    """
-    metric = METRICS[comparison.metric]
-    view = View(comparison)
-    return {
-        "title": comparison.problem.name,
-        "summary": comparison.summary(),
-        "metric": metric.title,
-        "metric_text": _in_text(metric.title),
-        "metric_reason": comparison.metric_reason,
-        "left": comparison.n_left,
-        "weights": comparison.provenance.get("weights", ""),
-        "dot": "the figure over all test bags"
-        if view.pooled
-        else "the mean over folds",
-        "finished": bool(view.finished),
-        "facts": _facts(view),
-        "classes": _class_counts(view),
-        "task": view.task,
-        "positive": None if view.positive is None else view.names[view.positive],
-        "ranking": _ranking(view),
-        "ranking_columns": _columns(comparison),
-        "axis": _axis(comparison),
-        "test_note": explain_test(comparison),
-        "choices": [
-            {"name": c.method.name, "chosen": c.chosen, "reason": c.reason}
-            for c in comparison.choices
-        ],
-        "asked": all(choice.reason == "as asked" for choice in comparison.choices),
-        "groups": _groups(view),
-        "stacks": _stacks(view),
-        "explanations": _explanations(view),
-        "features": feature_charts(view),
-        "params": _params(comparison),
-        "failures": [
-            {
-                "method": row["method"],
-                "where": f"repeat {row['repeat'] + 1}, fold {row['fold'] + 1}",
-                "error": row["error"],
-                "traceback": row["traceback"],
-            }
-            for row in comparison.failures[:50]
-        ],
-        "n_failures": len(comparison.failures),
-        "notes": _notes(comparison),
-        "provenance": _provenance(comparison),
-        "references": _references(comparison),
-        "data": script_data(view),
-    }
-
-
-def _in_text(title: str) -> str:
-    """Write a title in the middle of a sentence: capitals of acronyms stay."""
-    return title if title[1:2].isupper() or title[1:2].isdigit() else title.lower()
-
-
-def _facts(view: View) -> list[dict[str, str]]:
+def facts(view: View) -> list[dict[str, str]]:
     comparison, X = view.comparison, view.problem.X
     sizes = X.sizes
     ok = [row for row in comparison.rows if row["status"] == "ok"]
@@ -143,7 +84,7 @@ def _fact(name: str, value: str, detail: str) -> dict[str, str]:
     return {"name": name, "value": value, "detail": detail}
 
 
-def _class_counts(view: View) -> list[dict[str, Any]]:
+def class_table(view: View) -> list[dict[str, Any]]:
     """Return how many bags each class has."""
     counts = class_counts(view)
     return [
@@ -158,7 +99,7 @@ def _class_counts(view: View) -> list[dict[str, Any]]:
     ]
 
 
-def _columns(comparison: Comparison) -> list[dict[str, str]]:
+def metric_columns(comparison: Comparison) -> list[dict[str, str]]:
     """Return the further columns of the ranking: those with any value."""
     found = []
     for name, metric in METRICS.items():
@@ -170,9 +111,9 @@ def _columns(comparison: Comparison) -> list[dict[str, str]]:
     return found
 
 
-def _ranking(view: View) -> list[dict[str, Any]]:
+def ranking_table(view: View) -> list[dict[str, Any]]:
     comparison = view.comparison
-    axis, columns = _axis(comparison), _columns(comparison)
+    axis, columns = metric_axis(comparison), metric_columns(comparison)
     show = METRICS[comparison.metric].show
     base = {method.name for method in comparison.methods if method.baseline}
     rows = []
@@ -209,7 +150,7 @@ def _ranking(view: View) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda line: not line["baseline"])
 
 
-def _axis(comparison: Comparison) -> dict[str, Any]:
+def metric_axis(comparison: Comparison) -> dict[str, Any]:
     """Return the common axis of the interval plots."""
     values = [
         float(value)
@@ -223,7 +164,7 @@ def _axis(comparison: Comparison) -> dict[str, Any]:
     return round_axis(max(bounds[0], low), min(bounds[1], high), bounds=bounds)
 
 
-def _groups(view: View) -> dict[str, Any] | None:
+def group_table(view: View) -> dict[str, Any] | None:
     """Return the table of figures per group, in words."""
     counts = group_counts(view)
     rows = [row for row in view.comparison.ranking if row.n_folds]
@@ -252,7 +193,7 @@ def _group_interval(view: View, method: str) -> str:
     return f"{figure(found.low)} to {figure(found.high)}"
 
 
-def _stacks(view: View) -> list[dict[str, Any]]:
+def stack_tables(view: View) -> list[dict[str, Any]]:
     """Return the members of every stack, placed on an axis of weights."""
     stacks = []
     for name in view.finished:
@@ -287,14 +228,167 @@ def _stacks(view: View) -> list[dict[str, Any]]:
     return stacks
 
 
-def _explanations(view: View) -> list[dict[str, str]]:
-    """Return what is known of explanations; nothing where nothing was measured."""
-    rows = explanation_table(view)
+def constant_answer(view: View, method: str) -> str | None:
+    """Return the answer a method gives to every test bag, if there is one."""
+    folds = view.folds(method)
+    if not folds:
+        return None
+    first = folds[0].label[0]
+    if not all((fold.label == first).all() for fold in folds):
+        return None
+    if view.task in ("regression", "survival"):
+        return f"{float(first):.4g}"
+    if view.task == "multilabel":
+        given = [view.names[k] for k in np.flatnonzero(first)]
+        return ", ".join(given) or "no label"
+    return view.names[int(first)]
+
+
+def group_counts(view: View) -> tuple[int, int] | None:
+    """Return how many groups there are, and how many hold bags of several classes.
+
+    A group of several classes has no label of its own. None without groups.
+    """
+    groups = view.problem.groups
+    if groups is None:
+        return None
+    codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)[1]
+    n_groups = int(codes.max()) + 1
+    if view.truth.ndim > 1:
+        return n_groups, 0
+    low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+    np.minimum.at(low, codes, view.truth)
+    np.maximum.at(high, codes, view.truth)
+    return n_groups, int((low < high).sum())
+
+
+def member_table(view: View, method: str) -> list[dict[str, Any]] | None:
+    """Return what a stack trusts, averaged over folds; None for other methods.
+
+    Returns
+    -------
+    list of dict, or None
+        "name", "weight" (on the member's log-odds), "low" and "high" (smallest and
+        largest over folds), "auroc" (out of fold) and "folds" (how many had the
+        member), the heaviest member first.
+    """
+    weights: dict[str, list[float]] = {}
+    areas: dict[str, list[float]] = {}
+    for row in view.comparison.runs(method):
+        arrays = view.comparison.arrays[row["key"]]
+        if "member_names" not in arrays:
+            return None
+        for k, name in enumerate(arrays["member_names"]):
+            weights.setdefault(str(name), []).append(float(arrays["member_weights"][k]))
+            areas.setdefault(str(name), []).append(float(arrays["member_scores"][k]))
+    if not weights:
+        return None
+    table = [
+        {
+            "name": name,
+            "weight": float(np.mean(values)),
+            "low": min(values),
+            "high": max(values),
+            "auroc": float(np.mean(areas[name])),
+            "folds": len(values),
+        }
+        for name, values in weights.items()
+    ]
+    return sorted(table, key=lambda member: -member["weight"])
+
+
+def explanation_table(view: View) -> list[dict[str, str]]:
+    """Return one row for each finished method.
+
+    "assumption" is the measured line, "verdict", "gap" and "interval" tell whether the
+    instance scores of test bags are faithful, "key" is the key-instance success.
+    """
+    ranked = {row.method: row for row in view.comparison.ranking}
+    methods = {method.name: method for method in view.comparison.methods}
+    rows = []
+    for name in view.finished:
+        said = methods[name].assumption.partition(": ")[2]
+        row = {"method": name, "assumption": said, "verdict": "", "tone": ""}
+        row |= {"gap": "", "interval": "", "key": figure(ranked[name].key_success)}
+        gaps = _gaps(view, name)
+        if len(gaps) > 1:
+            row |= _told(gaps)
+        rows.append(row)
     measured = (row["assumption"] != "not measured" or row["verdict"] for row in rows)
     return rows if any(measured) else []
 
 
-def _params(comparison: Comparison) -> list[dict[str, Any]]:
+def _gaps(view: View, method: str) -> Any:
+    arrays = view.comparison.arrays
+    found = [
+        arrays[row["key"]]["faithfulness"]
+        for row in view.comparison.runs(method)
+        if "faithfulness" in arrays[row["key"]]
+    ]
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def _told(gaps: Any) -> dict[str, str]:
+    found = mean_interval(gaps)
+    verdict = gap_verdict(found)
+    mean, low, high = found
+    return {
+        "verdict": verdict,
+        "tone": _TONES.get(verdict, "dim"),
+        "gap": f"{mean:.2f}",
+        "interval": f"{low:.2f} to {high:.2f}",
+    }
+
+
+def feature_charts(view: View) -> list[dict[str, Any]]:
+    """Return bars of the most important features of each method that has figures.
+
+    Permuted features where they were measured; else, for methods whose instance scores
+    are linear, the mean size of each feature's part of the score. Dots are means over
+    folds, bars run from the smallest to the largest fold.
+    """
+    X = view.problem.X
+    charts = []
+    for name in view.finished:
+        falls, slopes = _stored(view, name, "feature_falls"), None
+        if falls is None:
+            slopes = _stored(view, name, "feature_slope")
+        if falls is None and slopes is None:
+            continue
+        if falls is not None:
+            table, about = falls, "fall of AUROC (accuracy, R2) when permuted"
+        else:
+            table = np.abs(slopes) * moments(X)[1]
+            about = "part of the instance score, for one standard deviation"
+        mean = table.mean(axis=0)
+        first = np.argsort(-mean, kind="stable")[:N_BARS]
+        low, high = table.min(axis=0), table.max(axis=0)
+        axis = round_axis(min(0.0, float(low[first].min())), float(high[first].max()))
+        bars = [
+            {
+                "name": feature_name(X, int(j))[:60],
+                "value": f"{mean[j]:.3g}",
+                "at": place(float(mean[j]), axis),
+                "left": place(float(low[j]), axis),
+                "right": place(float(high[j]), axis),
+            }
+            for j in first
+        ]
+        charts.append({"method": name, "about": about, "axis": axis, "bars": bars})
+    return charts
+
+
+def _stored(view: View, method: str, what: str) -> Any:
+    arrays = view.comparison.arrays
+    found = [
+        arrays[row["key"]][what]
+        for row in view.comparison.runs(method)
+        if what in arrays[row["key"]]
+    ]
+    return np.array(found, dtype=np.float64) if found else None
+
+
+def params_table(comparison: Comparison) -> list[dict[str, Any]]:
     """Return for each tuned method the parameters chosen in every fold."""
     found = []
     for row in comparison.ranking:
@@ -326,7 +420,7 @@ def short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _notes(comparison: Comparison) -> list[dict[str, Any]]:
+def notes(comparison: Comparison) -> list[dict[str, Any]]:
     """Return the warnings of each method with the number of runs that had them."""
     counts: dict[tuple[str, str], int] = {}
     for row in comparison.rows:
@@ -336,19 +430,4 @@ def _notes(comparison: Comparison) -> list[dict[str, Any]]:
     return [
         {"method": method, "note": note, "count": count}
         for (method, note), count in sorted(counts.items())
-    ]
-
-
-def _provenance(comparison: Comparison) -> list[dict[str, str]]:
-    values = {
-        key: value if isinstance(value, str) else json.dumps(value)
-        for key, value in comparison.provenance.items()
-    }
-    return [{"name": key.replace("_", " "), "value": values[key]} for key in values]
-
-
-def _references(comparison: Comparison) -> list[dict[str, str]]:
-    return [
-        {"method": method.name, "paper": method.paper, "class": method.path}
-        for method in comparison.methods
     ]

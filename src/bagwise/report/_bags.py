@@ -1,0 +1,527 @@
+"""The bags a reader can look into, with their instances, scores and features."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from bagwise.bags import Bags
+from bagwise.inspection.features import feature_name, moments, top_features
+from bagwise.inspection.heatmap import rasterise, spacing
+from bagwise.report.view import View, plain
+
+__all__ = ["browser_context", "instance_table", "slide_maps"]
+
+MAX_BAGS = 150  # shown in full
+MAX_INSTANCES = 2_500  # of the bags shown in full
+MAX_PER_BAG = 24
+LOWEST = 8  # of these, the lowest ones of a bag that is shown as a picture
+MAX_METHODS = 8
+MAX_PIXELS = 900_000
+N_FEATURES = 8
+N_PARTS = 8
+MAX_PART_METHODS = 4
+MAX_RESULTS = 240_000  # pairs of a bag and a method, of the other bags
+MAX_SHOWN = 24_000  # instances of the other bags
+UNTESTED = 2
+MAX_BYTES = 2_400_000  # of all maps of a page
+LEAST_CELLS, MOST_CELLS = 2_500, 60_000  # of one map
+
+Results = Mapping[str, Mapping[int, Mapping[str, Any]]]
+Tables = Mapping[str, NDArray[Any]]
+
+
+def browser_context(view: View) -> dict[str, Any]:
+    """Return bags, their instances and what each method says about them.
+
+    Scores are out of fold. Large data are cut down: bags that the best method gets
+    wrong are kept first, then an even sample, and the others in brief; of a large bag,
+    the instances the best scoring method puts on top. Bags whose instances have places
+    become pictures, with the lowest instances beside the highest.
+    """
+    problem, X = view.problem, view.problem.X
+    tables = {}
+    for name in view.finished:
+        table = instance_table(view, name)
+        if table is not None and len(tables) < MAX_METHODS:
+            tables[name] = table
+    results = {name: _bag_results(view, name) for name in view.finished}
+    lead = next(iter(tables.values()), None)
+    bags = _choose_bags(view, results, next(iter(tables), None))
+    heat = {name: _heat(table) for name, table in tables.items()}
+    about = None if problem.images is not None else moments(X)
+    where = places(X)
+    answers = [_truth(view, i) for i in range(X.n_bags)]
+    shown: list[int] = []
+    entries = []
+    for i in bags:
+        start, stop = int(X.offsets[i]), int(X.offsets[i + 1])
+        rows = np.arange(start, stop)
+        if lead is not None:
+            rows = rows[np.argsort(-np.nan_to_num(lead[rows]), kind="stable")]
+        low = 0
+        if len(rows) > MAX_PER_BAG:
+            low = LOWEST if lead is not None and where is not None else 0
+            rows = np.r_[rows[: MAX_PER_BAG - low], rows[len(rows) - low :]]
+        entries.append(
+            {
+                "i": int(i),
+                "id": str(X.ids[i]),
+                "is": answers[i],
+                "size": stop - start,
+                "results": {n: found[i] for n, found in results.items() if i in found},
+                "first": len(shown),
+                "count": len(rows),
+                "low": low,
+                "positions": [int(row - start) for row in rows],
+            }
+        )
+        shown.extend(int(row) for row in rows)
+    index = np.array(shown, dtype=np.int64)
+    labels = problem.instance_labels
+    return {
+        "bags": entries,
+        "rest": other_bags(view, bags, answers, results, tables, heat),
+        "n_bags": int(X.n_bags),
+        "methods": list(tables),
+        "maps": slide_maps(X, bags, heat),
+        "places": None if where is None else _rounded(where[index]),
+        "scores": {n: [_short(v) for v in t[index]] for n, t in tables.items()},
+        "heat": {
+            name: [int(v) for v in np.round(np.nan_to_num(h[index]))]
+            for name, h in heat.items()
+        },
+        "names": None
+        if X.instance_ids is None
+        else [str(name)[:60] for name in X.instance_ids[index]],
+        "parts": {} if about is None else instance_parts(view, index),
+        "truth": None if labels is None else [int(bool(v)) for v in labels[index]],
+        "images": _images(problem.images, index),
+        "features": None
+        if about is None
+        else [_features(X, int(row), about) for row in index],
+    }
+
+
+def _truth(view: View, i: int) -> Any:
+    """Return what is known of a bag, for JSON."""
+    if view.task == "survival":
+        time, seen = view.truth[i], bool(view.problem.y["event"][i])
+        return f"{_short(time)} ({'event' if seen else 'censored'})"
+    return _answer(view, view.truth[i])
+
+
+def _answer(view: View, value: Any) -> Any:
+    """Return a class, a list of labels, or a value, for JSON."""
+    if view.task in ("regression", "survival"):
+        return _short(value)
+    if view.task == "multilabel":
+        return np.flatnonzero(value).tolist()
+    return int(value)
+
+
+def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
+    """Return score and prediction of every test bag of the first repeat.
+
+    Of several classes the score is that of the predicted one; real values and several
+    labels have none. Of real values the tenth with the largest errors is called wrong.
+    """
+    found = {}
+    folds = [fold for fold in view.folds(method) if fold.repeat == 0]
+    limit = np.inf
+    if view.task == "regression" and folds:
+        errors = np.concatenate([np.abs(fold.label - fold.truth) for fold in folds])
+        limit = float(np.quantile(errors, 0.9))
+    for fold in folds:
+        for place, i in enumerate(fold.test):
+            label, truth, score = fold.label[place], fold.truth[place], None
+            if fold.score is not None and view.task == "classification":
+                value = fold.score[place]
+                score = _short(value[int(label)] if np.ndim(value) else value)
+            right = bool(np.all(label == truth))
+            if view.task == "regression":
+                right = bool(abs(label - truth) <= limit)
+            elif view.task == "survival":  # a risk alone is neither right nor wrong
+                right = True
+            found[int(i)] = {"s": score, "k": _answer(view, label), "ok": right}
+    return found
+
+
+def _choose_bags(
+    view: View, results: dict[str, dict[int, dict[str, Any]]], lead: str | None
+) -> list[int]:
+    X = view.problem.X
+    everyone = list(range(X.n_bags))
+    folds = [] if lead is None else [f for f in view.folds(lead) if f.repeat == 0]
+    if any(len(fold.scored) < len(fold.test) for fold in folds):
+        # Of large data, scores of some bags only were kept.
+        everyone = sorted(int(i) for fold in folds for i in fold.test[fold.scored])
+    limit = MAX_BAGS
+    if view.finished:
+        # Bags nobody tested (a train/test split) come last.
+        best = results[view.finished[0]]
+        wrong = [i for i in everyone if i in best and not best[i]["ok"]]
+        right = [i for i in everyone if i in best and best[i]["ok"]]
+    else:
+        wrong, right = [], everyone
+    # An even sample of both: the first ones alone may all be of one class.
+    wrong = _even(wrong, limit // 2)
+    right = _even(right, limit - len(wrong))
+    chosen = sorted({*wrong, *right})
+    total = int(np.minimum(X.sizes[chosen], MAX_PER_BAG).sum())
+    if total > MAX_INSTANCES:
+        chosen = _even(chosen, max(1, len(chosen) * MAX_INSTANCES // total))
+    return chosen
+
+
+def _even(values: list[int], n: int) -> list[int]:
+    if len(values) <= n:
+        return values
+    picks = np.unique(np.linspace(0, len(values) - 1, n).astype(int))
+    return [values[k] for k in picks]
+
+
+def _heat(table: Any) -> Any:
+    """Return percentiles 0 to 100 of instance scores, as one scale for all folds."""
+    heat = np.full(len(table), np.nan)
+    known = ~np.isnan(table)
+    if known.any():
+        heat[known] = 100 * (rankdata(table[known]) - 0.5) / known.sum()
+    return heat
+
+
+def _rounded(places: Any) -> list[list[float]]:
+    return [[float(f"{v:.7g}") for v in place] for place in places.tolist()]
+
+
+def _short(value: float) -> float | None:
+    number = float(value)
+    return float(f"{number:.4g}") if np.isfinite(number) else None
+
+
+def _features(X: Any, row: int, about: Any) -> list[list[Any]]:
+    found = top_features(X, row, N_FEATURES, *about)
+    return [[name[:60], _short(value), round(z, 2)] for name, value, z in found]
+
+
+def _images(images: Any, index: Any) -> dict[str, Any] | None:
+    """Return the pictures as 8-bit pixels, thinned when they are large."""
+    if images is None:
+        return None
+    height, width = images.shape[1:3]
+    step = 1
+    channels = images.shape[3] if images.ndim == 4 else 1
+    while len(index) * (height // step) * (width // step) * channels > MAX_PIXELS:
+        step += 1
+    chosen = np.asarray(images[index][:, ::step, ::step], dtype=np.float64)
+    low, high = float(np.min(chosen)), float(np.max(chosen))
+    span = high - low if high > low else 1.0
+    if images.dtype == np.uint8:
+        low, span = 0.0, 255.0
+    pixels = np.round(255 * (chosen - low) / span).astype(np.uint8)
+    return {
+        "height": int(pixels.shape[1]),
+        "width": int(pixels.shape[2]),
+        "channels": int(channels),
+        "pixels": base64.b64encode(pixels.tobytes()).decode("ascii"),
+    }
+
+
+def instance_table(view: View, method: str) -> NDArray[np.float64] | None:
+    """Return the out-of-fold score of every instance; NaN where there is none.
+
+    Of two classes scores are for the positive one, of more for the one that was
+    predicted for the bag; of several labels a bag, the highest. Of real values they
+    are in the same units.
+    """
+    X = view.problem.X
+    values = np.full(X.n_instances, np.nan)
+    found = False
+    for fold in view.folds(method):
+        if fold.instances is None or fold.repeat != 0:
+            continue
+        found, start = True, 0
+        for place in fold.scored:
+            i = fold.test[place]
+            first, last = int(X.offsets[i]), int(X.offsets[i + 1])
+            part = fold.instances[start : start + last - first]
+            if part.ndim == 2:
+                one = fold.label.ndim == 1
+                part = part[:, fold.label[place]] if one else part.max(axis=1)
+            values[first:last] = part
+            start += last - first
+    return values if found else None
+
+
+def instance_parts(view: View, index: Any) -> dict[str, dict[str, Any]]:
+    """Return the largest parts of instance scores, by method.
+
+    Parts of linear scores are exact and there for every instance, sampled ones for
+    those of a few bags, where features were permuted.
+
+    "rows" holds name, value and part of the features of each instance, "scale" the
+    largest part of all.
+
+    Parameters
+    ----------
+    view : View
+        The comparison.
+    index : ndarray of int
+        Rows of the instances that are shown.
+    """
+    X = view.problem.X
+    if X.is_sparse:
+        return {}
+    mean = moments(X)[0]
+    bag = X.bag_index
+    found: dict[str, dict[str, Any]] = {}
+    for name in view.finished:
+        slope_of = _slopes_by_bag(view, name)
+        sampled = {} if slope_of else _sampled_by_row(view, name)
+        if (slope_of or sampled) and len(found) < MAX_PART_METHODS:
+            rows = [
+                _parts(X, int(row), slope_of.get(int(bag[row])), mean, sampled)
+                for row in index
+            ]
+            sizes = [abs(part[2] or 0.0) for row in rows for part in row]
+            found[name] = {"rows": rows, "scale": max(sizes, default=0.0) or 1.0}
+    return found
+
+
+def _parts(X: Any, row: int, slope: Any, mean: Any, sampled: Any) -> list[Any]:
+    if slope is None and row not in sampled:
+        return []
+    values = X.take_rows(np.array([row]))[0]
+    parts = sampled[row] if slope is None else slope * (values - mean)
+    first = np.argsort(-np.abs(parts), kind="stable")[:N_PARTS]
+    return [
+        [feature_name(X, int(j))[:60], plain(values[j], 4), plain(parts[j], 4)]
+        for j in first
+    ]
+
+
+def _slopes_by_bag(view: View, method: str) -> dict[int, Any]:
+    """Return the slope of the model that has not seen the bag."""
+    arrays, found = view.comparison.arrays, {}
+    for row in view.comparison.runs(method):
+        own = arrays[row["key"]]
+        if row["repeat"] == 0 and "feature_slope" in own:
+            found |= dict.fromkeys(
+                np.asarray(own["test"]).tolist(), own["feature_slope"]
+            )
+    return found
+
+
+def _sampled_by_row(view: View, method: str) -> dict[int, Any]:
+    """Return sampled parts of instances, by a model that has not seen their bag."""
+    arrays, offsets, found = view.comparison.arrays, view.problem.X.offsets, {}
+    for row in view.comparison.runs(method):
+        own = arrays[row["key"]]
+        if row["repeat"] == 0 and "feature_parts" in own:
+            bags = np.asarray(own["test"])[own["part_bags"]]
+            rows = np.concatenate([np.arange(*offsets[[i, i + 1]]) for i in bags])
+            found |= dict(zip(rows.tolist(), own["feature_parts"], strict=True))
+    return found
+
+
+def packed(values: Any) -> dict[str, str]:
+    """Return numbers as bytes: whole ones in as few as they need, others in four.
+
+    Parameters
+    ----------
+    values : array-like
+        Whole numbers of at least zero, or real numbers, which may be NaN.
+
+    Returns
+    -------
+    dict
+        "type" (u1, u2, u4 or f4, little-endian) and "bytes" in base64.
+    """
+    array = np.asarray(values)
+    kind = "f4"
+    if array.dtype.kind in "biu":
+        most = int(array.max()) if array.size else 0
+        kind = "u1" if most < 2**8 else "u2" if most < 2**16 else "u4"
+    data = array.astype(f"<{kind}").tobytes()
+    return {"type": kind, "bytes": base64.b64encode(data).decode("ascii")}
+
+
+def other_bags(
+    view: View,
+    shown: Sequence[int],
+    answers: Sequence[Any],
+    results: Results,
+    tables: Tables,
+    heat: Tables,
+) -> dict[str, Any] | None:
+    """Return the bags that are not among those shown in full.
+
+    Each has its name, its answer, what every method says about it, and the instances
+    that the best scoring method puts on top: as many as there is room for. Pictures
+    and features are those of the bags shown in full alone.
+
+    Parameters
+    ----------
+    view : View
+        The comparison.
+    shown : sequence of int
+        Bags that are shown in full.
+    answers : sequence
+        The true answer of every bag: a number, a text or a list.
+    results : dict
+        By method and bag, what was predicted.
+    tables, heat : dict of ndarray of shape (n_instances,)
+        Scores and their percentiles, by method.
+
+    Returns
+    -------
+    dict or None
+        Packed columns, None where every bag is shown in full.
+    """
+    X = view.problem.X
+    left = np.setdiff1d(np.arange(X.n_bags), np.asarray(shown, dtype=np.int64))
+    most = MAX_RESULTS // max(1, len(results))
+    if len(left) > most:
+        left = left[np.unique(np.linspace(0, len(left) - 1, most).astype(int))]
+    if not len(left):
+        return None
+    rows, counts = _top_rows(X, left, next(iter(tables.values()), None))
+    labels = view.problem.instance_labels
+    plain_ids = np.array_equal(X.ids, np.arange(X.n_bags))
+    starts = np.repeat(X.offsets[left], counts)
+    return {
+        "bags": packed(left),
+        "ids": None if plain_ids else [str(X.ids[i])[:200] for i in left],
+        "is": _column([answers[i] for i in left]),
+        "sizes": packed(X.sizes[left]),
+        "counts": packed(counts),
+        "positions": packed(rows - starts),
+        "results": {name: _results(found, left) for name, found in results.items()},
+        "scores": {name: packed(table[rows]) for name, table in tables.items()},
+        "heat": {
+            name: packed(np.round(np.nan_to_num(h[rows])).astype(np.int64))
+            for name, h in heat.items()
+        },
+        "names": None
+        if X.instance_ids is None
+        else [str(name)[:60] for name in X.instance_ids[rows]],
+        "truth": None if labels is None else packed(labels[rows].astype(bool)),
+    }
+
+
+def _top_rows(X: Any, bags: NDArray[Any], lead: Any) -> tuple[Any, Any]:
+    """Return the rows of the highest instances of each bag, and how many it has."""
+    sizes = X.sizes[bags]
+    room = 0
+    if lead is not None:  # without scores there is no top
+        known = np.array([not np.isnan(lead[X.offsets[i]]) for i in bags])
+        sizes = np.where(known, sizes, 0)
+        for each in range(1, MAX_PER_BAG + 1):
+            if np.minimum(sizes, each).sum() > MAX_SHOWN:
+                break
+            room = each
+    counts = np.minimum(sizes, room)
+    parts = [np.empty(0, dtype=np.int64)]
+    for i, count in zip(bags, counts, strict=True):
+        if count:
+            inside = np.arange(X.offsets[i], X.offsets[i + 1])
+            parts.append(inside[np.argsort(-lead[inside], kind="stable")[:count]])
+    return np.concatenate(parts), counts
+
+
+def _results(found: Mapping[int, Any], bags: NDArray[Any]) -> dict[str, Any]:
+    """Return answers, scores, and whether they are right (2: never tested)."""
+    known = next(iter(found.values()), {"k": 0})
+    nothing = {"s": None, "k": type(known["k"])(), "ok": UNTESTED}
+    rows = [found.get(int(i), nothing) for i in bags]
+    scores = [np.nan if row["s"] is None else row["s"] for row in rows]
+    return {
+        "k": _column([row["k"] for row in rows]),
+        "s": None if np.isnan(scores).all() else packed(scores),
+        "ok": packed([int(row["ok"]) for row in rows]),
+    }
+
+
+def _column(values: list[Any]) -> Any:
+    """Pack numbers; lists and texts stay as they are."""
+    plain = all(isinstance(value, int | float) for value in values)
+    return packed(values) if plain else values
+
+
+def places(X: Bags) -> NDArray[np.float64] | None:
+    """Return x and y of every instance, or None if they have none."""
+    if X.coords is None or X.coords.shape[1] < 2:
+        return None
+    return np.asarray(X.coords[:, :2], dtype=np.float64)
+
+
+def slide_maps(
+    X: Bags, bags: Sequence[int], heat: Mapping[str, NDArray[Any]]
+) -> dict[str, Any] | None:
+    """Return a picture of every bag and method: bytes, row by row, as base64.
+
+    A byte of 0 is a cell without instances; 1 to 255 are the mean percentile, among
+    the instances of all bags, of those that lie in it. Pictures are as fine as the
+    number of them allows; where even coarse ones are too many, the last bags get none.
+
+    Parameters
+    ----------
+    X : Bags
+        All bags.
+    bags : sequence of int
+        Those that are shown.
+    heat : dict of ndarray of shape (n_instances,)
+        Percentiles of the scores by method, NaN where there are none.
+
+    Returns
+    -------
+    dict or None
+        "frames" (width, height, left, top and side of a cell for each bag, or None)
+        and "cells" (by method, one text for each bag, or None). None where instances
+        have no places or no scores.
+    """
+    where = places(X)
+    if where is None or not heat or not len(bags):
+        return None
+    share = MAX_BYTES // (len(heat) * len(bags))
+    most = int(np.clip(share, LEAST_CELLS, MOST_CELLS))
+    left = MAX_BYTES
+    frames: list[Any] = []
+    cells: dict[str, list[str | None]] = {name: [] for name in heat}
+    for i in bags:
+        rows = slice(int(X.offsets[i]), int(X.offsets[i + 1]))
+        size = _side(where[rows], most)
+        frame = None
+        for name, values in heat.items():
+            text = None
+            if left > 0 and not np.isnan(values[rows]).any():
+                raster, extent = rasterise(values[rows], where[rows], size)
+                text = _packed(raster)
+                left -= raster.size
+                height, width = raster.shape
+                frame = [width, height, extent[0], extent[3], size]
+            cells[name].append(text)
+        frames.append(frame)
+    return {"frames": frames, "cells": cells} if any(frames) else None
+
+
+def _side(where: NDArray[np.float64], most: int) -> float:
+    """Return the side of cells: that of an instance, or so that there are few."""
+    size = spacing(where)
+    span = np.ptp(where, axis=0)
+    while np.prod(np.floor(span / size) + 1.0) > most:
+        cells = float(np.prod(np.floor(span / size) + 1.0))
+        size *= max(1.02, float(np.sqrt(cells / most)))
+    return float(size)
+
+
+def _packed(raster: NDArray[np.float64]) -> str:
+    known = ~np.isnan(raster)
+    out = np.zeros(raster.shape, dtype=np.uint8)
+    out[known] = 1 + np.round(2.54 * np.clip(raster[known], 0.0, 100.0))
+    return base64.b64encode(out.tobytes()).decode("ascii")

@@ -1,0 +1,218 @@
+"""The report: its context of plain values, and the HTML page made from it."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import BaseLoader, Environment, StrictUndefined
+from markupsafe import Markup
+
+from bagwise.comparison.comparison import Comparison
+from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.ranking import explain_test
+from bagwise.report import _tables as tables
+from bagwise.report._bags import browser_context
+from bagwise.report._curves import (
+    class_counts,
+    class_figures,
+    curves,
+    risk_groups,
+    value_figures,
+)
+from bagwise.report.view import View, plain
+
+__all__ = ["render_report", "report_context", "write_report"]
+
+
+def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
+    """Write the report of a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What `bagwise.compare` returned.
+    path : path
+        The file; folders are made. It is there whole or not at all.
+
+    Returns
+    -------
+    Path
+        The file: one page that opens offline.
+    """
+    path = Path(path)
+    page = render_report(report_context(comparison))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(path.name + ".part")
+    scratch.write_text(page, encoding="utf-8")
+    scratch.replace(path)  # a report is there whole or not at all
+    return path
+
+
+def report_context(comparison: Comparison) -> dict[str, Any]:
+    """Return everything the report shows.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+
+    Returns
+    -------
+    dict
+        Plain values; ``["data"]`` is what the page's script reads.
+    """
+    metric = METRICS[comparison.metric]
+    view = View(comparison)
+    return {
+        "title": comparison.problem.name,
+        "summary": comparison.summary(),
+        "metric": metric.title,
+        "metric_text": _in_text(metric.title),
+        "metric_reason": comparison.metric_reason,
+        "left": comparison.n_left,
+        "weights": comparison.provenance.get("weights", ""),
+        "dot": "the figure over all test bags"
+        if view.pooled
+        else "the mean over folds",
+        "finished": bool(view.finished),
+        "facts": tables.facts(view),
+        "classes": tables.class_table(view),
+        "task": view.task,
+        "positive": None if view.positive is None else view.names[view.positive],
+        "ranking": tables.ranking_table(view),
+        "ranking_columns": tables.metric_columns(comparison),
+        "axis": tables.metric_axis(comparison),
+        "test_note": explain_test(comparison),
+        "choices": [
+            {"name": c.method.name, "chosen": c.chosen, "reason": c.reason}
+            for c in comparison.choices
+        ],
+        "asked": all(choice.reason == "as asked" for choice in comparison.choices),
+        "groups": tables.group_table(view),
+        "stacks": tables.stack_tables(view),
+        "explanations": tables.explanation_table(view),
+        "features": tables.feature_charts(view),
+        "params": tables.params_table(comparison),
+        "failures": [
+            {
+                "method": row["method"],
+                "where": f"repeat {row['repeat'] + 1}, fold {row['fold'] + 1}",
+                "error": row["error"],
+                "traceback": row["traceback"],
+            }
+            for row in comparison.failures[:50]
+        ],
+        "n_failures": len(comparison.failures),
+        "notes": tables.notes(comparison),
+        "provenance": _provenance(comparison),
+        "references": _references(comparison),
+        "data": script_data(view),
+    }
+
+
+def _in_text(title: str) -> str:
+    """Write a title in the middle of a sentence: capitals of acronyms stay."""
+    return title if title[1:2].isupper() or title[1:2].isdigit() else title.lower()
+
+
+def _provenance(comparison: Comparison) -> list[dict[str, str]]:
+    values = {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in comparison.provenance.items()
+    }
+    return [{"name": key.replace("_", " "), "value": values[key]} for key in values]
+
+
+def _references(comparison: Comparison) -> list[dict[str, str]]:
+    return [
+        {"method": method.name, "paper": method.paper, "class": method.path}
+        for method in comparison.methods
+    ]
+
+
+def script_data(view: View) -> dict[str, Any]:
+    """Return plain values, which the page holds as JSON."""
+    comparison = view.comparison
+    order = {row.method: number for number, row in enumerate(comparison.ranking)}
+    methods = []
+    for name in view.finished:
+        row = comparison.ranking[order[name]]
+        methods.append(
+            {
+                "name": name,
+                "color": order[name],
+                "mean": plain(row.mean, 6),
+                "total": plain(row.fit_time + row.tune_time, 6),
+                "probability": all(f.probability is not None for f in view.folds(name)),
+            }
+        )
+    real = view.task in ("regression", "survival")
+    return {
+        "task": view.task,
+        "metric": METRICS[comparison.metric].title,
+        "unit": METRICS[comparison.metric].high == 1.0,
+        "classes": view.names,
+        "counts": class_counts(view).tolist(),
+        "n_bags": len(view.truth),
+        "positive": view.positive,
+        "methods": methods,
+        "curves": [] if real else curves(view),
+        "figures": {}
+        if real
+        else {name: class_figures(view, name) for name in view.finished},
+        "values": {name: value_figures(view, name) for name in view.finished}
+        if view.task == "regression"
+        else {},
+        "risks": {name: risk_groups(view, name) for name in view.finished}
+        if view.task == "survival"
+        else {},
+        "browser": browser_context(view),
+    }
+
+
+def render_report(context: dict[str, Any]) -> str:
+    """Return the page of a context made by `report_context`.
+
+    Everything that comes from data is escaped: by the template engine in the markup,
+    and by replacing the characters that could end a script element in its data.
+
+    Parameters
+    ----------
+    context : dict
+        What the template shows.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    folder = resources.files("bagwise.report") / "templates"
+    read = {
+        name: (folder / name).read_text(encoding="utf-8")
+        for name in ("report.html", "report.css", "maps.js", "report.js")
+    }
+    environment = Environment(
+        loader=BaseLoader(),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.from_string(read["report.html"]).render(
+        **{key: value for key, value in context.items() if key != "data"},
+        style=Markup(read["report.css"]),
+        script=Markup(read["maps.js"] + read["report.js"]),
+        data=script_json(context["data"]),
+    )
+
+
+def script_json(value: Any) -> Markup:
+    """Return JSON that is safe inside a script element."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
