@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from sklearn.model_selection import ParameterGrid
 
 from bagwise import __version__
 from bagwise.comparison._tuning import fit_method
-from bagwise.comparison.description import Run, plain, trust, trusted_names
+from bagwise.comparison.description import Run, own_classes, plain, trust
 from bagwise.comparison.evaluate import auroc, predictions
-from bagwise.comparison.frozen import load_problem
+from bagwise.comparison.problem import Problem
 
 __all__ = ["OptimisticScores", "best_on_reported_folds"]
 
@@ -56,6 +56,7 @@ class OptimisticScores:
     def run(
         self,
         runs: Sequence[tuple[Run, str]],
+        problems: Mapping[str, Problem],
         *,
         n_jobs: int = 1,
         on_done: Callable[[Run, int, int], None] | None = None,
@@ -66,6 +67,8 @@ class OptimisticScores:
         ----------
         runs : sequence of (Run, str)
             Runs of the table, and the name of the score.
+        problems : mapping of str to Problem
+            The data of the runs, by their hash.
         n_jobs : int
             Worker processes.
         on_done : callable, optional
@@ -74,7 +77,9 @@ class OptimisticScores:
         todo = {_key(*one): one for one in runs if _key(*one) not in self.known}
         with parallel_config("loky", inner_max_num_threads=1):
             rows = Parallel(n_jobs, return_as="generator_unordered")(
-                delayed(_row)(key, run, scoring, trusted_names(run))
+                delayed(_row)(
+                    key, run, problems[run.data.hash], scoring, own_classes(run)
+                )
                 for key, (run, scoring) in todo.items()
             )
             with self.path.open("a", encoding="utf-8") as file:
@@ -93,25 +98,29 @@ def _key(run: Run, scoring: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _row(key: str, run: Run, scoring: str, trusted: Sequence[str]) -> dict[str, Any]:
+def _row(
+    key: str, run: Run, problem: Problem, scoring: str, classes: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what the file keeps of a run; a failure is kept with its message."""
-    trust(trusted)
+    trust(classes)
     started = time.process_time()
     row = {"key": key, "method": run.method, "dataset": run.data.name}
     try:
-        row["scores"] = scores_on_test(run, scoring).tolist()
+        row["scores"] = scores_on_test(run, problem, scoring).tolist()
     except Exception as error:  # one method that fails does not end the others
         row["error"] = f"{type(error).__name__}: {error}"
     return {**row, "cpu_seconds": time.process_time() - started}
 
 
-def scores_on_test(run: Run, scoring: str) -> Scores:
+def scores_on_test(run: Run, problem: Problem, scoring: str) -> Scores:
     """Return the score of every candidate of a run's grid on its test bags.
 
     Parameters
     ----------
     run : Run
         One fold; its inner cross-validation is not carried out.
+    problem : Problem
+        Its data.
     scoring : {"accuracy", "roc_auc"}
         What is scored.
 
@@ -120,7 +129,6 @@ def scores_on_test(run: Run, scoring: str) -> Scores:
     ndarray of shape (n_candidates,)
         NaN for a candidate that cannot be fitted.
     """
-    problem = load_problem(run.data.path)
     X, y = problem.X, problem.targets
     train, test = run.protocol.split(
         problem.strata, run.repeat, run.fold, run.seed, problem.groups

@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bagwise.comparison import as_problem
-from bagwise.comparison.description import DataRef, Run
-from bagwise.comparison.frozen import freeze
-from bagwise.comparison.keys import run_key
-from bagwise.comparison.many_runs import Event, Listener, run_all
-from bagwise.comparison.one_run import library_version
+from bagwise.comparison.description import DataRef, Run, run_key
 from bagwise.comparison.problem import Problem
+from bagwise.comparison.runner import Event, Listener, run_all
 from bagwise.comparison.store import Store
 from studies.optimism import OptimisticScores
 from studies.pages import table_page, write_table
@@ -139,8 +136,7 @@ def reproduce(
         Worker processes.
     store : path, default="papers.sqlite"
         SQLite file of the runs; what is in it is not run again. Tables that measure
-        the same thing share their runs. Data, and the scores of `optimistic`, are kept
-        next to it.
+        the same thing share their runs. The scores of `optimistic` are kept next to it.
     out : path or None, default="studies/results"
         Folder for the CSV file and the page of the table.
     time_limit : float, optional
@@ -169,7 +165,7 @@ def reproduce(
         raise ValueError(f"repeats must be between 1 and {MAX_REPEATS}, got {times}")
     asked = _choose(chosen, datasets, methods)
     path = Path(store)
-    source = _Data(path.with_suffix(".data"), seed)
+    source = _Data(seed)
     # The store may hold more repeats than are asked for; they are reported, too.
     plans = {id(cell): _Plan(cell, source, seed, times) for cell in chosen.cells}
     scores = OptimisticScores(path.with_suffix(".optimistic.jsonl"))
@@ -180,6 +176,7 @@ def reproduce(
                 with _listener(progress, chosen.name) as listener:
                     run_all(
                         [one for _, one in todo],
+                        source.problems,
                         db,
                         n_jobs=n_jobs,
                         time_limit=time_limit,
@@ -189,7 +186,10 @@ def reproduce(
             if optimistic:
                 tuned = [(one, cell.scoring) for cell, one in todo if cell.scoring]
                 scores.run(
-                    tuned, n_jobs=n_jobs, on_done=_log_optimistic if progress else None
+                    tuned,
+                    source.problems,
+                    n_jobs=n_jobs,
+                    on_done=_log_optimistic if progress else None,
                 )
         found, failures = _collect(chosen, plans, db, source, scores)
     result = Reproduction(chosen, found, times, failures)
@@ -199,10 +199,10 @@ def reproduce(
 
 
 class _Data:
-    """The problems of a table, loaded once and frozen."""
+    """The problems of a table, loaded once."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.seed = folder, seed
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.known: dict[tuple[str, int], DataRef | str] = {}
         self.problems: dict[str, Problem] = {}
 
@@ -212,18 +212,18 @@ class _Data:
         key = (cell.dataset, draw if redraw else 0)
         if key not in self.known:
             try:
-                self.known[key] = self._freeze(*key, redraw=redraw)
+                self.known[key] = self._load(*key, redraw=redraw)
             except (FileNotFoundError, ConnectionError) as error:
                 self.known[key] = " ".join(str(error).split())
         return self.known[key]
 
-    def _freeze(self, name: str, draw: int, *, redraw: bool) -> DataRef:
+    def _load(self, name: str, draw: int, *, redraw: bool) -> DataRef:
         if redraw:
             state = MAX_REPEATS * 1000 * self.seed + draw
             problem = as_problem(simulate(name, seed=state))
         else:
             problem = as_problem(simulate(name) if is_simulated(name) else name)
-        ref = freeze(problem, self.folder)
+        ref = DataRef(problem.name, problem.hash())
         self.problems[ref.hash] = problem
         return ref
 
@@ -309,11 +309,10 @@ def _collect(
     source: _Data,
     scores: OptimisticScores,
 ) -> tuple[list[Measured], list[dict[str, Any]]]:
-    version = library_version()
     found, failures = [], []
     for cell in table.cells:
         plan = plans[id(cell)]
-        keys = [[run_key(run, version) for run in runs] for runs in plan.runs]
+        keys = [[run_key(run) for run in runs] for runs in plan.runs]
         rows = {row["key"]: row for row in db.rows([k for part in keys for k in part])}
         failures += [row for row in rows.values() if row["status"] == "failed"]
         arrays = {
@@ -434,15 +433,15 @@ def _log_optimistic(run: Run, n_done: int, n_total: int) -> None:
 
 
 def _log(event: Event) -> None:
-    if event.outcome is None:
+    if event.cached:
         return
-    run, outcome = event.run, event.outcome
-    seconds = sum(outcome.times.values())
-    value = outcome.metrics.get("accuracy")
-    text = outcome.error if value is None else f"{value:.3f}"
+    run, row = event.run, event.row
+    times = (row[f"{what}_time"] or 0.0 for what in ("fit", "tune", "predict"))
+    value = row["accuracy"]
+    text = row["error"] if value is None else f"{value:.3f}"
     print(
         f"{event.n_done}/{event.n_total} {run.method} on {run.data.name}, repeat"
-        f" {run.repeat + 1}, fold {run.fold + 1}: {text} ({seconds:.1f} s)",
+        f" {run.repeat + 1}, fold {run.fold + 1}: {text} ({sum(times):.1f} s)",
         file=sys.stderr,
         flush=True,
     )

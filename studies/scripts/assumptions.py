@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from bagwise.comparison import list_methods
-from bagwise.comparison._limits import RunTimeLimit, time_guard
+from bagwise.comparison._limits import Limits, RunTimeLimit
 from bagwise.comparison._tuning import make_scaler
 from bagwise.comparison.description import build_estimator
 from bagwise.testing import mil_assumptions
@@ -103,7 +103,7 @@ def measure(name, estimator, seed, limit):
     line = dict.fromkeys(FIELDS, "") | {"method": name, "seed": seed}
     started = time.process_time()
     try:
-        with time_guard(limit):
+        with Limits(limit).hold():
             found = mil_assumptions(estimator, seed, n_repeats=1)
     except (Exception, RunTimeLimit) as error:
         line["error"] = f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"

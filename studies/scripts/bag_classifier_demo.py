@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from bagwise.comparison import demo
-from bagwise.comparison.one_run import versions
+from bagwise.comparison.run_one import versions
 
 RESULTS = Path(__file__).parents[1] / "results"
 STACK = "BagClassifier"

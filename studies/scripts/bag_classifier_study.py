@@ -36,7 +36,7 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from bagwise.comparison import KFold, Method, Problem, compare, find_method
-from bagwise.comparison.one_run import versions
+from bagwise.comparison.run_one import versions
 from bagwise.comparison.store import Store
 from bagwise.datasets import fetch
 

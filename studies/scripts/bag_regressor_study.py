@@ -40,7 +40,7 @@ from sklearn.metrics import r2_score
 
 from bagwise.bags import Bags
 from bagwise.comparison import Halves, Problem, TrainTest, compare, list_methods
-from bagwise.comparison.one_run import versions
+from bagwise.comparison.run_one import versions
 from bagwise.datasets import fetch, load_digit_bags, make_regression_bags
 
 RESULTS = Path(__file__).parents[1] / "results"

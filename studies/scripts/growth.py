@@ -33,7 +33,7 @@ import bagwise
 from bagwise.bags import Bags, segments
 from bagwise.base import survival_target
 from bagwise.comparison import list_methods
-from bagwise.comparison._limits import RunTimeLimit, memory_guard, time_guard
+from bagwise.comparison._limits import Limits, RunTimeLimit
 from bagwise.comparison.description import build_estimator
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -97,7 +97,7 @@ def seconds_of(method, size, limit):
     model = model_of(method)
     start = time.process_time()
     try:
-        with time_guard(LONG.get(method.kind, WALL)), memory_guard(MEMORY):
+        with Limits(LONG.get(method.kind, WALL), MEMORY).hold():
             model.fit(X, y)
     except RunTimeLimit:
         return None
@@ -110,7 +110,7 @@ def bytes_of(method, size, limit):
     model = model_of(method)
     tracemalloc.start()
     try:
-        with time_guard(LONG.get(method.kind, WALL)), memory_guard(MEMORY):
+        with Limits(LONG.get(method.kind, WALL), MEMORY).hold():
             model.fit(X, y)
         return tracemalloc.get_traced_memory()[1]
     except (RunTimeLimit, MemoryError):

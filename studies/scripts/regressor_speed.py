@@ -18,7 +18,7 @@ from _timing import best_of, show
 from scipy.linalg import cho_factor, cho_solve
 
 from bagwise import BagClassifier, BagRegressor, Bags
-from bagwise.comparison.one_run import versions
+from bagwise.comparison.run_one import versions
 from bagwise.datasets import make_regression_bags
 from bagwise.embedding import SlicedWassersteinEmbedding
 from bagwise.kernels import set_kernel

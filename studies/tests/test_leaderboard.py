@@ -10,8 +10,7 @@ from bagwise.comparison.description import (
     DataRef,
     Run,
 )
-from bagwise.comparison.keys import run_key
-from bagwise.comparison.one_run import Outcome
+from bagwise.comparison.run_one import Outcome
 from studies.__main__ import main
 from studies.leaderboard import (
     critical_difference,
@@ -39,7 +38,7 @@ def fill(path, values, *, skip=(), n_folds=N_FOLDS, seconds=None):
     """Write a store with the given mean accuracies, spread over folds."""
     with Store(path) as store:
         for i, row in enumerate(values):
-            ref = DataRef(f"set{i}", f"hash{i}", "")
+            ref = DataRef(f"set{i}", f"hash{i}")
             for j, value in enumerate(row):
                 if (i, j) in skip:
                     continue
@@ -52,7 +51,7 @@ def fill(path, values, *, skip=(), n_folds=N_FOLDS, seconds=None):
                         {"accuracy": float(value) + shift},
                         {"fit": fit, "tune": 0.0, "predict": 0.0},
                     )
-                    store.put(run_key(run, "1"), run, outcome)
+                    store.put(repr(run), run, outcome)
     return path
 
 
@@ -126,12 +125,12 @@ def test_the_largest_block_is_taken(tmp_path):
         path = fill(tmp_path / f"{case}.sqlite", rng.random((6, 7)), skip=skip)
         other = rng.random(7) < 0.5
         with Store(path) as store:  # the first set once more, in other folds
-            ref = DataRef("set0", "hash0", "")
+            ref = DataRef("set0", "hash0")
             for j in np.flatnonzero(other):
                 run = Run(f"m{j}", {"class": "x"}, ref, KFold(5))
                 times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
                 done = Outcome("ok", {"accuracy": 0.5}, times)
-                store.put(run_key(run, "1"), run, done)
+                store.put(repr(run), run, done)
         largest = 0
         for bits in range(1, 2**7):
             names = np.array([bits >> j & 1 for j in range(7)], dtype=bool)
@@ -164,12 +163,12 @@ def test_a_method_with_one_repeat_stands_beside_those_with_more(tmp_path, values
     times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
     with Store(path) as store:  # all but the last method once more, at chance
         for i in range(len(values)):
-            ref = DataRef(f"set{i}", f"hash{i}", "")
+            ref = DataRef(f"set{i}", f"hash{i}")
             for j in range(4):
                 for fold in range(N_FOLDS):
                     run = Run(f"m{j}", {"class": "x"}, ref, KFold(3), 1, fold)
                     done = Outcome("ok", {"accuracy": 0.5}, times)
-                    store.put(run_key(run, "1"), run, done)
+                    store.put(repr(run), run, done)
     board = leaderboard(path)
     assert len(board.methods) == 5
     np.testing.assert_allclose(np.sort(board.ranks), np.sort(brute_ranks(values)))
@@ -179,10 +178,10 @@ def test_of_several_settings_of_a_method_one_is_taken_whole(tmp_path):
     path = fill(tmp_path / "s.sqlite", np.array([[0.9, 0.5]]))
     times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
     with Store(path) as store:
-        ref = DataRef("set0", "hash0", "")
+        ref = DataRef("set0", "hash0")
         for fold in range(N_FOLDS - 1):  # better, but with fewer folds
             run = Run("m1", {"class": "y"}, ref, KFold(3), 0, fold)
-            store.put(run_key(run, "1"), run, Outcome("ok", {"accuracy": 1.0}, times))
+            store.put(repr(run), run, Outcome("ok", {"accuracy": 1.0}, times))
     board = leaderboard(path)
     assert board.methods == ("m0", "m1")
     np.testing.assert_allclose(board.values, [[0.9, 0.5]])
@@ -192,13 +191,11 @@ def test_draws_of_one_set_count_once(tmp_path):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:
         for draw in range(4):
-            ref = DataRef(f"toy:{draw}", f"hash{draw}", "")
+            ref = DataRef(f"toy:{draw}", f"hash{draw}")
             for name, value in (("a", 0.9), ("b", 0.8)):
                 run = Run(name, {"class": "x"}, ref, KFold(3))
                 times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
-                store.put(
-                    run_key(run, "1"), run, Outcome("ok", {"accuracy": value}, times)
-                )
+                store.put(repr(run), run, Outcome("ok", {"accuracy": value}, times))
     board = leaderboard(path)
     assert board.datasets == ("toy",)
     np.testing.assert_array_equal(board.ranks, [1, 2])

@@ -306,7 +306,7 @@ def test_drawn_sets_are_new_in_every_run(tmp_path):
     )
     assert len({event.run.data.hash for event in events}) == 3
     (cell,) = result.cells
-    values = [100 * event.outcome.metrics["accuracy"] for event in events]
+    values = [100 * event.row["accuracy"] for event in events]
     assert cell.mean == pytest.approx(np.mean(values))
     # Draws are independent: the usual standard error.
     assert cell.std_error == pytest.approx(np.std(values, ddof=1) / math.sqrt(3))

@@ -5,7 +5,7 @@ from toy_methods import make_problem
 
 from bagwise.comparison import KFold
 from bagwise.comparison._compare import make_runs
-from bagwise.comparison.frozen import freeze
+from bagwise.comparison.description import DataRef
 
 
 @pytest.fixture
@@ -14,13 +14,20 @@ def problem():
 
 
 @pytest.fixture
-def toy_runs(tmp_path):
-    """Make the runs of some toy methods on a frozen problem."""
+def problems():
+    """Return the data of the runs that `toy_runs` has made, by their hash."""
+    return {}
+
+
+@pytest.fixture
+def toy_runs(problems):
+    """Make the runs of some toy methods."""
 
     def make(*methods, n_splits=2, n_repeats=1, n_bags=40):
         problem = make_problem(n_bags)
-        ref = freeze(problem, tmp_path / "data")
+        data = DataRef(problem.name, problem.hash())
+        problems[data.hash] = problem
         protocol = KFold(n_splits, n_repeats)
-        return make_runs(list(methods), ref, protocol, protocol.folds(n_bags))
+        return make_runs(list(methods), data, protocol, protocol.folds(n_bags))
 
     return make

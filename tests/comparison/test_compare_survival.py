@@ -1,14 +1,13 @@
 """Comparisons of times until an event: folds, figures, report, command line."""
 
 import json
-import sqlite3
 
 import numpy as np
 import pytest
 
 import bagwise
 from bagwise.cli import main
-from bagwise.comparison import KFold, LeaveOneBagOut, Problem, Store, as_problem
+from bagwise.comparison import KFold, LeaveOneBagOut, Problem, as_problem
 from bagwise.datasets import make_survival_bags
 from bagwise.io import read_survival
 from bagwise.metrics import concordance_index
@@ -98,19 +97,6 @@ def test_methods_and_data_have_to_fit(toy):
     with pytest.raises(ValueError, match="class with event has 1"):
         bagwise.compare(X, few)
     assert as_problem(Problem("p", X, y, task="survival")).task == "survival"
-
-
-def test_an_older_store_gets_the_new_column(tmp_path):
-    path = tmp_path / "runs.sqlite"
-    with Store(path):
-        pass
-    with sqlite3.connect(path) as db:
-        db.execute("ALTER TABLE runs DROP COLUMN concordance")
-    with Store(path) as store:
-        assert store.rows([]) == []
-    with sqlite3.connect(path) as db:
-        names = {row[1] for row in db.execute("PRAGMA table_info(runs)")}
-    assert "concordance" in names
 
 
 @pytest.fixture

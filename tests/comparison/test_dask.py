@@ -6,14 +6,14 @@ import pytest
 from toy_methods import toy
 
 from bagwise.comparison import Store
-from bagwise.comparison.many_runs import run_all
+from bagwise.comparison.runner import run_all
 
 distributed = pytest.importorskip("distributed")
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_that_loses_a_worker_loses_no_run_and_does_none_twice(
-    two_workers, tmp_path, toy_runs
+    two_workers, tmp_path, toy_runs, problems
 ):
     runs = toy_runs(toy("a", "Sleeps", seconds=0.15), toy("b"), n_splits=8)
     killed = []
@@ -28,9 +28,10 @@ def test_a_cluster_that_loses_a_worker_loses_no_run_and_does_none_twice(
         seen = []
         keys = run_all(
             runs,
+            problems,
             store,
             scheduler=two_workers.scheduler_address,
-            on_event=lambda event: (seen.append(event.key), kill(event)),
+            on_event=lambda event: (seen.append(event.row["key"]), kill(event)),
         )
         rows = store.rows(keys)
         n_rows = len(store)
@@ -39,23 +40,23 @@ def test_a_cluster_that_loses_a_worker_loses_no_run_and_does_none_twice(
     assert n_rows == len(rows) == 16
     assert {row["status"] for row in rows} == {"ok"}
     with Store(tmp_path / "local.sqlite") as local:
-        run_all(runs, local)
+        run_all(runs, problems, local)
         expected = {row["key"]: row["accuracy"] for row in local.rows()}
     assert {row["key"]: row["accuracy"] for row in rows} == expected
 
 
-def test_no_scheduler_is_one_clear_line(tmp_path, toy_runs, monkeypatch):
+def test_no_scheduler_is_one_clear_line(tmp_path, toy_runs, problems, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("Timed out trying to connect")
 
     monkeypatch.setattr(distributed, "Client", refuse)
     with Store(tmp_path / "s.sqlite") as store:
         with pytest.raises(ConnectionError, match="no dask scheduler answers at"):
-            run_all(toy_runs(toy("a")), store, scheduler="tcp://127.0.0.1:1")
+            run_all(toy_runs(toy("a")), problems, store, scheduler="tcp://127.0.0.1:1")
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_lost_scheduler_blames_no_run(tmp_path, toy_runs):
+def test_a_lost_scheduler_blames_no_run(tmp_path, toy_runs, problems):
     runs = toy_runs(toy("a", "Sleeps", seconds=0.2), n_splits=8)
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
     cluster = distributed.LocalCluster(processes=False, silence_logs=50, **options)
@@ -66,8 +67,14 @@ def test_a_lost_scheduler_blames_no_run(tmp_path, toy_runs):
                 cluster.close()
 
         with pytest.raises(ConnectionError, match=r"is gone.* the same call continues"):
-            run_all(runs, store, scheduler=cluster.scheduler_address, on_event=lose)
+            run_all(
+                runs,
+                problems,
+                store,
+                scheduler=cluster.scheduler_address,
+                on_event=lose,
+            )
         assert {row["status"] for row in store.rows()} == {"ok"}
         assert 2 <= len(store) < 8
-        run_all(runs, store)
+        run_all(runs, problems, store)
         assert len(store) == 8

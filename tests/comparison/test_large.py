@@ -10,8 +10,11 @@ from toy_methods import make_problem, toy
 from bagwise import Bags
 from bagwise.bags import stored as _stored
 from bagwise.comparison import KFold, Problem, choose_methods, compare
-from bagwise.comparison.frozen import freeze, load_problem
-from bagwise.comparison.one_run import run_one
+from bagwise.comparison._data_files import (
+    DataFileError,
+    load_problem,
+    write_problem,
+)
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
 
@@ -29,36 +32,54 @@ def mapped(tmp_path):
 
 def test_a_memory_map_is_not_copied(tmp_path, mapped):
     path, problem = mapped
-    ref = freeze(problem, tmp_path / "out")
-    assert "data.npy" not in os.listdir(ref.path)
-    again = load_problem(ref.path)
+    folder = tmp_path / "data"
+    write_problem(problem, folder)
+    assert "data.npy" not in os.listdir(folder)
+    again = load_problem(str(folder))
     np.testing.assert_array_equal(again.X.data, problem.X.data)
     assert again.hash() == problem.hash() == make_problem(20).hash()
-    done = compare(problem, methods=[toy("a")], out=tmp_path / "out", **QUIET)
+    done = compare(problem, methods=[toy("a")], **{**QUIET, "n_jobs": 2})
     plain = compare(make_problem(20), methods=[toy("a")], **QUIET)
     assert done.ranking[0].mean == plain.ranking[0].mean
 
 
-def test_a_map_that_changed_or_is_gone_is_noticed(tmp_path, mapped, toy_runs):
+def test_a_map_that_changed_or_is_gone_is_noticed(tmp_path, mapped):
     path, problem = mapped
-    ref = freeze(problem, tmp_path / "out")
+    write_problem(problem, tmp_path / "data")
     os.utime(path, ns=(0, 0))
-    with pytest.raises(ValueError, match="has changed since"):
-        load_problem(ref.path)
+    with pytest.raises(DataFileError, match="has changed since"):
+        load_problem(str(tmp_path / "data"))
     path.rename(path.with_name("moved.npy"))
-    with pytest.raises(FileNotFoundError, match="which is gone"):
-        load_problem(ref.path)
-    run = toy_runs(toy("a"))[0].to_dict()
-    run["data"]["path"] = ref.path
-    assert "which is gone" in run_one(run).error
+    with pytest.raises(DataFileError, match="is gone"):
+        load_problem(str(tmp_path / "data"))
 
 
 def test_a_selection_from_a_map_is_written_out(tmp_path, mapped):
     _, problem = mapped
     order = np.arange(20)[::-1]
     part = Problem("part", problem.X[order], problem.y[order])
-    ref = freeze(part, tmp_path / "out")
-    assert load_problem(ref.path).hash() == part.hash()
+    write_problem(part, tmp_path / "data")
+    assert load_problem(str(tmp_path / "data")).hash() == part.hash()
+
+
+@pytest.mark.parametrize("name", ["data.npy", "offsets.npy", "meta.json"])
+def test_damaged_and_missing_files_are_one_clear_line(tmp_path, name):
+    folder = tmp_path / "data"
+    write_problem(make_problem(20), folder)
+    (folder / name).write_bytes((folder / name).read_bytes()[:20])
+    with pytest.raises(DataFileError, match="are damaged"):
+        load_problem(str(folder))
+    (folder / name).unlink()
+    with pytest.raises(DataFileError, match=f"does not find .*{name}"):
+        load_problem(str(folder))
+
+
+def test_a_pickle_in_place_of_an_array_is_refused(tmp_path):
+    folder = tmp_path / "data"
+    write_problem(make_problem(20), folder)
+    np.save(folder / "y.npy", np.array([{}, None]), allow_pickle=True)
+    with pytest.raises(DataFileError, match="are damaged"):
+        load_problem(str(folder))
 
 
 def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):

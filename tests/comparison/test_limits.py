@@ -4,26 +4,21 @@ import time
 import numpy as np
 import pytest
 
-from bagwise.comparison._limits import (
-    PeakMemory,
-    RunTimeLimit,
-    memory_guard,
-    time_guard,
-)
+from bagwise.comparison._limits import Limits, PeakMemory, RunTimeLimit
 
 
 def test_time_limit_stops_python_code_and_is_then_over():
     with pytest.raises(RunTimeLimit, match=r"limit of 0\.05 s"):
-        with time_guard(0.05):
+        with Limits(seconds=0.05).hold():
             time.sleep(5)
-    with time_guard(0.05):
+    with Limits(seconds=0.05).hold():
         pass
     time.sleep(0.1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of data is Linux's")
 def test_memory_limit_refuses_and_is_then_lifted():
-    with memory_guard(50_000_000):
+    with Limits(n_bytes=50_000_000).hold():
         np.ones(1_000_000)
         with pytest.raises(MemoryError):
             np.ones(40_000_000)
@@ -35,7 +30,7 @@ def test_peak_memory_sees_what_was_freed_again():
     with PeakMemory() as peak:
         block = np.ones(10_000_000)
         del block
-    assert 70_000_000 < peak.bytes < 120_000_000
+    assert 70_000_000 < peak.n_bytes < 120_000_000
     with PeakMemory() as peak:
         pass
-    assert peak.bytes < 20_000_000
+    assert peak.n_bytes < 20_000_000

@@ -1,15 +1,13 @@
 import os
 import sqlite3
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from toy_methods import toy
 
 from bagwise.comparison import Store, StoreError
-from bagwise.comparison.keys import run_key
-from bagwise.comparison.one_run import Outcome
+from bagwise.comparison.description import run_key
+from bagwise.comparison.run_one import Outcome
 
 
 def outcome(value=0.5):
@@ -19,71 +17,65 @@ def outcome(value=0.5):
         {"fit": 0.1, "tune": 0.2, "predict": 0.3},
         1234,
         {"C": 1.0},
-        {"test": np.arange(3), "score": np.array([0.1, -0.2, 0.3])},
+        {"test": np.arange(3), "score": np.array([0.1, -0.2, value])},
         ["Warning: once"],
     )
 
 
 @pytest.fixture
 def runs(toy_runs):
-    return {run_key(run, "0"): run for run in toy_runs(toy("a"), toy("b"))}
+    return {run_key(run): run for run in toy_runs(toy("a"), toy("b"))}
 
 
 def test_a_row_comes_back_as_it_went_in(tmp_path, runs):
     key, run = next(iter(runs.items()))
     with Store(tmp_path / "s.sqlite") as store:
-        assert store.put(key, run, outcome())
+        put = store.put(key, run, outcome())
     with Store(tmp_path / "s.sqlite") as store:
         (row,) = store.rows()
         arrays = store.arrays(key)
+    assert row == put
     assert row["accuracy"] == 0.5
     assert row["auroc"] is None
     assert row["params"] == {"C": 1.0}
     assert row["description"]["fold"] == run.fold
     assert row["data_hash"] == run.data.hash
-    np.testing.assert_array_equal(arrays["score"], [0.1, -0.2, 0.3])
+    np.testing.assert_array_equal(arrays["score"], [0.1, -0.2, 0.5])
 
 
 def test_a_result_stays_and_a_failure_gives_way(tmp_path, runs):
     (first, run), (second, other) = list(runs.items())[:2]
     with Store(tmp_path / "s.sqlite") as store:
         store.put(first, run, outcome(0.5))
-        assert not store.put(first, run, outcome(0.9))
+        store.put(first, run, outcome(0.9))
         store.put(second, other, Outcome.failure("Oops: x", "trace"))
         assert store.status() == {first: "ok", second: "failed"}
-        assert store.put(second, other, outcome(0.7))
+        store.put(second, other, outcome(0.7))
         rows = store.rows([second, first])
     assert [row["accuracy"] for row in rows] == [0.7, 0.5]
 
 
-def test_a_claim_is_exclusive_until_released(tmp_path):
-    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as two:
-        assert one.claim("k") == "mine"
-        assert one.claim("k") == "mine"
-        assert two.claim("k") == "taken"
-        one.release()
-        assert two.claim("k") == "mine"
-
-
-def test_a_finished_run_cannot_be_claimed(tmp_path, runs):
-    (first, run), (second, other) = list(runs.items())[:2]
-    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as two:
-        one.put(first, run, outcome())
-        one.put(second, other, Outcome.failure("Oops: x"))
-        assert two.claim(first, retry_failed=True) == "done"
-        assert two.claim(second) == "done"
-        assert two.claim(second, retry_failed=True) == "mine"
-
-
-def test_a_claim_of_a_dead_process_is_free(tmp_path):
+@pytest.mark.parametrize("column", ["row", "arrays"])
+@pytest.mark.parametrize("damage", ["bit", "other row", "nothing", "text"])
+def test_a_damaged_row_is_one_clear_line(tmp_path, runs, column, damage):
     path = tmp_path / "s.sqlite"
-    gone = subprocess.Popen([sys.executable, "-c", "pass"])
-    gone.wait()
     with Store(path) as store:
-        assert store.claim("k") == "mine"
-        store._db.execute("UPDATE claims SET owner = 'x', pid = ?", (gone.pid,))
+        for value, (key, run) in enumerate(runs.items()):
+            store.put(key, run, outcome(value / 4))
+    with sqlite3.connect(path) as db:
+        query = f"SELECT key, {column} FROM runs"
+        (key, content), (_, other), *_ = db.execute(query).fetchall()
+        changed = {
+            "bit": content[:40] + bytes([content[40] ^ 1]) + content[41:],
+            "other row": other,
+            "nothing": None,
+            "text": "text",
+        }[damage]
+        db.execute(f"UPDATE runs SET {column} = ? WHERE key = ?", (changed, key))
+    db.close()
     with Store(path) as store:
-        assert store.claim("k") == "mine"
+        with pytest.raises(StoreError, match=f"row {key} .*is damaged.*delete"):
+            store.rows() if column == "row" else store.arrays(key)
 
 
 def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, runs):
@@ -98,7 +90,8 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, runs):
             store.put(second, other, large)
         assert store.status() == {first: "ok"}
         store._db.execute("PRAGMA max_page_count=1000000")
-        assert store.put(second, other, large)
+        store.put(second, other, large)
+        assert len(store) == 2
 
 
 def test_a_locked_store_is_one_clear_line(tmp_path, runs):
@@ -111,7 +104,8 @@ def test_a_locked_store_is_one_clear_line(tmp_path, runs):
             store.put(key, run, outcome())
         holder.execute("COMMIT")
         holder.close()
-        assert store.put(key, run, outcome())
+        store.put(key, run, outcome())
+        assert len(store) == 1
 
 
 def test_another_kind_of_file_is_refused(tmp_path):

@@ -8,10 +8,10 @@ from sklearn.linear_model import LogisticRegression
 from toy_methods import make_problem, toy
 
 from bagwise.comparison import KFold, as_problem, compare, fit_file, list_methods
+from bagwise.comparison._data_files import load_problem, write_problem
 from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.evaluate import predictions
-from bagwise.comparison.frozen import freeze, load_problem
 from bagwise.compose import SimpleMI
 from bagwise.report._page import render_report, report_context
 
@@ -100,7 +100,8 @@ def test_weights_are_part_of_the_data(problem, tmp_path):
     weighted = as_problem(problem, sample_weight=WEIGHT)
     assert weighted.hash() != problem.hash()
     assert weighted.hash() != as_problem(problem, sample_weight=WEIGHT[::-1]).hash()
-    back = load_problem(freeze(weighted, tmp_path).path)
+    write_problem(weighted, tmp_path)
+    back = load_problem(str(tmp_path))
     np.testing.assert_array_equal(back.sample_weight, WEIGHT)
 
 

@@ -58,6 +58,16 @@ class Sleeps(Toy):
         time.sleep(self.seconds)
 
 
+class InThisProcess(Toy):
+    """Refuses to be fitted elsewhere."""
+
+    def __init__(self, pid=0):
+        self.pid = pid
+
+    def act(self, X):
+        assert os.getpid() == self.pid
+
+
 class CountsThreads(Toy):
     """Refuses to share a core with its own threads."""
 

@@ -62,7 +62,7 @@ def test_no_places_no_pictures():
 
 def test_of_large_data_the_scores_of_some_bags_are_kept(monkeypatch):
     from bagwise.comparison import KFold, compare
-    from bagwise.comparison import one_run as _one_run
+    from bagwise.comparison import run_one as _run_one
     from bagwise.datasets import make_bags
     from bagwise.report._bags import instance_table
     from bagwise.report.view import View
@@ -72,7 +72,7 @@ def test_of_large_data_the_scores_of_some_bags_are_kept(monkeypatch):
     asked = {"methods": ["MILR"], "protocol": KFold(3), "grid": "none"}
     asked |= {"n_jobs": 1, "time_limit": None, "progress": False}
     whole = instance_table(View(compare(placed, y, **asked)), "MILR")
-    monkeypatch.setattr(_one_run, "MAX_STORED_INSTANCES", X.n_instances // 2)
+    monkeypatch.setattr(_run_one, "MAX_STORED_INSTANCES", X.n_instances // 2)
     result = compare(placed, y, **asked)
     assert sum(len(a["instances"]) for a in result.arrays.values()) < len(whole)
     some = instance_table(View(result), "MILR")

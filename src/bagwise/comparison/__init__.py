@@ -12,7 +12,6 @@ from bagwise.comparison.catalogue import (
 from bagwise.comparison.choose import Choice, choose_methods
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.many_runs import Event
 from bagwise.comparison.own_files import explain_file, fit_file, predict_file
 from bagwise.comparison.problem import Problem, as_problem
 from bagwise.comparison.protocols import (
@@ -23,6 +22,7 @@ from bagwise.comparison.protocols import (
     TrainTest,
 )
 from bagwise.comparison.ranking import RankRow
+from bagwise.comparison.runner import Event
 from bagwise.comparison.statistics import (
     corrected_interval,
     corrected_t_test,

@@ -27,11 +27,10 @@ from bagwise.comparison.choose import choose_methods
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.frozen import freeze
-from bagwise.comparison.many_runs import Listener, run_all
-from bagwise.comparison.one_run import versions
 from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import KFold, Protocol, TrainTest
+from bagwise.comparison.run_one import versions
+from bagwise.comparison.runner import Listener, run_all
 from bagwise.comparison.store import Store
 from bagwise.comparison.tasks import Task, task_of
 from bagwise.inspection.pictures import as_images
@@ -220,7 +219,7 @@ def compare(
             tuning["extend"] = True
     limit = None if memory_limit is None else parse_size(memory_limit)
     with _folder(out) as folder:
-        ref = freeze(problem, folder / "data")
+        ref = DataRef(problem.name, problem.hash())
         folds = protocol.folds(len(problem.y), problem.groups)
         runs = make_runs(
             chosen,
@@ -240,13 +239,15 @@ def compare(
         with Store(path) as db, listener as on_event:
             keys = run_all(
                 runs,
+                {ref.hash: problem},
                 db,
-                n_jobs=_jobs(chosen, n_jobs),
+                n_jobs=n_jobs,
                 scheduler=scheduler,
                 time_limit=time_limit,
                 memory_limit=limit,
                 time_budget=time_budget,
                 retry_failed=retry_failed,
+                folder=folder / "data",
                 on_event=on_event,
             )
             rows = db.rows(keys)
@@ -378,13 +379,6 @@ def _numbers_for_classes(problem: Problem, task: str) -> bool:
     """Whether many numbers were taken for classes, and nobody had said so."""
     classes = task == "auto" and problem.task == "classification"
     return classes and problem.y.dtype.kind in "iuf" and len(problem.classes) > 10
-
-
-def _jobs(methods: Sequence[Method], n_jobs: int) -> int:
-    # A class typed into a session exists in this process alone.
-    if any(method.path.startswith("__main__.") for method in methods):
-        return 1
-    return n_jobs
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""Time, memory and thread limits of one run, and what it used.
+"""Time, memory and thread limits of one run, and the memory it used.
 
-Two layers guard the time. A signal raises an exception inside Python code; where the
-code is stuck in a compiled loop that never looks, a watchdog of the standard library
-(`faulthandler`) writes where it hung and ends the process, without needing the
+Two mechanisms limit the time. A signal raises an exception inside Python code. Where a
+compiled loop does not return to Python, a watchdog of the standard library
+(`faulthandler`) writes the stack to a file and ends the process; it does not need the
 interpreter lock.
 """
 
@@ -16,67 +16,100 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["PeakMemory", "RunTimeLimit", "memory_guard", "time_guard"]
+__all__ = ["Limits", "PeakMemory", "RunTimeLimit", "single_thread"]
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
+# Environment of workers: runs are carried out in parallel, and nothing inside one is.
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "BLIS_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ),
+    "1",
 )
-ONE_THREAD = dict.fromkeys(THREAD_VARIABLES, "1")
-"""Environment of workers: parallelism is over runs, never inside one."""
 
 
 class RunTimeLimit(BaseException):
     """A run took longer than it may.
 
-    Not an `Exception`, because a search swallows those to go on with the next
+    Not an `Exception`, because a grid search catches those and goes on with the next
     candidate.
     """
 
 
-@contextlib.contextmanager
-def time_guard(
-    seconds: float | None, trace_file: str | os.PathLike[str] | None = None
-) -> Iterator[None]:
-    """Stop what runs inside after `seconds`.
+@dataclass(frozen=True)
+class Limits:
+    """What one run may use.
 
     Parameters
     ----------
-    seconds : float or None
-        Limit; None for none.
-    trace_file : path, optional
-        Given only in a worker process that may be ended: if Python code does not react
-        within a tenth of the limit (one second at least), the stack is written there
-        and the process ends.
+    seconds : float, optional
+        Time.
+    n_bytes : int, optional
+        Memory that it may allocate. On systems without resource limits (Windows) it is
+        not enforced.
     """
-    if seconds is None:
-        yield
-        return
-    soft = threading.current_thread() is threading.main_thread() and hasattr(
-        signal, "setitimer"
-    )
 
+    seconds: float | None = None
+    n_bytes: int | None = None
+
+    def exceeded(self) -> str:
+        """Return the message for a run that took too long."""
+        return f"RunTimeLimit: took longer than the limit of {self.seconds:g} s"
+
+    def hold_here(self) -> bool:
+        """Tell whether the time can be limited in this thread of this process."""
+        return self.seconds is None or _can_interrupt()
+
+    @contextlib.contextmanager
+    def hold(self, trace_file: str | os.PathLike[str] | None = None) -> Iterator[None]:
+        """Stop what runs inside with `RunTimeLimit` or `MemoryError`.
+
+        Parameters
+        ----------
+        trace_file : path, optional
+            Given only in a worker process that may be ended: if the code inside does
+            not react within a tenth of the limit (at least one second), the stack is
+            written to this file and the process ends.
+        """
+        with _time_limit(self.seconds, trace_file), _memory_limit(self.n_bytes):
+            yield
+
+
+def _can_interrupt() -> bool:
+    main = threading.current_thread() is threading.main_thread()
+    return main and hasattr(signal, "setitimer")
+
+
+@contextlib.contextmanager
+def _time_limit(
+    seconds: float | None, trace_file: str | os.PathLike[str] | None
+) -> Iterator[None]:
     def expire(signum: int, frame: FrameType | None) -> None:
         raise RunTimeLimit(f"took longer than the limit of {seconds:g} s")
 
     with contextlib.ExitStack() as stack:
         if trace_file is not None:
-            handle = stack.enter_context(open(trace_file, "w", encoding="utf-8"))
-            grace = max(1.0, 0.1 * seconds) if soft else 0.0
-            faulthandler.dump_traceback_later(seconds + grace, exit=True, file=handle)
+            file = stack.enter_context(open(trace_file, "w", encoding="utf-8"))
+        if seconds is None:
+            yield
+            return
+        if trace_file is not None:
+            grace = max(1.0, 0.1 * seconds) if _can_interrupt() else 0.0
+            faulthandler.dump_traceback_later(seconds + grace, exit=True, file=file)
             stack.callback(faulthandler.cancel_dump_traceback_later)
-        if soft:
+        if _can_interrupt():
             previous = signal.signal(signal.SIGALRM, expire)
             stack.callback(signal.signal, signal.SIGALRM, previous)
             signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -85,24 +118,19 @@ def time_guard(
 
 
 @contextlib.contextmanager
-def memory_guard(limit: int | None) -> Iterator[None]:
-    """Let what runs inside allocate at most `limit` bytes more than now.
-
-    An allocation beyond it raises `MemoryError`. On systems without resource limits
-    (Windows) nothing is enforced.
-    """
-    if limit is None or sys.platform == "win32":
+def _memory_limit(n_bytes: int | None) -> Iterator[None]:
+    if n_bytes is None or sys.platform == "win32":
         yield
         return
     import resource
 
-    # On Linux the data limit counts private memory only, so that a large memory map
-    # of the bags themselves is not charged to the run.
+    # On Linux the data limit counts private memory only, so that a memory map of the
+    # bags is not charged to the run.
     linux = sys.platform == "linux"
     which = resource.RLIMIT_DATA if linux else resource.RLIMIT_AS
-    used = _status("VmData") if linux else 0
+    used = _process_status("VmData") if linux else 0
     soft, hard = resource.getrlimit(which)
-    wanted = used + int(limit)
+    wanted = used + int(n_bytes)
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     resource.setrlimit(which, (wanted, hard))
@@ -112,7 +140,7 @@ def memory_guard(limit: int | None) -> Iterator[None]:
         resource.setrlimit(which, (soft, hard))
 
 
-def _status(name: str) -> int:
+def _process_status(name: str) -> int:
     """Return a line of ``/proc/self/status`` in bytes, 0 where it is unknown."""
     try:
         text = Path("/proc/self/status").read_text(encoding="ascii")
@@ -125,24 +153,24 @@ def _status(name: str) -> int:
 class PeakMemory:
     """Measure how far the resident memory of this process rises above its start.
 
-    Linux lets a process reset its own high-water mark, which catches allocations
-    inside compiled code that sampling would miss. Elsewhere the mark cannot be reset
-    and the figure is a lower bound.
+    Linux lets a process reset its own maximum, so that allocations inside compiled code
+    count, which sampling would miss. Elsewhere it cannot be reset, and the result is a
+    lower bound.
     """
 
-    bytes: int = 0
+    n_bytes: int = 0
 
     def __enter__(self) -> PeakMemory:
-        """Reset the high-water mark."""
+        """Reset the maximum."""
         with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        self._start = _status("VmRSS") or _ru_maxrss()
+        self._start = _process_status("VmRSS") or _ru_maxrss()
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        """Read the high-water mark."""
-        top = _status("VmHWM") or _ru_maxrss()
-        self.bytes = max(0, top - self._start)
+        """Read the maximum."""
+        top = _process_status("VmHWM") or _ru_maxrss()
+        self.n_bytes = max(0, top - self._start)
 
 
 def _ru_maxrss() -> int:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.many_runs import Event
+from bagwise.comparison.runner import Event
 
 __all__ = ["LiveProgress"]
 
@@ -56,7 +56,7 @@ class LiveProgress:
         self.values: dict[str, list[float]] = {name: [] for name in methods}
         self.cost: dict[str, list[float]] = {name: [] for name in methods}
         self.started = time.monotonic()
-        self.resumed = 0
+        self.found = 0
         self._line = -LINE_SECONDS
         self._live = Live(
             get_renderable=self.table,
@@ -67,42 +67,35 @@ class LiveProgress:
 
     def __call__(self, event: Event) -> None:
         """Take note of a finished run, or of one that the store has."""
-        name = event.run.method
+        name, row = event.run.method, event.row
         self.done[name] += 1
-        if event.outcome is not None:
-            status, value = event.outcome.status, event.outcome.metrics.get(self.metric)
-        elif event.stored is not None:
-            status, value = event.stored["status"], event.stored[self.metric]
-            self.resumed += 1
-        else:
-            return
-        if status != "ok":
+        self.found += event.cached
+        if row["status"] != "ok":
             self.failed[name] += 1
-        elif value is not None:
-            self.values[name].append(value)
-        if event.outcome is not None and status == "ok":
-            self.cost[name].append(sum(event.outcome.times.values()))
-        if not self.console.is_terminal:
+        elif row[self.metric] is not None:
+            self.values[name].append(row[self.metric])
+        if row["status"] == "ok" and not event.cached:
+            times = (row[f"{what}_time"] for what in ("fit", "tune", "predict"))
+            self.cost[name].append(sum(times))
+        if not (event.cached or self.console.is_terminal):
             self._write_line(event)
 
     def _write_line(self, event: Event) -> None:
-        """Write a line a run into a log, at most one in `LINE_SECONDS`."""
-        if event.outcome is None:
-            return
-        if self.resumed:
-            self._print(f"{self.resumed} runs were there already")
-            self.resumed = 0
-        failed = event.outcome.status != "ok"
+        """Write a line about a run into a log, at most one in `LINE_SECONDS`."""
+        if self.found:
+            self._print(f"{self.found} runs were there already")
+            self.found = 0
+        failed = event.row["status"] != "ok"
         last = event.n_done == event.n_total
         if not (failed or last) and time.monotonic() - self._line < LINE_SECONDS:
             return
         self._line = time.monotonic()
-        run, value = event.run, event.outcome.metrics.get(self.metric)
+        run, value = event.run, event.row[self.metric]
         text = f"{event.n_done}/{event.n_total} {run.method}, "
         text += f"repeat {run.repeat + 1}, " if run.repeat else ""
         text += f"fold {run.fold + 1}: "
         if failed:
-            text += f"failed, {event.outcome.error}"
+            text += f"failed, {event.row['error']}"
         elif value is not None:
             text += f"{METRICS[self.metric].title} {METRICS[self.metric].show(value)}"
         left = self._left()

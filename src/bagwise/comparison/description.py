@@ -12,9 +12,11 @@ Workers get the trusted names of a run together with the run.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Any
@@ -22,7 +24,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bagwise.comparison.protocols import Protocol, protocol_from_dict
+from bagwise._version import __version__
+from bagwise.comparison.protocols import Protocol
 from bagwise.io.model_files import find_described
 
 __all__ = [
@@ -32,8 +35,9 @@ __all__ = [
     "check_names",
     "classes_in",
     "describe_estimator",
+    "own_classes",
+    "run_key",
     "trust",
-    "trusted_names",
 ]
 
 Spec = dict[str, Any]
@@ -45,11 +49,10 @@ _trusted: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class DataRef:
-    """Which data a run reads: a name, the hash of its content, where it lies."""
+    """Which data a run reads: their name, and the hash of their content."""
 
     name: str
     hash: str
-    path: str
 
 
 @dataclass(frozen=True)
@@ -104,23 +107,26 @@ class Run:
         data, protocol = asdict(self.data), self.protocol.to_dict()
         return {**parts, "data": data, "protocol": protocol}
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Run:
-        """Rebuild a description from `to_dict`, which may have been in a file.
 
-        Names that are not allowed are refused, and so are folders for caches: joblib
-        reads them with pickle.
-        """
-        values = dict(values)
-        parts = [values["estimator"], values.get("grid")]
-        check_names(parts)
-        if _names_a_cache(parts):
-            raise ValueError(
-                "the description of a run sets memory=, a folder of pickles: remove it"
-            )
-        values["data"] = DataRef(**values["data"])
-        values["protocol"] = protocol_from_dict(values["protocol"])
-        return cls(**values)
+def run_key(run: Run) -> str:
+    """Return the key under which a store keeps a run.
+
+    It is the hash of the description, of the content of the data and of the version of
+    bagwise; of classes of the user, the source counts as well. Where the data are, and
+    what they are called, does not.
+    """
+    sources = [_source(cls) for cls in own_classes(run).values()]
+    parts = [{**run.to_dict(), "data": run.data.hash}, __version__, sources]
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@cache
+def _source(cls: Any) -> str:
+    try:
+        return inspect.getsource(cls)
+    except (OSError, TypeError):  # typed at a prompt, or compiled
+        return ""
 
 
 def plain(value: Any) -> Any:
@@ -180,16 +186,17 @@ def _name_and_trust(value: Any) -> str:
     return name
 
 
-def trust(names: Iterable[str]) -> None:
-    """Allow descriptions to name these classes; they are imported when needed."""
-    for name in names:
-        _trusted.setdefault(name, None)
+def trust(classes: Mapping[str, Any]) -> None:
+    """Allow descriptions to name these classes; None: imported when needed."""
+    for name, cls in classes.items():
+        if _trusted.get(name) is None:
+            _trusted[name] = cls
 
 
-def trusted_names(run: Run) -> tuple[str, ...]:
-    """Return the names of a run that only trust allows, for the worker it goes to."""
-    names = classes_in([run.estimator, run.grid])
-    return tuple(dict.fromkeys(name for name in names if name in _trusted))
+def own_classes(run: Run) -> dict[str, Any]:
+    """Return the classes of a run that only trust allows, for the worker it goes to."""
+    names = dict.fromkeys(classes_in([run.estimator, run.grid]))
+    return {name: import_name(name) for name in names if find_described(name) is None}
 
 
 def check_names(value: Any) -> None:
@@ -209,15 +216,6 @@ def classes_in(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from classes_in(inner)
-
-
-def _names_a_cache(value: Any) -> bool:
-    """Tell whether a parameter of a description is a folder for a joblib cache."""
-    if isinstance(value, Mapping):
-        own = [v for k, v in value.items() if str(k).rpartition("__")[2] == "memory"]
-        inner = any(_names_a_cache(v) for v in value.values())
-        return inner or any(v is not None and v != [None] for v in own)
-    return isinstance(value, list | tuple) and any(map(_names_a_cache, value))
 
 
 def import_name(path: str) -> Any:

@@ -1,22 +1,21 @@
 """Results in one SQLite file, safe to kill and to share.
 
-One row a run. The file is in write-ahead mode: every row is on disk as soon as its
-run ends, a killed process loses at most the runs it was busy with, and several
-processes may work on one file. A *claim* marks a run as being worked on, so that two
-runners share the work instead of doing it twice; claims of dead runners expire.
+One row per run. The file is in write-ahead mode: a row is on disk as soon as its run
+ends, a killed process loses only the runs that it was busy with, and several processes
+may write to one file. A row is a JSON object; it is stored with its hash and that of
+its arrays, which are checked whenever they are read.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import io
 import json
 import os
 import platform
 import sqlite3
 import time
-import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -26,28 +25,24 @@ from numpy.typing import NDArray
 
 from bagwise.comparison.description import Run
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.fingerprint import fingerprint
-from bagwise.comparison.keys import run_identity
-from bagwise.comparison.one_run import Outcome
+from bagwise.comparison.run_one import Outcome
 
-__all__ = ["Store", "StoreError"]
+__all__ = ["COLUMNS", "Store", "StoreError"]
 
-SCHEMA_VERSION = 3
-CLAIM_SECONDS = 60.0
-_METRIC_COLUMNS = tuple(METRICS)
-_TIME_COLUMNS = ("fit_time", "tune_time", "predict_time")
+FORMAT = 4
+# What a row holds, in the order of tables.
 COLUMNS = (
     "key",
-    "identity",
-    "code",
     "status",
     "method",
     "dataset",
     "repeat",
     "fold",
     "seed",
-    *_METRIC_COLUMNS,
-    *_TIME_COLUMNS,
+    *METRICS,
+    "fit_time",
+    "tune_time",
+    "predict_time",
     "peak_memory",
     "params",
     "grid_ends",
@@ -60,9 +55,6 @@ COLUMNS = (
     "finished",
     "host",
 )
-_REAL = {*_METRIC_COLUMNS, *_TIME_COLUMNS, "finished"}
-_INTEGER = {"repeat", "fold", "seed", "peak_memory"}
-_JSON = {"params", "grid_ends", "notes", "versions", "description"}
 T = TypeVar("T")
 
 
@@ -76,7 +68,7 @@ class Store:
     Parameters
     ----------
     path : path
-        The SQLite file; made when absent.
+        The SQLite file; created if it does not exist.
     timeout : float, default=30.0
         Seconds to wait for a file that another process is writing to.
 
@@ -91,7 +83,6 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
         self.path = Path(path)
-        self.owner = f"{platform.node()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.timeout = timeout
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,44 +102,26 @@ class Store:
         self._refuse_foreign()
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
-        if version not in (0, SCHEMA_VERSION):
+        if version not in (0, FORMAT):
             raise StoreError(
-                f"the store {self.path} has format {version}, this library reads"
-                f" {SCHEMA_VERSION}; choose another file"
+                f"the store {self.path} has format {version}, this version of bagwise"
+                f" reads {FORMAT}; choose another file"
             )
-        if version == SCHEMA_VERSION:
-            self._add_metrics()
+        if version == FORMAT:
             return
-        kinds = {name: "REAL" for name in _REAL} | {
-            name: "INTEGER" for name in _INTEGER
-        }
-        columns = ", ".join(f"{name} {kinds.get(name, 'TEXT')}" for name in COLUMNS[1:])
         db.execute("BEGIN IMMEDIATE")
         db.execute(
-            f"CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, {columns},"
-            " arrays BLOB)"
+            "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, status TEXT,"
+            " row BLOB, row_hash TEXT, arrays BLOB, arrays_hash TEXT)"
         )
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT,"
-            " host TEXT, pid INTEGER, beat REAL)"
-        )
-        db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        db.execute(f"PRAGMA user_version={FORMAT}")
         db.execute("COMMIT")
-
-    def _add_metrics(self) -> None:
-        """Add columns of metrics that are younger than the store."""
-        known = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
-        for name in _METRIC_COLUMNS:
-            if name not in known:
-                # Two processes may do so at the same time.
-                with contextlib.suppress(sqlite3.OperationalError):
-                    self._db.execute(f"ALTER TABLE runs ADD COLUMN {name} REAL")
 
     def _refuse_foreign(self) -> None:
         """Refuse a file of another program before anything is written to it."""
         found = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {str(name) for (name,) in found}
-        if tables <= {"runs", "claims"}:
+        if tables <= {"runs", "claims"}:  # the second of earlier formats
             return
         shown = ", ".join(sorted(tables)[:5])
         raise StoreError(
@@ -157,7 +130,7 @@ class Store:
         )
 
     def _guard(self, action: Callable[[], T]) -> T:
-        """Do `action`; turn what SQLite says into one clear line."""
+        """Do `action`, and raise `StoreError` for what SQLite raises."""
         try:
             return action()
         except sqlite3.Error as error:
@@ -184,45 +157,48 @@ class Store:
             return f"{self.path} is not a store of bagwise, or is damaged ({text})"
         return f"cannot use the store {self.path}: {text}"
 
-    # Results -------------------------------------------------------------------
+    def _select(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
+        return self._guard(lambda: self._db.execute(query, tuple(values)).fetchall())
 
-    def put(self, key: str, run: Run, outcome: Outcome) -> bool:
-        """Write the result of a run and drop its claim.
+    def put(self, key: str, run: Run, outcome: Outcome) -> dict[str, Any]:
+        """Write the result of a run.
 
         A finished run is never overwritten; a failed one is, by a later attempt.
 
         Parameters
         ----------
         key, run, outcome : str, Run, Outcome
-            The run, and what came of it.
+            The run, and its outcome.
 
         Returns
         -------
-        bool
-            Whether the row was written.
+        dict
+            The row.
         """
-        row = _row(key, run, outcome)
-        names = ", ".join((*COLUMNS, "arrays"))
-        marks = ", ".join("?" * (len(COLUMNS) + 1))
-        sets = ", ".join(f"{name}=excluded.{name}" for name in (*COLUMNS[1:], "arrays"))
+        text = json.dumps({"key": key, **_row(run, outcome)}).encode()
+        blob = _pack(outcome.arrays)
+        values = (text, _hash(key, text), blob, _hash(key, blob))
+        self._select(
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET"
+            " status=excluded.status, row=excluded.row, row_hash=excluded.row_hash,"
+            " arrays=excluded.arrays, arrays_hash=excluded.arrays_hash"
+            " WHERE runs.status != 'ok'",
+            (key, outcome.status, *values),
+        )
+        return dict(json.loads(text))
 
-        def write() -> bool:
-            self._db.execute("BEGIN IMMEDIATE")
-            cursor = self._db.execute(
-                f"INSERT INTO runs ({names}) VALUES ({marks}) ON CONFLICT(key) DO"
-                f" UPDATE SET {sets} WHERE runs.status != 'ok'",
-                row,
-            )
-            self._db.execute("DELETE FROM claims WHERE key = ?", (key,))
-            self._db.execute("COMMIT")
-            return cursor.rowcount > 0
+    def status(self, key: str | None = None) -> dict[str, str]:
+        """Return "ok" or "failed" for one run, or for all, by key.
 
-        return self._guard(write)
-
-    def status(self) -> dict[str, str]:
-        """Return key -> "ok" or "failed" for every run in the store."""
+        Parameters
+        ----------
+        key : str, optional
+            The run; empty if the store does not have it.
+        """
         query = "SELECT key, status FROM runs"
-        return dict(self._guard(lambda: self._db.execute(query).fetchall()))
+        if key is None:
+            return dict(self._select(query))
+        return dict(self._select(f"{query} WHERE key = ?", [key]))
 
     def rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Return the rows of runs, without arrays.
@@ -230,29 +206,25 @@ class Store:
         Parameters
         ----------
         keys : iterable of str, optional
-            Those of these keys, in that order; all by default.
+            The rows of these keys, in this order; all by default.
 
         Returns
         -------
         list of dict
-            One row a run.
+            One row per run.
         """
-        names = ", ".join(COLUMNS)
-        query = f"SELECT {names} FROM runs"
         if keys is None:
-            found = self._guard(
-                lambda: self._db.execute(f"{query} ORDER BY rowid").fetchall()
-            )
-            return [_unpack(row) for row in found]
+            found = self._select("SELECT key FROM runs ORDER BY rowid")
+            keys = [key for (key,) in found]
         keys = list(keys)
         by_key = {}
         for start in range(0, len(keys), 900):  # SQLite's limit of variables
             part = keys[start : start + 900]
             marks = ", ".join("?" * len(part))
-            sql = f"{query} WHERE key IN ({marks})"
-            for row in self._guard(lambda: self._db.execute(sql, part).fetchall()):  # noqa: B023
-                by_key[row[0]] = row
-        return [_unpack(by_key[key]) for key in keys if key in by_key]
+            query = f"SELECT key, row, row_hash FROM runs WHERE key IN ({marks})"
+            for row in self._select(query, part):
+                by_key[row[0]] = json.loads(self._checked(*row))
+        return [by_key[key] for key in keys if key in by_key]
 
     def arrays(self, key: str) -> dict[str, NDArray[Any]]:
         """Return the arrays of one run.
@@ -265,82 +237,28 @@ class Store:
         Returns
         -------
         dict of ndarray
-            Empty when there are none.
+            Empty if there are none.
         """
-        query = "SELECT arrays FROM runs WHERE key = ?"
-        row = self._guard(lambda: self._db.execute(query, (key,)).fetchone())
-        if row is None or row[0] is None:
+        query = "SELECT key, arrays, arrays_hash FROM runs WHERE key = ?"
+        found = self._select(query, [key])
+        blob = self._checked(*found[0]) if found else b""
+        if not blob:
             return {}
-        with np.load(io.BytesIO(row[0]), allow_pickle=False) as file:
+        with np.load(io.BytesIO(blob), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
+
+    def _checked(self, key: str, content: Any, expected: Any) -> bytes:
+        if not isinstance(content, bytes) or _hash(key, content) != expected:
+            raise StoreError(
+                f"row {key} of the store {self.path} is damaged: its content does not"
+                " match its hash. Use another file, or delete this one to carry out all"
+                " runs again"
+            )
+        return content
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        query = "SELECT COUNT(*) FROM runs"
-        return int(self._guard(lambda: self._db.execute(query).fetchone())[0])
-
-    # Claims --------------------------------------------------------------------
-
-    def claim(self, key: str, *, retry_failed: bool = False) -> str:
-        """Try to mark a run as being worked on by this runner.
-
-        Parameters
-        ----------
-        key : str
-            The run.
-        retry_failed : bool, default=False
-            Whether a failed run may be claimed again.
-
-        Returns
-        -------
-        str
-            "mine"; "taken" when another live runner has it; "done" when its result is
-            there, which another runner may have written since one last looked.
-        """
-        now = time.time()
-
-        def take() -> str:
-            self._db.execute("BEGIN IMMEDIATE")
-            found = self._db.execute(
-                "SELECT status FROM runs WHERE key = ?", (key,)
-            ).fetchone()
-            if found and not (retry_failed and found[0] == "failed"):
-                self._db.execute("COMMIT")
-                return "done"
-            row = self._db.execute(
-                "SELECT owner, host, pid, beat FROM claims WHERE key = ?", (key,)
-            ).fetchone()
-            free = row is None or row[0] == self.owner or _stale(row[1:], now)
-            if free:
-                self._db.execute(
-                    "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
-                    (key, self.owner, platform.node(), os.getpid(), now),
-                )
-            self._db.execute("COMMIT")
-            return "mine" if free else "taken"
-
-        return self._guard(take)
-
-    def beat(self) -> None:
-        """Say that this runner is alive."""
-        sql = "UPDATE claims SET beat = ? WHERE owner = ?"
-        self._guard(lambda: self._db.execute(sql, (time.time(), self.owner)))
-
-    def release(self, keys: Sequence[str] | None = None) -> None:
-        """Give up claims of this runner.
-
-        Parameters
-        ----------
-        keys : sequence of str, optional
-            Which ones; all of them by default.
-        """
-        sql = "DELETE FROM claims WHERE owner = ?"
-        if keys is None:
-            self._guard(lambda: self._db.execute(sql, (self.owner,)))
-            return
-        for key in keys:
-            values = (self.owner, key)
-            self._guard(lambda: self._db.execute(f"{sql} AND key = ?", values))  # noqa: B023
+        return int(self._select("SELECT COUNT(*) FROM runs")[0][0])
 
     def close(self) -> None:
         """Close the file."""
@@ -360,32 +278,28 @@ class Store:
         self.close()
 
 
-def _stale(claim: tuple[str, int, float], now: float) -> bool:
-    """Tell whether the runner behind a claim is gone."""
-    host, pid, beat = claim
-    if host == platform.node() and os.name == "posix":
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            pass
-    return now - beat > CLAIM_SECONDS
+def _hash(key: str, content: bytes) -> str:
+    return hashlib.sha256(key.encode() + content).hexdigest()
 
 
-def _row(key: str, run: Run, outcome: Outcome) -> tuple[Any, ...]:
+def _pack(arrays: dict[str, NDArray[Any]]) -> bytes:
+    if not arrays:
+        return b""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _row(run: Run, outcome: Outcome) -> dict[str, Any]:
     times = outcome.times
-    values: dict[str, Any] = {
-        "key": key,
-        "identity": run_identity(run),
-        "code": fingerprint(run.estimator),
+    return {
         "status": outcome.status,
         "method": run.method,
         "dataset": run.data.name,
         "repeat": run.repeat,
         "fold": run.fold,
         "seed": run.seed,
-        **{name: outcome.metrics.get(name) for name in _METRIC_COLUMNS},
+        **{name: outcome.metrics.get(name) for name in METRICS},
         "fit_time": times.get("fit"),
         "tune_time": times.get("tune"),
         "predict_time": times.get("predict"),
@@ -401,18 +315,3 @@ def _row(key: str, run: Run, outcome: Outcome) -> tuple[Any, ...]:
         "finished": time.time(),
         "host": platform.node(),
     }
-    for name in _JSON:
-        values[name] = json.dumps(values[name])
-    blob = None
-    if outcome.arrays:
-        buffer = io.BytesIO()
-        np.savez(buffer, **outcome.arrays)  # type: ignore[arg-type]
-        blob = buffer.getvalue()
-    return (*(values[name] for name in COLUMNS), blob)
-
-
-def _unpack(row: Sequence[Any]) -> dict[str, Any]:
-    values = dict(zip(COLUMNS, row, strict=True))
-    for name in _JSON:
-        values[name] = json.loads(values[name])
-    return values

@@ -108,7 +108,7 @@ class Method:
 
     def __post_init__(self) -> None:
         """Allow descriptions to name the class: entries are made by programs."""
-        trust([self.path])
+        trust({self.path: None})
 
     def spec(self) -> Spec:
         """Return the description of the estimator."""

@@ -1,8 +1,8 @@
-"""Data that runs refer to: written once, mapped by every worker.
+"""Files from which worker processes read the data of their runs.
 
-Runs refer to data by the hash of their content. `freeze` writes a problem as plain
-``.npy`` files. Instances that lie in a memory map already are not copied: the file is
-referred to, and must stay as it is.
+Bags and labels are plain ``.npy`` files, which workers map into memory and share.
+Instances that are in a memory map already are not copied: workers map the same file,
+which must not change until the runs are done.
 """
 
 from __future__ import annotations
@@ -20,64 +20,59 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
-from bagwise.comparison.description import DataRef
 from bagwise.comparison.problem import CHUNK_ROWS, Problem
 
-__all__ = ["freeze", "load_problem"]
+__all__ = ["DataFileError", "load_problem", "write_problem"]
 
 
-def freeze(problem: Problem, folder: str | os.PathLike[str]) -> DataRef:
-    """Write a problem under `folder`, once, and return the reference to it.
+class DataFileError(RuntimeError):
+    """A worker cannot read the data of a run; the run itself is not to blame."""
 
-    The files appear under their final name only when complete, so that a killed
-    process or two processes at once leave no half-written data behind.
+
+def write_problem(problem: Problem, folder: Path) -> None:
+    """Write a problem into a folder.
+
+    Files of an earlier call are never trusted: they are written again. Each is replaced
+    when the new one is complete, as other processes may still have the old one mapped.
     """
-    key = problem.hash()
-    target = Path(folder).absolute() / key[:16]
-    ref = DataRef(problem.name, key, str(target))
-    if (target / "meta.json").exists():
-        return ref
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".tmp-", dir=target.parent))
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".tmp-", dir=folder))
     try:
-        _write(problem, key, scratch)
-        try:
-            scratch.rename(target)
-        except OSError:
-            if not (target / "meta.json").exists():
-                raise
+        _write(problem, scratch)
+        for file in scratch.iterdir():
+            os.replace(file, folder / file.name)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return ref
 
 
-def _write(problem: Problem, key: str, folder: Path) -> None:
-    X, where = problem.X, None
-    arrays: dict[str, Any] = {"offsets": X.offsets, "y": _storable(problem.y)}
+def _write(problem: Problem, folder: Path) -> None:
+    X, mapped = problem.X, None
+    y = np.asarray(problem.y)
+    arrays = {
+        "offsets": X.offsets,
+        "y": y.astype(str) if y.dtype == object else y,
+        "instance_labels": problem.instance_labels,
+        "sample_weight": problem.sample_weight,
+    }
     if X.is_sparse:
         matrix = X.data
         arrays |= {"values": matrix.data, "indices": matrix.indices}
         arrays |= {"indptr": matrix.indptr}
     else:
-        where = _map_of(X)
-        if where is None:
+        mapped = _map_of(X)
+        if mapped is None:
             _write_rows(X, folder / "data.npy")
-    if problem.instance_labels is not None:
-        arrays["instance_labels"] = np.asarray(problem.instance_labels, dtype=bool)
-    if problem.images is not None:
-        arrays["images"] = problem.images
-    if problem.sample_weight is not None:
-        arrays["sample_weight"] = problem.sample_weight
+    arrays = {name: array for name, array in arrays.items() if array is not None}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", np.asarray(array), allow_pickle=False)
     names = X.feature_names
     meta = {
         "name": problem.name,
-        "hash": key,
+        "arrays": list(arrays),
         "shape": [int(X.n_instances), int(X.n_features)],
         "ids": None if X.ids is None else [str(i) for i in X.ids],
         "feature_names": None if names is None else [str(name) for name in names],
-        "map": where,
+        "map": mapped,
         "groups": None if X.groups is None else [str(g) for g in X.groups],
         "positive": problem.positive,
         "task": problem.task,
@@ -85,55 +80,51 @@ def _write(problem: Problem, key: str, folder: Path) -> None:
     (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
 
 
-def _storable(y: NDArray[Any]) -> NDArray[Any]:
-    y = np.asarray(y)
-    return y.astype(str) if y.dtype == object else y
-
-
 @lru_cache(maxsize=3)
 def load_problem(path: str) -> Problem:
-    """Map a frozen problem into memory (kept per process, arrays are shared)."""
+    """Map the files of a problem into memory; kept per process."""
     folder = Path(path)
-    try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"no frozen data at {folder}; on a cluster the output folder must lie on a"
-            " file system that every worker sees"
-        ) from None
 
     def read(name: str) -> Any:
-        file = folder / f"{name}.npy"
-        return np.load(file, mmap_mode="r") if file.exists() else None
+        return np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
 
-    data = read("data") if meta.get("map") is None else _open_map(meta["map"])
-    if data is None:
-        parts = (read("values"), read("indices"), read("indptr"))
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        arrays = {name: read(name) for name in meta["arrays"]}
+        data = read("data") if "values" not in arrays and meta["map"] is None else None
+    except FileNotFoundError as error:
+        raise DataFileError(
+            f"a worker does not find {error.filename}; on a cluster the output folder"
+            " must be on a file system that every worker sees"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DataFileError(f"the data in {folder} are damaged: {error}") from None
+    if "values" in arrays:
+        parts = tuple(arrays[name] for name in ("values", "indices", "indptr"))
         data = sparse.csr_matrix(parts, shape=tuple(meta["shape"]), copy=False)
+    elif data is None:
+        data = _open_map(meta["map"])
     X = Bags(
         data,
-        read("offsets"),
+        arrays["offsets"],
         ids=meta["ids"],
         feature_names=meta["feature_names"],
         groups=meta["groups"],
     )
-    labels, images, y = read("instance_labels"), read("images"), np.array(read("y"))
-    positive = meta["positive"]
-    chosen = None if positive is None else np.unique(y)[positive]
+    y, positive = np.array(arrays["y"]), meta["positive"]
     return Problem(
         meta["name"],
         X,
         y,
-        labels,
-        images,
-        chosen,
-        meta["task"],
-        read("sample_weight"),
+        instance_labels=arrays.get("instance_labels"),
+        pos_label=None if positive is None else np.unique(y)[positive],
+        task=meta["task"],
+        sample_weight=arrays.get("sample_weight"),
     )
 
 
 def _write_rows(X: Bags, path: Path) -> None:
-    """Write the instances, piece by piece where they lie on disk."""
+    """Write the instances, in chunks if they are on disk."""
     if not X.on_disk:
         np.save(path, np.asarray(X.data), allow_pickle=False)
         return
@@ -147,7 +138,7 @@ def _write_rows(X: Bags, path: Path) -> None:
 
 
 def _map_of(X: Bags) -> dict[str, Any] | None:
-    """Say where the instances lie, if they are one piece of a file that has a name."""
+    """Describe where the instances are, if they are one part of a mapped file."""
     if not X.on_disk or not isinstance(X._stacked, np.ndarray):
         return None
     array: Any = X._stacked
@@ -175,12 +166,14 @@ def _open_map(where: dict[str, Any]) -> NDArray[Any]:
     """Map the file that holds the instances; refuse one that has changed since."""
     path = Path(where["file"])
     if not path.is_file():
-        raise FileNotFoundError(
-            f"the instances lay in {path}, which is gone; runs need the file until they"
-            " are done"
+        raise DataFileError(
+            f"{path}, the file of the instances, is gone; workers need it until the"
+            " runs are done"
         )
     found = path.stat()
     if (found.st_size, found.st_mtime_ns) != (where["bytes"], where["changed"]):
-        raise ValueError(f"{path} has changed since the comparison began; start anew")
+        raise DataFileError(
+            f"{path} has changed since the comparison began; start anew"
+        )
     shape = tuple(where["shape"])
     return np.memmap(path, where["dtype"], "r", where["offset"], shape)

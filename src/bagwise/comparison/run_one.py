@@ -1,4 +1,4 @@
-"""`run_one`: carry out one description."""
+"""Carry out one run: fit a method on the training bags of a fold and measure it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sklearn.base import is_regressor
 
 from bagwise._version import __version__
 from bagwise.bags import Ragged
-from bagwise.comparison._limits import PeakMemory
+from bagwise.comparison._data_files import load_problem
+from bagwise.comparison._limits import Limits, PeakMemory, RunTimeLimit
 from bagwise.comparison._tuning import concordance_score, fit_method, uncalibrated
-from bagwise.comparison.description import Run
+from bagwise.comparison.description import Run, trust
 from bagwise.comparison.evaluate import score_instances
-from bagwise.comparison.frozen import load_problem
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.tasks import task_of
 from bagwise.inspection import (
@@ -34,13 +34,14 @@ from bagwise.inspection import (
 from bagwise.inspection.contributions import linear_slope
 from bagwise.inspection.scores import predicts_values
 
-__all__ = ["Outcome", "run_one", "versions"]
+__all__ = ["Outcome", "run_from_file", "run_one", "versions"]
 
 FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
 FEATURE_REPEATS = 3
 PART_ROWS, PART_FEATURES, PART_ORDERS = 200, 200, 4  # of sampled parts, in each fold
 MAX_SLOPE = 500  # features up to which linear scores are looked for
 MAX_STORED_INSTANCES = 2_000_000
+NO_LIMITS = Limits()
 _warm: set[str] = set()
 
 
@@ -88,30 +89,67 @@ class Outcome:
         return cls("failed", error=error, traceback=trace, versions=versions())
 
 
-def run_one(description: Run | Mapping[str, Any]) -> Outcome:
+def run_one(run: Run, problem: Problem, limits: Limits = NO_LIMITS) -> Outcome:
     """Fit and measure one method on one fold.
 
-    A pure function of its argument: it reads the data, writes nothing, and gives the
-    same result wherever it runs. What a method raises becomes a failed outcome with
-    its traceback.
+    A pure function of its arguments: it writes nothing and gives the same result
+    wherever it runs. What a method raises becomes a failed outcome with its traceback.
 
     Parameters
     ----------
-    description : Run or dict
-        The run.
+    run : Run
+        The description.
+    problem : Problem
+        Its data.
+    limits : Limits
+        What it may use.
 
     Returns
     -------
     Outcome
         Metrics, times, chosen parameters and the scores of the test bags.
     """
-    run = description if isinstance(description, Run) else Run.from_dict(description)
+    return _run_limited(run, problem, limits, None)
+
+
+def run_from_file(
+    run: Run,
+    path: str,
+    classes: Mapping[str, Any],
+    limits: Limits,
+    trace_file: str,
+) -> Outcome:
+    """Carry out a run in a worker process, which may be ended.
+
+    Parameters
+    ----------
+    run : Run
+        The description.
+    path : str
+        Where `write_problem` has written the data.
+    classes : dict of str to type
+        Classes in the description that are neither of bagwise nor of scikit-learn.
+    limits : Limits
+        What the run may use.
+    trace_file : str
+        File for the stack when the process has to be ended.
+    """
+    trust(classes)
+    return _run_limited(run, load_problem(path), limits, trace_file)
+
+
+def _run_limited(
+    run: Run, problem: Problem, limits: Limits, trace_file: str | None
+) -> Outcome:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            outcome = _measure(run, load_problem(run.data.path))
-        except Exception as error:
+            with limits.hold(trace_file):
+                outcome = _measure(run, problem)
+        except (Exception, RunTimeLimit) as error:
             outcome = Outcome.failure(one_line(error), traceback.format_exc())
+    if outcome.error.startswith("MemoryError") and limits.n_bytes is not None:
+        outcome.error += f" (limit: {limits.n_bytes / 1e6:.0f} MB)"
     notes = dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
     outcome.notes = [note.splitlines()[0][:300] for note in notes][:5]
     return outcome
@@ -182,7 +220,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         "ok",
         metrics,
         times,
-        peak.bytes,
+        peak.n_bytes,
         fitted.params,
         arrays,
         grid_ends=fitted.grid_ends,
@@ -312,7 +350,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
         try:
             found.append((name, metadata.version(name)))
         except metadata.PackageNotFoundError:
-            found.append((name, library_version() if name == "bagwise" else "absent"))
+            found.append((name, __version__ if name == "bagwise" else "absent"))
     found.append(("platform", platform.platform()))
     return tuple(found)
 
@@ -320,8 +358,3 @@ def _versions() -> tuple[tuple[str, str], ...]:
 def versions() -> dict[str, str]:
     """Return the versions a result depends on."""
     return dict(_versions())
-
-
-def library_version() -> str:
-    """Return the version of this library."""
-    return __version__
