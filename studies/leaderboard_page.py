@@ -99,7 +99,7 @@ def write_leaderboard(board: Leaderboard, path: str | os.PathLike[str]) -> Path:
 
 
 def plot_ranks(board: Leaderboard) -> Any:
-    """Draw mean ranks, and bars over those that are not told apart.
+    """Plot mean ranks, and shade those not significantly different from the best.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def plot_ranks(board: Leaderboard) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        The picture.
+        The figure.
     """
     from matplotlib.figure import Figure
 
@@ -136,15 +136,15 @@ def plot_ranks(board: Leaderboard) -> Any:
     ax.invert_yaxis()
     ax.set_xlim(0.8, max(n, high) + 0.6)
     ax.set_xlabel(
-        f"mean rank over {len(board.datasets)} data sets; shaded: not told apart from"
-        " the first"
+        f"mean rank over {len(board.datasets)} data sets; shaded: not"
+        " significantly different from the first"
     )
     ax.spines[["top", "right", "left"]].set_visible(False)
     return figure
 
 
 def plot_times(board: Leaderboard) -> Any:
-    """Draw the mean of the metric against the time to fit.
+    """Plot the mean of the metric against the time to fit.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def plot_times(board: Leaderboard) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        The picture.
+        The figure.
     """
     from matplotlib.figure import Figure
 
@@ -181,7 +181,7 @@ def _label_points(ax: Any, names: Sequence[str], points: NDArray[Any]) -> None:
 
     figure = ax.figure
     renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw_without_rendering()  # settles the layout, so that pixels are final
+    figure.draw_without_rendering()  # computes the layout, so that pixels are final
     radius = 3 * figure.dpi / 72
     taken = [Bbox([p - radius, p + radius]) for p in ax.transData.transform(points)]
     for name, point in zip(names, points, strict=True):

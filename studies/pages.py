@@ -1,4 +1,4 @@
-"""What a reproduced table looks like on disk: CSV, Markdown, and the page over all."""
+"""Files of a re-run table (CSV and Markdown), and the page over all tables."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MARKS = {
 def write_table(rows: Sequence[Row], folder: Path) -> dict[str, Path]:
     """Write the CSV file and the Markdown page of a table.
 
-    A cell that has not been run keeps the figures that the file there has for it: a
-    table may be measured again row by row. Such cells are marked, and the page names
-    them with the version that measured them.
+    A cell that has not been run keeps the figures of the existing file, so that a table
+    can be re-run row by row. Such cells are marked, and the page gives the day of their
+    measurement.
     """
     name = rows[0]["table"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
     if rule:
         lines += [RULE, ""]
     lines += _grid(rows)
-    lines += ["", *_behind(rows), *_reasons(rows), *_cuts(rows), *_narrow(rows)]
+    lines += ["", *_behind(rows), *_reasons(rows), *_thresholds(rows), *_narrow(rows)]
     lines += _kept(rows)
     if first["table_note"]:
         lines += ["", str(first["table_note"])]
@@ -80,11 +80,12 @@ def table_page(rows: Sequence[Row], *, level: int = 1, rule: bool = True) -> str
 
 
 def _origin(rows: Sequence[Row]) -> str:
-    """Say which command makes the figures, and that they may be of several runs."""
+    """Name the command that runs the table; cells may be from several runs."""
     most = max(rows, key=lambda row: int(row["repeats"]))
     return (
-        f"`{most['command']}` makes all of it; cells may come from several runs, some"
-        " of a part of the table (columns `command` and `finished` of the CSV file)."
+        f"`{most['command']}` runs the whole table. Cells may be from several runs,"
+        " some of them of a part of the table (columns `command` and `finished` of the"
+        " CSV file)."
     )
 
 
@@ -95,22 +96,22 @@ def _protocol_line(rows: Sequence[Row]) -> str:
     paper = sorted({int(row["paper_repeats"]) for row in ran})
     times = _span(done) if done else "0"
     extra = "; ".join(dict.fromkeys(_figure_name(row) for row in rows))
-    third = "optimistic / " if _can_look(rows) else ""
+    third = "optimistic / " if _has_optimistic(rows) else ""
     what = (
-        " Optimistic: the best values of the grid on the reported folds; - where this"
-        " was not run or nothing is tuned."
+        " Optimistic: the best values of the grid on the reported folds (-: not run, or"
+        " nothing is tuned)."
         if third
         else ""
     )
     return (
         f"Protocol: {'; '.join(kinds)}. Repeats: {times} (paper: {_span(paper)})."
-        f" Figures: {extra}. Each cell: honest ± standard error / {third}published,"
+        f" Figures: {extra}. Each cell: measured ± standard error / {third}published,"
         f" verdict.{what}"
     )
 
 
-def _can_look(rows: Sequence[Row]) -> bool:
-    """Tell whether a table has figures that values could be chosen by."""
+def _has_optimistic(rows: Sequence[Row]) -> bool:
+    """Return whether a table has figures by which values can be chosen."""
     return any(row["metric"] in ("accuracy", "auroc") for row in rows)
 
 
@@ -149,7 +150,7 @@ def _entry(row: Row) -> str:
         if row["std_error"] != "":
             measured += f" ± {float(row['std_error']):.{digits}f}"
     published = "-" if row["published"] == "" else f"{float(row['published']):g}"
-    if _can_look([row]):
+    if _has_optimistic([row]):
         looked = str(row.get("optimistic") or "")
         third = f"{float(looked):.{digits}f}" if looked else "-"
         published = f"{third} / {published}"
@@ -162,7 +163,7 @@ def _entry(row: Row) -> str:
 
 
 def _behind(rows: Sequence[Row]) -> list[str]:
-    """Name the rows that are behind everywhere, which no single verdict shows."""
+    """Name the rows that are worse in every column, which no single verdict shows."""
     found = []
     for label in dict.fromkeys(str(row["row"]) for row in rows):
         judged = [
@@ -175,16 +176,13 @@ def _behind(rows: Sequence[Row]) -> list[str]:
             found.append(f"{label} ({mean:+.3g} on average, {len(judged)} columns)")
     if not found:
         return []
-    return [
-        "- Behind in every column, whatever the verdicts: " + "; ".join(found) + "."
-    ]
+    return ["- Worse in every column, with any verdict: " + "; ".join(found) + "."]
 
 
 def _reasons(rows: Sequence[Row]) -> list[str]:
     """Return a list of why cells were not reached, compared or run.
 
-    Only what was measured counts as a reason for a gap; what is known to differ from
-    the paper is a remark.
+    Only measured reasons count; a known difference from the paper is a remark.
     """
     grouped: dict[str, list[str]] = {}
     remarks: dict[str, list[str]] = {}
@@ -192,11 +190,11 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
         where = f"{row['row']} on {row['column']}"
         verdict = str(row["verdict"])
         if verdict == "not reached":
-            gap, looked = f"{float(row['difference']):+.3g}", _looked(row)
+            gap, reason = f"{float(row['difference']):+.3g}", _optimism(row)
             if row.get("optimistic"):
                 seen = float(row["optimistic"]) - float(row["published"])
                 gap += f", optimistic {seen:+.3g}"
-            grouped.setdefault(f"not reached{looked}", []).append(f"{where} ({gap})")
+            grouped.setdefault(f"not reached{reason}", []).append(f"{where} ({gap})")
             if row["note"] and not row.get("cause"):
                 remarks.setdefault(str(row["note"]), []).append(where)
         elif verdict != "reached" and row["reason"]:
@@ -210,38 +208,38 @@ def _reasons(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _looked(row: Row) -> str:
-    """Say what the optimistic figure tells of a gap."""
+def _optimism(row: Row) -> str:
+    """Describe what the optimistic figure shows about a difference."""
     if row.get("cause"):
         return f": {row['cause']}"
     if row.get("optimistic"):
-        return ", with the best values on the reported folds neither"
-    if row["tuning"] == "none" or not _can_look([row]):
-        return "; nothing is tuned, so that it is not optimism"
-    return "; the best values on the reported folds have not been looked for"
+        return ", nor with the best values on the reported folds"
+    if row["tuning"] == "none" or not _has_optimistic([row]):
+        return "; nothing is tuned, so that optimism is not the reason"
+    return "; the best values on the reported folds were not computed"
 
 
-def _cuts(rows: Sequence[Row]) -> list[str]:
-    """Say of which gaps a threshold can be the reason."""
-    level: list[str] = []
-    behind: list[str] = []
+def _thresholds(rows: Sequence[Row]) -> list[str]:
+    """List the differences that a threshold can and cannot explain."""
+    reached: list[str] = []
+    missed: list[str] = []
     for row in rows:
-        if row["verdict"] != "not reached" or not row.get("best_cut"):
+        if row["verdict"] != "not reached" or not row.get("best_threshold"):
             continue
-        best, published = float(row["best_cut"]), float(row["published"])
+        best, published = float(row["best_threshold"]), float(row["published"])
         text = f"{row['row']} on {row['column']} ({best:.3g} / {published:g})"
-        (level if _is_level_at_best_cut(row) else behind).append(text)
+        (reached if _reaches_at_best_threshold(row) else missed).append(text)
     parts = {
-        "- Level at the best cut of the test scores: the threshold may be the"
-        " reason": level,
-        "- Behind at the best cut of the test scores, too: no threshold closes the"
-        " gap": behind,
+        "- Reached at the best threshold of the test scores, which may be the"
+        " reason": reached,
+        "- Not reached at the best threshold of the test scores: no threshold closes"
+        " the difference": missed,
     }
     return [f"{text} — {_some(names, 20)}." for text, names in parts.items() if names]
 
 
 def _narrow(rows: Sequence[Row]) -> list[str]:
-    """Say where values were chosen at the end of a grid."""
+    """Name the cells whose values were chosen at the end of a grid."""
     grouped: dict[str, list[str]] = {}
     for row in rows:
         for note in filter(None, str(row.get("grid_ends") or "").split("; ")):
@@ -250,20 +248,20 @@ def _narrow(rows: Sequence[Row]) -> list[str]:
             place = f"{row['row']} on {row['column']} ({count})"
             grouped.setdefault(where, []).append(place)
     return [
-        f"- Chosen at the end, the grid may be too narrow: {where} — {_some(names)}."
+        f"- The grid may be too narrow, {where} — {_some(names)}."
         for where, names in grouped.items()
     ]
 
 
 def _kept(rows: Sequence[Row]) -> list[str]:
-    """Name the cells whose figures an earlier version has measured."""
+    """Name the cells whose figures are from an earlier run."""
     grouped: dict[str, list[str]] = {}
     for row in rows:
         if row.get("kept"):
             where = f"{row['row']} on {row['column']}"
             grouped.setdefault(str(row["kept"]), []).append(where)
     return [
-        f"- Not measured again since {version} — {_some(where)}."
+        f"- Measured on {version} — {_some(where)}."
         for version, where in grouped.items()
     ]
 
@@ -290,7 +288,7 @@ def _cost_line(rows: Sequence[Row]) -> str:
     rest = f" ({unknown} cells have not been timed)" if unknown else ""
     return (
         f"One repeat costs about {minutes:.1f} processor minutes{rest};"
-        f" {spent:.1f} were spent on what is shown."
+        f" the figures shown took {spent:.1f}."
     )
 
 
@@ -322,7 +320,7 @@ def write_results_page(folder: str | os.PathLike[str]) -> Path:
 def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
     """Return the page over all tables."""
     lines = [
-        "# The papers' tables, measured again",
+        "# The papers' tables",
         "",
         "This page is made from the CSV files next to it by `studies.pages`. Every"
         " figure in them comes from a run of `python -m studies reproduce`, some cells"
@@ -331,8 +329,8 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
         "",
         RULE,
         "",
-        "| table | of | reached | (level or ahead) | not reached | not comparable |"
-        " not run | repeats | minutes a repeat |",
+        "| table | of | reached | (equal or better) | not reached | not comparable |"
+        " not run | repeats | minutes per repeat |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     order = [name for name in list_tables() if name in tables]
@@ -346,8 +344,8 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
     unknown = sum(_cost(tables[name])[1] for name in order)
     lines += [
         "",
-        "Minutes are of one processor core, for one repeat of all cells, from the runs"
-        f" in the store; tables share runs. Sum: {total:.0f} minutes"
+        "Minutes of one processor core for one repeat of all cells; some tables share"
+        f" runs. Sum: {total:.0f} minutes"
         + (f", and {unknown} cells not timed yet." if unknown else "."),
         "",
     ]
@@ -358,7 +356,7 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _gaps(rows: Sequence[Row]) -> list[str]:
-    """Return a table of all that was not reached, with what explains it."""
+    """Return a table of all figures that were not reached, with the reason."""
     behind = [row for row in rows if row["verdict"] == "not reached"]
     if not behind:
         return []
@@ -366,15 +364,16 @@ def _gaps(rows: Sequence[Row]) -> list[str]:
         "## What was not reached, and why",
         "",
         "Optimism: the best values on the reported folds reach the figure, by the same"
-        " rule. The cut: not those, but scores that are cut where the test bags are"
-        " told apart best do, so that it may be the reason. Open: neither does.",
+        " rule. Threshold: they do not, but the best thresholds of the test folds do,"
+        " so that the threshold may be the reason. Unknown: neither does.",
         "",
-        "| table | cell | published | honest | optimistic | best cut | reason |",
+        "| table | cell | published | measured | optimistic | best threshold |"
+        " reason |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in behind:
         figures = [row["published"], row["measured"]]
-        figures += [row.get("optimistic") or "", row.get("best_cut") or ""]
+        figures += [row.get("optimistic") or "", row.get("best_threshold") or ""]
         shown = [f"{float(figure):.3g}" if figure != "" else "-" for figure in figures]
         cells = [row["table"], f"{row['row']} on {row['column']}", *shown, _why(row)]
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
@@ -385,14 +384,14 @@ def _why(row: Row) -> str:
     """Return the reason of a gap in one word."""
     if row.get("cause"):
         return str(row["cause"])
-    return "the cut" if _is_level_at_best_cut(row) else "open"
+    return "threshold" if _reaches_at_best_threshold(row) else "unknown"
 
 
-def _is_level_at_best_cut(row: Row) -> bool:
-    # Files of an older version next to this one do not have the column.
-    if not row.get("best_cut"):
+def _reaches_at_best_threshold(row: Row) -> bool:
+    # Older files do not have the column.
+    if not row.get("best_threshold"):
         return False
-    best, published = float(row["best_cut"]), float(row["published"])
+    best, published = float(row["best_threshold"]), float(row["published"])
     return best <= published if row["lower_is_better"] == "true" else best >= published
 
 

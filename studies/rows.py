@@ -59,7 +59,7 @@ def _figures(item: Measured) -> dict[str, Any]:
         "low": _number(item.low),
         "high": _number(item.high),
         "difference": _number(item.difference),
-        "best_cut": _number(item.best_cut),
+        "best_threshold": _number(item.best_threshold),
         "optimistic": _number(item.optimistic),
         "cause": item.cause,
         "behind": str(item.behind).lower(),

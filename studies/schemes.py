@@ -1,8 +1,8 @@
 """How one repeat of a published protocol becomes runs.
 
-A paper repeats its protocol ten times; we may do so once. A scheme says how many runs
-a repeat has and which data, split and fold each of them takes, so that repeats run
-later add to those already there, and tables that measure the same share their runs.
+A paper often repeats its protocol ten times, a re-run may do so once. A scheme gives
+the number of runs per repeat and the data, split and fold of each run, so that later
+repeats are added to earlier ones, and tables with the same measurement share runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_REPEATS = 10
 
 
 class Place(NamedTuple):
-    """Where a run stands: draw of the data, repeat and fold of the protocol."""
+    """Position of a run: sample of the data, repeat and fold of the protocol."""
 
     draw: int
     repeat: int
@@ -39,7 +39,7 @@ class Scheme:
     n_runs : int
         Runs in one repeat.
     redraw : bool
-        Whether every repeat draws the (artificial) data anew.
+        Whether every repeat simulates the data again.
     """
 
     n_runs: int
@@ -52,7 +52,7 @@ class Scheme:
 
     @property
     def every_draw_is_loaded(self) -> bool:
-        """Whether a further repeat needs data that are not at hand."""
+        """Whether a further repeat needs other data."""
         return False
 
     def protocol(self, dataset: str) -> Protocol:
@@ -60,12 +60,12 @@ class Scheme:
         raise NotImplementedError
 
     def place(self, repeat: int, run: int) -> Place:
-        """Return where run number `run` of a repeat stands."""
+        """Return the position of run number `run` of a repeat."""
         return Place(repeat, 0 if self.redraw else repeat, run)
 
     def describe(self, dataset: str) -> str:
-        """Say in words how one repeat is measured."""
-        again = ", data drawn anew each time" if self.redraw else ""
+        """Describe one repeat in words."""
+        again = ", data simulated again each time" if self.redraw else ""
         return self.protocol(dataset).once().describe() + again
 
     def test_share(self, dataset: str, y: NDArray[Any]) -> float:
@@ -92,11 +92,11 @@ class RandomHalves(Scheme):
         return Halves(MAX_REPEATS)
 
     def place(self, repeat: int, run: int) -> Place:
-        """Return where run number `run` of a repeat stands."""
+        """Return the position of run number `run` of a repeat."""
         return Place(repeat, repeat * self.n_runs + run, 0)
 
     def describe(self, dataset: str) -> str:
-        """Say in words how one repeat is measured."""
+        """Describe one repeat in words."""
         return Halves(self.n_runs).describe()
 
 
@@ -118,11 +118,11 @@ class Crossed(Scheme):
 
 @dataclass(frozen=True)
 class Draws(Scheme):
-    """Artificial data, drawn anew for every run, with bags to test on."""
+    """Data that are simulated for every run, with bags to test on."""
 
     @property
     def every_draw_is_loaded(self) -> bool:
-        """Whether a further repeat needs data that are not at hand: it does."""
+        """Whether a further repeat needs other data: it does."""
         return True
 
     def protocol(self, dataset: str) -> Protocol:
@@ -130,12 +130,13 @@ class Draws(Scheme):
         return TrainTest(training_bags(dataset) or 0)
 
     def place(self, repeat: int, run: int) -> Place:
-        """Return where run number `run` of a repeat stands."""
+        """Return the position of run number `run` of a repeat."""
         return Place(repeat * self.n_runs + run, 0, 0)
 
     def describe(self, dataset: str) -> str:
-        """Say in words how one repeat is measured."""
-        return f"{self.n_runs} draws of the data, one training and one test set each"
+        """Describe one repeat in words."""
+        count = f"{self.n_runs} simulated data sets"
+        return f"{count}, one training and one test set each"
 
     def test_share(self, dataset: str, y: NDArray[Any]) -> float:
         """Return 0: no bag is in two training sets."""
@@ -143,17 +144,17 @@ class Draws(Scheme):
 
 
 def parse_scheme(given: Mapping[str, Any], where: str, *, redraw: bool) -> Scheme:
-    """Return the scheme that a table's file names.
+    """Return the scheme that the file of a table names.
 
     Parameters
     ----------
     given : dict
-        ``{kind = "kfold", n_splits = 5}``, with the kind kfold, half, train_test (as
-        many draws as `n_splits`) or two_way.
+        ``{kind = "kfold", n_splits = 5}``, with the kind kfold, half, train_test
+        (`n_splits` simulated sets) or two_way.
     where : str
         Table, row and column, for messages.
     redraw : bool
-        Whether every repeat draws the data anew.
+        Whether every repeat simulates the data again.
     """
     kind, n_runs = given.get("kind"), int(given.get("n_splits", 1))
     if kind == "kfold":

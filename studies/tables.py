@@ -1,9 +1,9 @@
-"""Published tables: what was printed, how it was measured, how we measure it.
+"""Published tables: the printed figures, and how they are re-run.
 
 One TOML file per table in ``studies/papers``. A row is a method of the paper, a
-column a data set; a cell is the printed figure and the way we produce ours. Whatever a
-row or a cell does not say is taken from the table, and the method's entry in the
-catalogue gives the rest.
+column a data set; a cell is the printed figure and the settings of the re-run. Settings
+that a row or a cell does not give are those of the table, or of the method's entry in
+the catalog.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _ROW_KEYS = {"label", "values", "std", "cells", *_HOW_KEYS}
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table and how it is measured again.
+    """One figure of a table, and how it is re-run.
 
     Parameters
     ----------
@@ -82,9 +82,9 @@ class Cell:
         The printed figure and its spread in the unit of the table; NaN where there is
         none.
     dataset : str
-        Name for `as_problem`; empty where the data are not to be had.
+        Name for `as_problem`; empty if the data are not available.
     method : Method or None
-        What is run: an entry of the catalogue with the paper's parameters.
+        An entry of the catalog with the paper's parameters.
     metric, unit : str
         What is measured, and the unit of both figures.
     lower : bool
@@ -98,11 +98,11 @@ class Cell:
     tuning : dict or None
         Inner cross-validation.
     note : str
-        Likely reason of a difference, or what else a reader should know.
+        Likely reason of a difference, or another remark.
     not_comparable : str
-        Why the two figures cannot be held against each other; empty where they can.
+        Why the two figures cannot be compared; empty if they can.
     skip : str
-        Why the cell is not run; empty where it is.
+        Why the cell is not run; empty if it is.
     """
 
     row: str
@@ -288,7 +288,7 @@ def _cell(
 
 
 def _method(how: Mapping[str, Any], where: str) -> Method | None:
-    """Return the entry of a cell: of the catalogue, changed as the file says."""
+    """Return the method of a cell: an entry of the catalog with the file's changes."""
     if "method" not in how and "estimator" not in how:
         return None
     if "method" in how:
@@ -357,7 +357,7 @@ def _figures(row: Mapping[str, Any], key: str, n: int, where: str) -> list[float
 def _unique(labels: list[str], where: str) -> tuple[str, ...]:
     for label in labels:
         if labels.count(label) > 1:
-            raise ValueError(f"{where}: {label!r} is there twice")
+            raise ValueError(f"{where}: {label!r} occurs twice")
     return tuple(labels)
 
 
@@ -368,5 +368,5 @@ def _only(values: Mapping[str, Any], known: set[str], where: str) -> None:
 
 
 def known_dataset(name: str) -> bool:
-    """Tell whether a data set of a table is one the library knows by name."""
+    """Return whether a data set of a table is known by name."""
     return name == "digits" or is_simulated(name) or name in available()

@@ -1,4 +1,4 @@
-"""A transductive classifier in the shape a run expects."""
+"""A transductive classifier with the interface of an estimator."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["TransductiveBoxSVC"]
 
 
 class TransductiveBoxSVC(ClassifierMixin, BaseEstimator):
-    """`transductive_box_svc` as an estimator, for experiments alone.
+    """`transductive_box_svc` as an estimator, for experiments only.
 
-    Fitting keeps the bags; every prediction trains with the asked bags as the
-    unlabelled ones, so that the score of a bag depends on those asked with it. This is
-    what a table of the literature calls transduction, and no classifier to deploy.
+    `fit` stores the bags; every prediction trains with the given bags as unlabeled
+    ones, so that the score of a bag depends on the others. A published table calls this
+    transduction; it is not a classifier to deploy.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class TransductiveBoxSVC(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Differs from Tao, Scott, Vinodchandran and Osugi (ICML 2004): as
-    `transductive_box_svc` does, cut at zero. The last answer is kept, as decisions
-    and labels of the same bags are asked for one after the other.
+    `transductive_box_svc` does, with a threshold of zero. The last answer is kept,
+    because decisions and labels of the same bags are computed one after the other.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One cell of a reproduced table: figure, interval, verdict."""
+"""One cell of a re-run table: figure, interval, verdict."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ __all__ = ["RULE", "Measured", "judge", "measure"]
 
 NAN = float("nan")
 RULE = (
-    "Reached: the measured mean is level with the published figure, ahead of it, or"
-    " behind by no more than its own standard error (variance of the mean corrected for"
+    "Reached: the measured mean is equal to the published figure, better, or worse by"
+    " at most its own standard error (the variance of the mean is corrected for"
     " overlapping training sets after Nadeau and Bengio, 2003). Not reached: it is"
-    " further behind. Not comparable: the paper's data, splits or printed figures are"
-    " not to be had, or the machine would be compared. Not run: no whole repeat of the"
-    " protocol has finished. The rule is the same for every cell. Wherever the measured"
-    " mean is behind, the gap is given in brackets, and the summary counts apart the"
-    " cells that are level or ahead. Optimism is named as the reason where the best"
-    " values of the grid on the reported folds reach a figure that honest tuning does"
-    " not, and close half of the gap at least. Below a table, accuracies that were not"
-    " reached are compared once more, as if every fold had been cut where its own test"
-    " bags are told apart best: nobody can do so beforehand, and on small folds it"
-    " gains some points by chance, so that only a gap which it leaves says something"
-    " for sure: it is not one of the threshold. (The first measurements were judged by"
-    " the end of the 95% interval; that rule was dropped after it called a figure"
-    " reached that was 0.08 behind, since intervals of five folds are wide.)"
+    " worse by more. Not comparable: the data, splits or printed figures of the paper"
+    " are not available, or the comparison would be one of computers. Not run: no"
+    " whole repeat of the protocol has finished. The rule is the same for every cell."
+    " Where the measured mean is worse, the difference is given in brackets; the"
+    " summary also counts the cells that are equal or better. Parameters are tuned"
+    " inside the training folds. The optimistic figure is that of the best values of"
+    " the grid on the reported test folds. Optimism is given as the reason where this"
+    " figure is reached by the same rule and closes at least half of the difference."
+    " For accuracies that were not reached, the page also gives the accuracy at the"
+    " best threshold of every test fold. No method can know this threshold, and on"
+    " small folds it gains some points by chance. A difference that remains is"
+    " certainly not one of the threshold. (The first measurements were judged by the"
+    " end of the 95% interval. That rule called a figure reached that was 0.08 worse,"
+    " as intervals of five folds are wide, and was replaced.)"
 )
 
 
@@ -45,12 +46,12 @@ RULE = (
 class Measured:
     """A cell and what was measured for it, in the unit of the table.
 
-    `verdict` is "reached", "not reached", "not comparable" or "not run"; `reason` says
-    why in the last two cases. `best_cut` is the figure that the same scores would give
-    if every fold were cut where its test bags are told apart best: no method can do
-    so beforehand, but a gap that it leaves is not one of the threshold. `optimistic`
-    is the figure of the same grid with the values chosen on the reported folds,
-    `grid_ends` says which parameters stood at an end of their grid.
+    `verdict` is "reached", "not reached", "not comparable" or "not run"; `reason`
+    explains the last two. `best_threshold` is the figure of the same scores
+    at the best threshold of every test fold: no method can know it, but a difference
+    that remains is not one of the threshold. `optimistic` is the figure of the same
+    grid with the values chosen on the reported folds; `grid_ends` lists the parameters
+    that were chosen at an end of their grid.
     """
 
     cell: Cell
@@ -69,7 +70,7 @@ class Measured:
     seed: int = 0
     finished: float = NAN
     versions: dict[str, str] = field(default_factory=dict)
-    best_cut: float = NAN
+    best_threshold: float = NAN
     optimistic: float = NAN
     grid_ends: tuple[str, ...] = ()
 
@@ -81,7 +82,7 @@ class Measured:
 
     @property
     def cause(self) -> str:
-        """Why a figure was not reached, in one word; empty where it is not known."""
+        """Why a figure was not reached, in one word; empty if unknown."""
         if self.verdict != "not reached":
             return ""
         return cause_of(
@@ -133,10 +134,10 @@ def cause_of(
     *,
     lower_is_better: bool,
 ) -> str:
-    """Return "optimism" where values chosen on the reported folds reach a figure.
+    """Return "optimism" if values chosen on the reported folds reach the figure.
 
-    They must close half of the gap at least: with a wide standard error they would
-    reach it, too, where they change nothing.
+    They must close at least half of the difference: with a large standard error they
+    could reach the figure without any change.
 
     Examples
     --------
@@ -162,16 +163,16 @@ def measure(
     missing: str = "",
     looked: Sequence[NDArray[Any]] = (),
 ) -> Measured:
-    """Sum up the runs of a cell.
+    """Summarize the runs of a cell.
 
     Parameters
     ----------
     cell : Cell
-        What was to be measured.
+        The published cell.
     keys : list of list of str
         Keys of the runs of each repeat.
     rows, arrays : dict
-        What the store has, by key; arrays of finished runs only.
+        Content of the store, by key; arrays of finished runs only.
     problems : dict
         Data by their hash.
     test_share : float
@@ -192,11 +193,11 @@ def measure(
         for part in keys
         if part and all(rows.get(k, {}).get("status") == "ok" for k in part)
     ]
-    values, cuts = [], []
+    values, bests = [], []
     for key in (key for part in whole for key in part):
         problem = problems[rows[key]["data_hash"]]
         values.append(_figure(cell, rows[key], arrays[key], problem))
-        cuts.append(_best_cut(cell, arrays[key], problem))
+        bests.append(_best_threshold(cell, arrays[key], problem))
     figures = np.array([value for value in values if not math.isnan(value)])
     cpu = [_cpu(row, arrays[row["key"]]) for row in done]
     per_repeat = float(np.mean(cpu)) * cell.scheme.n_runs if cpu else NAN
@@ -227,7 +228,7 @@ def measure(
         0 if last is None else int(last["seed"]),
         NAN if last is None else float(last["finished"]),
         {} if last is None else dict(last["versions"]),
-        float(np.mean(cuts)) if cuts else NAN,
+        float(np.mean(bests)) if bests else NAN,
         NAN if math.isnan(optimistic) else _in_unit(cell, optimistic),
         tuple(widen_note(ends)) if cell.tuning is not None else (),
     )
@@ -292,20 +293,20 @@ def _in_unit(cell: Cell, value: float) -> float:
     return UNITS[cell.unit] * (1.0 - value if cell.error else value)
 
 
-def _best_cut(
+def _best_threshold(
     cell: Cell, arrays: Mapping[str, NDArray[Any]], problem: Problem
 ) -> float:
-    """Return the accuracy of the scores of one run at the cut that suits them best."""
+    """Return the accuracy of the scores of one run at their best threshold."""
     scores = arrays.get("score", np.empty(0))
     if cell.metric != "accuracy" or scores.ndim != 1 or not len(scores):
         return NAN
     positive = problem.y[arrays["test"]] == problem.classes[1]
-    called = scores > best_threshold(scores, positive)
-    return _in_unit(cell, float(np.mean(called == positive)))
+    found = scores > best_threshold(scores, positive)
+    return _in_unit(cell, float(np.mean(found == positive)))
 
 
 def _rand_index(arrays: Mapping[str, NDArray[Any]], problem: Problem) -> float:
-    """Return the adjusted Rand index of instances cut at a score of zero."""
+    """Return the adjusted Rand index of the signs of instance scores."""
     if "instances" not in arrays or problem.instance_labels is None:
         return NAN
     offsets = problem.X.offsets

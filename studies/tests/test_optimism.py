@@ -45,7 +45,7 @@ def test_the_optimistic_figure_by_brute_force(tmp_path):
     assert cell.optimistic == pytest.approx(100 * scores.mean(axis=0).max())
     page = (tmp_path / "small.md").read_text(encoding="utf-8")
     assert f" / {cell.optimistic:.1f} / 99" in page
-    assert "honest ± standard error / optimistic / published" in page
+    assert "measured ± standard error / optimistic / published" in page
 
 
 def test_optimism_is_the_reason_in_one_word():
@@ -70,18 +70,18 @@ def test_all_gaps_stand_in_one_table_with_a_reason_each():
     row |= {"verdict": "not reached", "lower_is_better": "false"}
     rows = [
         row | {"column": "a", "optimistic": "91", "cause": "optimism"},
-        row | {"column": "b", "optimistic": "85", "cause": "", "best_cut": "90"},
-        row | {"column": "c", "optimistic": "", "cause": "", "best_cut": "89.9"},
+        row | {"column": "b", "optimistic": "85", "cause": "", "best_threshold": "90"},
+        row | {"column": "c", "optimistic": "", "cause": "", "best_threshold": "89.9"},
         row | {"column": "d"},  # a file of an older version
-        row | {"column": "e", "lower_is_better": "true", "best_cut": "89.9"},
+        row | {"column": "e", "lower_is_better": "true", "best_threshold": "89.9"},
         row | {"column": "f", "verdict": "reached"},
     ]
     *_, a, b, c, d, e, end = gaps(rows)
     assert a == "| t | m on a | 90 | 80 | 91 | - | optimism |"
-    assert b == "| t | m on b | 90 | 80 | 85 | 90 | the cut |"
-    assert c == "| t | m on c | 90 | 80 | - | 89.9 | open |"
-    assert d == "| t | m on d | 90 | 80 | - | - | open |"
-    assert e.endswith("| the cut |")
+    assert b == "| t | m on b | 90 | 80 | 85 | 90 | threshold |"
+    assert c == "| t | m on c | 90 | 80 | - | 89.9 | unknown |"
+    assert d == "| t | m on d | 90 | 80 | - | - | unknown |"
+    assert e.endswith("| threshold |")
     assert end == ""
     assert gaps(rows[-1:]) == []
 
@@ -156,4 +156,4 @@ def test_tables_say_where_a_grid_ends_too_early(tmp_path):
     assert cell.grid_ends
     assert all(note.startswith("C at the ") for note in cell.grid_ends)
     page = (tmp_path / "small.md").read_text(encoding="utf-8")
-    assert "the grid may be too narrow: C at the" in page
+    assert "- The grid may be too narrow, C at the" in page

@@ -132,14 +132,14 @@ def test_being_behind_is_said_even_where_the_rule_is_met():
     assert not measured(cell, [0.9, 0.9]).behind
 
 
-def test_best_cut_of_the_test_scores():
-    """A gap that the best cut closes is told from one of the ranking."""
+def test_best_threshold_of_the_test_scores():
+    """A gap that the best threshold closes differs from one of the ranking."""
     table = small([{**ROWS[0], "values": [60.0]}])
     (cell,) = table.cells
     problem = as_problem(simulate("safe-toy-1"))
     truth = problem.y == problem.classes[1]
     test = np.r_[np.flatnonzero(truth)[:3], np.flatnonzero(~truth)[:3]]
-    # Ranked + + - + - - and cut at 0, below all: right are the three positive ones.
+    # Ranked + + - + - -; 0 is below all scores: the three positive bags are correct.
     score = np.array([6.0, 5.0, 3.0, 4.0, 2.0, 1.0])
     rows = fake([0.5, 0.5])
     arrays = {key: {"test": test, "score": score} for key in rows}
@@ -149,18 +149,18 @@ def test_best_cut_of_the_test_scores():
         return found, Reproduction(table, [found], 1).to_markdown()
 
     found, text = page(cell)
-    assert found.best_cut == pytest.approx(100 * 5 / 6)
+    assert found.best_threshold == pytest.approx(100 * 5 / 6)
     assert found.mean == pytest.approx(50.0)  # a diagnosis, not the measured figure
-    assert "- Level at the best cut" in text
+    assert "- Reached at the best threshold" in text
     assert f"SimpleMI on {cell.column} (83.3 / 60)" in text
     (cell,) = small([{**ROWS[0], "values": [90.0]}]).cells
-    assert "- Behind at the best cut" in page(cell)[1]
+    assert "- Not reached at the best threshold" in page(cell)[1]
     (cell,) = small([{**ROWS[0], "values": [0.2]}], error=True, unit="fraction").cells
     found, text = page(cell)
-    assert found.best_cut == pytest.approx(1 / 6)
-    assert "- Level at the best cut" in text
+    assert found.best_threshold == pytest.approx(1 / 6)
+    assert "- Reached at the best threshold" in text
     (cell,) = small([{**ROWS[0], "values": [40.0]}]).cells
-    assert "at the best cut" not in page(cell)[1]
+    assert "eached at the best threshold" not in page(cell)[1]
 
 
 def test_page_over_files_of_an_older_version(tmp_path):
@@ -171,7 +171,7 @@ def test_page_over_files_of_an_older_version(tmp_path):
         rows = list(csv.DictReader(file))
     for row in rows:
         assert row["verdict"] == "not reached"
-        del row["best_cut"]
+        del row["best_threshold"]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -249,7 +249,7 @@ def test_cells_that_are_not_run_again_keep_their_figures(tmp_path):
     assert after["SimpleMI"]["kept"] == since != ""
     assert after["Lost"]["measured"] == ""
     page = (out / "small.md").read_text(encoding="utf-8")
-    assert f"since {since} — SimpleMI on Toy" in page
+    assert f"- Measured on {since} — SimpleMI on Toy" in page
 
 
 def test_page_over_all_tables(tmp_path):
@@ -279,7 +279,7 @@ def test_rows_behind_everywhere_are_named():
     table = small(rows, columns=columns)
     cells = [measured(cell, [0.5, 0.9]) for cell in table.cells]
     page = Reproduction(table, cells, 1).to_markdown()
-    assert "whatever the verdicts: Behind (-30 on average, 3 columns)." in page
+    assert "with any verdict: Behind (-30 on average, 3 columns)." in page
 
 
 def test_first_runs_alone_show_the_cost(tmp_path):
@@ -334,15 +334,16 @@ def test_wrong_requests(tmp_path, options, message):
 
 
 def test_rows_with_commas_in_their_names_can_be_asked_for():
-    """The command line splits at commas, wherever they stand."""
+    """The command line splits at all commas."""
     table = load_table("pcsvm-benchmark")
-    row = "PC-SVM under pressure, slack per bag"
+    row = "PC-SVM, rho = 0.3, slack per bag"
     name = "PC-SVM (rho 0.3, bag slack)"
-    for asked in ([row], row.split(", "), ["MI-SVM", *name.split(", "), "dd"]):
+    several = ["MI-SVM", *name.split(", "), "dd"]
+    for asked, n_rows in (([row], 1), (row.split(", "), 1), (several, 3)):
         kept = _choose(table, None, asked)
         found = {cell.row for cell in table.cells if id(cell) in kept}
         assert row in found
-        assert len(found) == (3 if len(asked) > 2 else 1)
+        assert len(found) == n_rows
     with pytest.raises(ValueError, match="has no method 'slack per bag'"):
         _choose(table, None, ["DD", "slack per bag"])
 
