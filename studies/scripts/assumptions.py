@@ -1,12 +1,12 @@
 """Measure what each method assumes of bags.
 
-Every method of the catalogue, untuned, through `bagwise.testing.mil_assumptions`: areas
-under the ROC curve on test bags in which what is beside the point has shifted. A method
-that respects the standard assumption (a bag is positive if and only if it holds a
-positive instance) is not misled.
+Every method of the catalog, untuned, by `bagwise.testing.mil_assumptions`: AUROC on
+test bags in which irrelevant instances have shifted. A method that respects the
+standard assumption (a bag is positive if and only if it contains a positive instance)
+keeps its AUROC.
 
-Run again, it goes on where it ended: one line of `figures.csv` is one method and one
-draw. `python studies/scripts/assumptions.py`
+A second run continues where the first one ended: one line of `figures.csv` is one
+method on one simulated data set. `python studies/scripts/assumptions.py`
 """
 
 import argparse
@@ -33,7 +33,7 @@ from bagwise.testing._assumptions import (
 
 RESULTS = Path(__file__).parents[1] / "results"
 FIELDS = ["method", "seed", *TESTS, "falls", "fall", "seconds", "error"]
-# What the library itself reads, to say one line about a method.
+# The table that the library reads, for one line about each method.
 PACKAGED = Path(__file__).parents[2] / "src/bagwise/inspection/assumptions.csv"
 
 ABOUT = """
@@ -46,14 +46,14 @@ ABOUT = """
 | threshold | positive: 4-6 near c; negative: 1-2 near c, and p | positive hold p |
 | monotone | as presence | a background instance is added to positive bags |
 
-16 dimensions, background standard normal, concepts at distance 4, 8-20 instances a bag,
-200 training and 200 test bags. "yes": presence is learned (a mean of .9) and neither
-poison nor frequency misleads in any draw (.6 at least). "no": one of the two does; the
-worst draw is in brackets. "not shown": presence is not learned with these settings, and
-nothing the wrong way round. The label is "generalised" where two concepts and threshold
-reach .9 as well. Monotone: in how many positive bags the score falls when an instance
-of the background joins, and by how much of the distance between the mean scores of the
-two classes.
+16 dimensions, background standard normal, concepts at distance 4, 8-20 instances per
+bag, 200 training and 200 test bags. "yes": presence is learned (a mean of 0.9), and the
+AUROC is at least 0.6 in every data set with distractors in negative bags and with other
+frequencies. "no": it is lower in one of them; the worst data set is in brackets. "not
+shown": presence is not learned with these settings, and no AUROC is far below 0.5. The
+label is "generalised" if two concepts and threshold reach 0.9 as well. Monotone: the
+share of positive bags whose score falls when a background instance is added, and the
+fall relative to the difference of the mean scores of the two classes.
 """
 
 
@@ -166,7 +166,7 @@ def summarise(lines):
 
 
 def _area(row, test):
-    """Return a mean area, bold when inverted, with the worst draw where it counts."""
+    """Return a mean AUROC, bold when inverted, with the worst data set if relevant."""
     short = lambda value: f"{value:.2f}".removeprefix("0")  # noqa: E731
     text = short(row[test])
     text = f"**{text}**" if row[test] <= 0.4 else text
@@ -190,10 +190,10 @@ def write_page(rows, path):
         cells = [row["method"], row["respects"], row["label"], *areas, falls]
         lines.append("| " + " | ".join([*cells, str(row["draws"])]) + " |")
     counts = f"{draws[0]}" if len(draws) == 1 else f"{draws[0]} to {draws[-1]}"
-    lines += ["", f"Mean areas over {counts} draws of the data, see the last column."]
+    lines += ["", f"Mean AUROC over {counts} simulated data sets, see the last column."]
     lines += NOTES
     lines += [
-        "At .4 and below (bold) the method has learned the opposite of what is true."
+        "At 0.4 and below (bold) the method has learned the opposite of the truth."
     ]
     failed = [row for row in rows if "error" in row]
     if failed:
@@ -203,7 +203,7 @@ def write_page(rows, path):
 
 
 def write_packaged(rows, path):
-    """Write what the library says about a method."""
+    """Write the table that the library reads."""
     lowest = {t: f"worst {t}" for t in ("poisoned negatives", "frequency")}
     fields = ["method", "respects", "label", "draws", *TESTS, *lowest.values(), "falls"]
     with path.open("w", newline="", encoding="utf-8") as file:

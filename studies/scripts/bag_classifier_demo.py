@@ -1,8 +1,8 @@
 """How `BagClassifier` ranks in the demo.
 
-What `bagwise demo` compares: 120 bags of digits, positive if they hold a nine, in five
-folds; `BagClassifier` as it is, the others scaled and tuned inside every training fold.
-One draw of small data: a difference of one bag in accuracy is .008.
+What `bagwise demo` compares: 120 bags of digits, positive if they contain a nine, in
+five folds; `BagClassifier` with its defaults, the others scaled and tuned inside every
+training fold. One small data set: one bag is 0.008 of the accuracy.
 
     python studies/scripts/bag_classifier_demo.py --folder demo
 
@@ -52,7 +52,7 @@ def write(names, table, out):
     lines = ["# BagClassifier in the demo", "", __doc__.strip(), ""]
     lines += [f"Made with {made_with}.", ""]
     places = (f"{ranks[m][k]:.0f} of {n} by {METRICS[m]}" for m in ranks)
-    lines += [f"Its place: {', '.join(places)}. Among the first three was asked for."]
+    lines += [f"Rank: {', '.join(places)}. The goal was a place among the first three."]
     lines += [
         "",
         "| method | " + " | ".join(METRICS.values()) + " |",
@@ -62,7 +62,7 @@ def write(names, table, out):
         cells = (table[m][j] for m in METRICS)
         figures = " | ".join("" if np.isnan(v) else f"{v:.3f}" for v in cells)
         lines.append(f"| {names[j]} | {figures} |")
-    lines += ["", "Methods without a figure in the last column give no probabilities."]
+    lines += ["", "Methods without a figure in the last column have no probabilities."]
     out.mkdir(parents=True, exist_ok=True)
     (out / "demo.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""Ways to weigh the members of `BagClassifier` on instances, tried on development sets.
+"""Ways to weight the members of `BagClassifier` on instances, on development sets.
 
-Of every set and half, the scores that the four members give to instances, out of fold
-and refitted, are computed once and kept in a folder; a try is a recombination of them:
+For every set and half, the instance scores of the four members, out of fold and
+refitted, are computed once and kept in a folder. Each variant recombines them:
 
     python studies/scripts/bag_classifier_instance_tries.py --cache tries --out FOLDER
 
@@ -394,7 +394,7 @@ def page(table):
     families = {}
     for name in table:
         families.setdefault(name.split()[0], []).append(name)
-    lines = ["# Instance scores of BagClassifier: tries", "", __doc__.strip(), ""]
+    lines = ["# Instance scores of BagClassifier: variants", "", __doc__.strip(), ""]
     lines += ["AUROC less that of the best member (found on the test bags): mean over"]
     lines += [f"families, smallest, and how many of {len(table)} draws miss .02; mean"]
     lines += ["AUPRC less the best; then the mean AUROC of every family (draws)."]
@@ -417,13 +417,13 @@ def page(table):
 
 
 CHOICE = """\
-What follows: "tops, ridge 5 to MI-SVM" is adopted, with the fewest misses (4 draws; the
-rule before it 9) and the plainer form of two such. It was settled before the sets of
-the page on instances were looked at. The first 27 draws had chosen ridge 10 of the same
-form; the others were drawn to check that, and finer ridges were tried on both together.
-Where nothing can be learned of the bags (slides, whose members have areas near .5 out
-of fold) no rule can know which member is the best one, and one draw of 200 slides is
-missed by all."""
+Conclusion: "tops, ridge 5 to MI-SVM" is adopted, with the fewest misses (4 data sets;
+the earlier rule 9) and the simpler form of two such rules. It was chosen before the
+sets of the page on instances were used. The first 27 data sets had chosen ridge 10 of
+the same form; the others were simulated to check that, and finer ridges were tried on
+both together. Where nothing can be learned about the bags (slides, whose members have
+an AUROC near 0.5 out of fold) no rule can find the best member, and all rules miss one
+data set of 200 slides."""
 
 
 def main():

@@ -2,23 +2,24 @@
 
 The binary benchmark sets in three folds, and the ten categories of corel1000, each
 against the rest, in two. Single methods are scaled and tuned inside every training fold
-(default grids, three inner folds, by AUROC); `BagClassifier` is what its default is.
+(default grids, three inner folds, by AUROC); `BagClassifier` has its defaults.
 
-The stack is in its second generation (eleven members, short cuts by size), frozen
-before it was run once. The single methods and the first generation (ten members) were
-measured before, by the code of commit 6b1a21b, on the same folds, and are kept in the
-folder `earlier`. SimpleMI was run again as a control that the folds are the same.
+The stack is of the second generation (eleven members, approximations by size). It was
+fixed before its only run. The single methods and the first generation (ten members)
+were measured earlier with the code of commit 6b1a21b, on the same folds, and are kept
+in the folder `earlier`. SimpleMI was run again as a control that the folds are the
+same.
 
-What these figures are worth: recipe, list of methods and protocol were fixed before the
-first run, and nothing was changed by the results; only the projection of sparse rows
-for three methods was added when these failed on such rows. The recipe comes from an
-earlier study that had seen some of these sets, Elephant at least, and the second
-generation was developed on Musk1, Elephant, Fox, TREC1, sci.med and drawn sets, while
-the first generation's figures on all sets were known. The seven newsgroups sets are
-alike, and so are the ten problems of corel1000, which share their bags: 25 sets are
-fewer independent ones, and the tests below do not know it.
+How reliable the results are: stack, list of methods and protocol were fixed before the
+first run, and were not changed after the results; only the projection of sparse rows
+for three methods was added when these failed on such rows. The stack comes from an
+earlier study that used some of these sets, Elephant at least, and the second generation
+was developed on Musk1, Elephant, Fox, TREC1, sci.med and simulated sets, while the
+results of the first generation on all sets were known. The seven newsgroups sets are
+similar, and so are the ten problems of corel1000, which share their bags. The 25 sets
+are thus not independent, as the tests below assume.
 
-Runs are kept in a store, and the same command continues where it was stopped:
+Runs are kept in a store; the same command continues after an interruption:
 
     python studies/scripts/bag_classifier_study.py --store study.sqlite
 

@@ -1,12 +1,12 @@
-"""Other ways to combine the members of `BagClassifier`, tried on development sets.
+"""Other ways to combine the members of `BagClassifier`, on development sets.
 
 The members' scores out of fold (three times five folds), of the models of the folds and
-of the refitted models on test bags are computed once for every set and outer fold and
-kept in a folder; a try is then a recombination of them and costs nothing more:
+of the refitted models on test bags are computed once per set and outer fold and kept in
+a folder. Each variant recombines them at no further cost:
 
     python studies/scripts/bag_classifier_tries.py --cache tries --out FOLDER
 
-Up to three outer folds a set; `--stored` runs nothing and takes those that are there.
+Up to three outer folds per set; `--stored` runs nothing and uses the stored ones.
 Sets: Musk1, Elephant, Fox, TREC1, sci.med, digit bags and generators; the other sets of
 the study take no part. A try is adopted when it helps without hurting.
 """
@@ -180,13 +180,14 @@ def nonnegative(r):
     return _stack(r["oof"][0], r["y"], signed=False)(r["refit"])
 
 
-FINDINGS = """What follows: nothing is adopted. Three foldings gain a little AUROC and
-log loss, lose a little accuracy, and cost 16 fits of every member in place of 6. Ranks
-are worse where members separate the classes well. A temperature helps the log loss
-where bags are told apart easily and hurts elsewhere. Models of the folds in place of a
-refitted one change nothing that counts and cost five times as much when bags are
-scored. Not tried: a neural member, which takes minutes a fit without a GPU and is of
-use only where bags are images."""
+FINDINGS = """\
+Conclusion: no variant is adopted. Three repetitions of the folds improve AUROC and log
+loss slightly, lower the accuracy slightly, and need 16 fits of every member instead of
+6. Ranks are worse where members separate the classes well. A temperature improves the
+log loss where the classes are easy to separate and worsens it elsewhere. Averaging the
+models of the folds instead of refitting changes little and makes predictions five times
+as expensive. A neural member was not tried: it takes minutes per fit without a GPU and
+is useful only where bags are images."""
 
 TRIES = {
     "as it is": plain,
@@ -228,7 +229,7 @@ def measure(cache, only, n_outer, stored):
 
 def page(names, table):
     """Write the figures as tables of Markdown."""
-    lines = ["# Tries with the stack of BagClassifier", "", __doc__.strip(), ""]
+    lines = ["# Variants of the stack of BagClassifier", "", __doc__.strip(), ""]
     lines += ["Means over the sets, and on how many sets a try is better or worse than"]
     lines += [
         "the stack as it is (by more than .001). Below, the number of outer folds"

@@ -1,32 +1,32 @@
 """`BagRegressor`, untuned, against tuned single regressors.
 
 Eight problems: two sets of artificial binding energies, three values of digit bags and
-three generated kinds. Single methods are scaled and tuned inside every training fold
-(default grids, three inner folds, by R2; trees on statistics have a grid here that they
-have not in the catalogue); `BagRegressor` is what its default is. Half of the bags are
-for fitting and half for testing: the binding energies as their source splits them, the
-others by random half splits (`--repeats`), whose mean is shown.
+three kinds of simulated bags. Single methods are scaled and tuned inside every training
+fold (default grids, three inner folds, by R2; trees on statistics have a grid here, but
+not in the catalog); `BagRegressor` has its defaults. Half of the bags are for fitting
+and half for testing: the binding energies as their source splits them, the others by
+random half splits (`--repeats`), whose mean is shown.
 
-What these figures are worth: members were chosen on these very kinds of data, so that
-the ranks say that the stack finds its best members, not that it wins elsewhere. List of
-methods and grids were fixed before the first run. What was changed since:
+How reliable the results are: members were chosen on the same kinds of data, so that the
+ranks show that the stack finds its best members, not that it is best on other data.
+List of methods and grids were fixed before the first run. Changes since:
 
-- Three folds were planned and given up after 15 runs, for want of processor time; one
-  half split took their place.
-- The stack's trees were cut from 300 to 150, for speed; on the test halves of the
-  binding energies that changed R2 by less than 0.001.
-- Folds of the stack took whole numbers for classes: `BagRegressor` failed on the counts
-  of digits and had few folds on the largest digits (R2 0.317 there). With that mended,
-  all its runs were made anew.
-- Later all methods were run again on the same halves, by the code of the version below,
-  and every figure came out the same to four digits; two more half splits were added.
-  In one of them the stack is far behind on the largest digits (R2 0.24, the best 0.56).
+- Three folds were planned and replaced after 15 runs by one half split, to save
+  processor time.
+- The number of trees of the stack was reduced from 300 to 150 for speed; on the test
+  halves of the binding energies this changed R2 by less than 0.001.
+- Folds of the stack treated whole numbers as classes: `BagRegressor` failed on the
+  counts of digits and had few folds on the largest digits (R2 0.317 there). After this
+  was fixed, all its runs were repeated.
+- Later all methods were run again on the same halves with the code of the version
+  below; all figures were equal to four digits. Two more half splits were added. In one
+  of them the stack is much worse on the largest digits (R2 0.24, the best 0.56).
 
-Runs are kept in a store, and the same command continues where it was stopped:
+Runs are kept in a store; the same command continues after an interruption:
 
     python studies/scripts/bag_regressor_study.py --store regressors.sqlite --repeats 3
 
-What the regressors cost: [speed](speed.md).
+The cost of the regressors: [speed](speed.md).
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""Where defaults cut their scores: share called positive, AUROC, accuracy, best cut.
+"""Default thresholds: share predicted positive, AUROC, accuracy, best threshold.
 
 Every exported classifier is fitted with its defaults on three folds of digit bags,
-musk1, elephant and fox (z-scored), and once more cut at zero where it has a
-`threshold`. Measured means over held-out folds; a method that answers with a constant
-shows in the share of bags that it calls positive.
+musk1, elephant and fox (z-scored), and once more with a threshold of zero if it has a
+`threshold`. Means over held-out folds; a constant prediction is visible in the share of
+bags that are predicted positive.
 
     python studies/scripts/default_cuts.py [--write] [--sizes] [METHOD ...]
 
-Lines go to results/defaults/figures.csv as they come, and are not measured twice;
+Lines go to results/defaults/figures.csv; finished ones are not run again;
 --sizes measures multi-instance logistic regression on bags of 10, 100 and 1,000
 instances and on sparse text instead (studies/results/defaults/sizes.csv); --write makes
 results/defaults/README.md of both. The folder named by BAGWISE_DATA holds the classic
@@ -44,14 +44,14 @@ PUBLISHED = {"alpha": 3.5, "threshold": "zero"}
 # Boxes in 64 dimensions and more are not for these.
 NOT_HERE = ("GMIL",)
 
-TEXT = """# Where defaults cut their scores
+TEXT = """# Default thresholds
 
-Every classifier with its defaults, and cut at zero as its paper does, on three folds of
-bags of digits, musk1, elephant and fox, z-scored. For each set: the share of held-out
-bags called positive (half of them are), AUROC, accuracy, and the accuracy of the best
-cut of the very scores, which nobody knows beforehand. A method that is not listed
-has not been measured yet.
-`python studies/scripts/default_cuts.py --write` makes this page of `figures.csv`.
+Every classifier with its defaults, and with a threshold of zero as in its paper, on
+three folds of bags of digits, musk1, elephant and fox, z-scored. For each set: the
+share of held-out bags predicted positive (half of them are), AUROC, accuracy, and the
+accuracy of the best threshold of the same scores, which is unknown in practice. A
+method that is not listed was not measured. `python studies/scripts/default_cuts.py
+--write` makes this page of `figures.csv`.
 
 {table}
 
@@ -59,13 +59,13 @@ has not been measured yet.
 
 ## Large bags and sparse text
 
-`MILogisticRegression` with its defaults, whose softmax knows the size of bags
-(`alpha="auto"`) and whose cut comes from the training scores, and as published
-(`alpha=3.5`, cut at zero). Drawn bags (`make_bags`: 90 bags, half of them positive, 3
-features, one instance in fifty and at least one a witness; means over {draws} draws of
-three folds) and trec1 (as it is, three folds). Share called positive, AUROC, accuracy,
-best cut.
-`python studies/scripts/default_cuts.py --sizes` measures them.
+`MILogisticRegression` with its defaults, whose softmax depends on the bag size
+(`alpha="auto"`) and whose threshold comes from the training scores, and as published
+(`alpha=3.5`, threshold of zero). Simulated bags (`make_bags`: 90 bags, half of them
+positive, 3 features, one instance in fifty and at least one a witness; means over
+{draws} simulated sets with three folds) and trec1 (unscaled, three folds). Share
+predicted positive, AUROC, accuracy, best threshold. `python
+studies/scripts/default_cuts.py --sizes` measures them.
 
 {sizes}
 """
@@ -88,7 +88,7 @@ def load(name):
 
 
 def measure(cls, params, X, y, *, scale=True):
-    """Means over three folds: positive, AUROC, accuracy, best cut, CPU seconds."""
+    """Means over three folds: positive, AUROC, accuracy, best threshold, CPU s."""
     rows = []
     for train, test in bag_folds(X, y, 3, random_state=0):
         bags = X
@@ -228,10 +228,10 @@ def write():
             both = {(r["method"], r["data"]) for r in rows if r["cut"] == "zero"}
             some = [r for r in some if (r["method"], r["data"]) in both]
         lost = np.array([float(r["best"]) - float(r["accuracy"]) for r in some])
-        what = "Cut at zero" if mine else "With the default cut"
+        what = "With a threshold of zero" if mine else "With the default threshold"
         lines.append(
             f"{what}, methods with a `threshold` and an AUROC above .8: "
-            f"{lost.mean():.3f} below the best cut on average, more than .10 in "
+            f"{lost.mean():.3f} below the best threshold on average, more than .10 in "
             f"{np.sum(lost > 0.10)} of {len(lost)} cases."
         )
     page = TEXT.format(

@@ -149,12 +149,12 @@ def table(found, options, size):
         "",
         f"{options.bags} bags of 5 to 15 instances with {options.features} features in "
         f"{options.parts} parquet files of {size / 1e6:.0f} MB (as float64 in memory), "
-        "read by the workers themselves; one thread a worker, all on one machine with "
-        "two cores and other work to do. Processor time of the busiest worker tells "
-        "how the work is shared; wall times include what the machine did besides. "
-        "Memory: how far the resident memory of a worker rises above its start, in "
-        "parts. Difference: of the answers from those of a local fit, relative to the "
-        "largest of them. Made by `studies/scripts/distributed_fits.py`.",
+        "read by the workers themselves; one thread per worker, all on one computer "
+        "with two cores that was also used for other work. The processor time of the "
+        "busiest worker shows how the work is shared; wall times include the other "
+        "work. Memory: the rise of the resident memory of a worker above its start, in "
+        "parts. Difference: of the predictions from those of a local fit, relative to "
+        "the largest of them. Made by `studies/scripts/distributed_fits.py`.",
         "",
         "| fit | wall, 1 worker, s | 2 workers, s | busiest worker, 1, s | 2, s | "
         "ratio | memory, parts | difference |",

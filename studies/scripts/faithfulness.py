@@ -1,13 +1,13 @@
 """Measure how faithful explanations are, method by method.
 
 Every method is fitted to one half of the bags, untuned. On the other half instances are
-scored by the model's own scores, alone ("single") and by what is lost without them
+scored by the model's own scores, alone ("single") and by the loss without them
 ("leave_out"), and removed in that order: the gap between removing the least and the
 most important first, in standard deviations of the bag scores, with a 95% interval.
-Key-instance success is beside it where instance labels are known: a faithful
-explanation of a wrong model names the wrong instances.
+Key-instance success is given where instance labels are known: a faithful explanation of
+a wrong model names the wrong instances.
 
-Run again, it goes on where it ended:
+A second run continues where the first one ended:
 `python studies/scripts/faithfulness.py`
 """
 

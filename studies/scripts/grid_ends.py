@@ -1,12 +1,12 @@
-"""How often the catalogue's grids end where the optimum lies.
+"""How often the optimum is at the end of a default grid.
 
-Tuned methods of the catalogue on benchmark sets. In each training fold all values
-of a grid that is wider than the catalogue's are scored by the inner folds, as `compare`
-does; what a narrower grid would have chosen, and whether the value stood at its end,
-then follows without another fit. A grid is wide enough where this is rare. Shown are
-the grid of the catalogue and the one it had before, with the accuracy on the held-out
-bags of what each of them chose: these bags have no part in any choice. Where `compare`
-tries candidates on a third of the bags first, the same is asked of what is left.
+Tuned methods of the catalog on benchmark sets. In each training fold all values of a
+grid that is wider than the catalog's are scored by the inner folds, as in `compare`.
+The choice of a narrower grid, and whether it is at an end, then follows without another
+fit. A grid is wide enough if this is rare. The page shows the grid of the catalog and
+the previous one, with the accuracy of their choices on the held-out bags, which no
+choice uses. Where `compare` first tries candidates on a third of the bags, the same is
+done here.
 
     python studies/scripts/grid_ends.py [--sets musk1,fox] [--methods "MI-Kernel,miFV"]
 

@@ -1,16 +1,16 @@
-"""How the time and memory of every method grow with bags, instances and features.
+"""Growth of time and memory of every method with bags, instances and features.
 
-One axis at a time is doubled from small drawn bags until a fit takes longer than the
-limit (three sizes at least, and no more for methods that fit many models); the slope
-of log seconds against log size over the last three sizes is the exponent. Memory is
-what numpy and Python had allocated at most, from two further fits (buffers inside
+One axis at a time is doubled from small simulated bags until a fit takes longer than
+the limit (three sizes at least, and no more for methods that fit many models); the
+slope of log seconds against log size over the last three sizes is the exponent. Memory
+is what numpy and Python had allocated at most, from two further fits (buffers inside
 compiled loops do not count). What the docstring of a class promises, its O(...) terms,
 is read as a power of the same axis and compared.
 
     python studies/scripts/growth.py [--methods MILES,SAFE] [--limit 1] [--out FOLDER]
 
 Writes growth.csv, a row as soon as it is measured, and README.md, the page of it. With
-`--keep` rows that are there already are not measured again, which goes on where a run
+`--keep` rows that are there already are not re-run, which goes on where a run
 was stopped; with `--methods` only the rows of these methods are.
 """
 
@@ -228,7 +228,7 @@ def page(rows, folder):
     methods = list(dict.fromkeys(row["method"] for row in rows))
     by = {(row["method"], row["axis"]): row for row in rows}
     lines = [
-        "# How methods grow",
+        "# Growth of the cost with the data",
         "",
         "Made by `python studies/scripts/growth.py` from `growth.csv`; nothing is",
         "edited by hand. Each axis is doubled (from 40 bags of 5 instances with 10",

@@ -1,4 +1,4 @@
-"""Who finds the key instances? Success rates on data with instance labels.
+"""Which methods find the key instances? Success rates on data with instance labels.
 
 Ten random half splits: a method is fitted on one half, and on the positive bags of the
 other half its top instance is looked up. Every method is as its defaults are: nothing
@@ -132,7 +132,12 @@ def write(rows, out, n_splits):
     methods = list(dict.fromkeys(row[1] for row in rows))
     found = {(row[0], row[1]): row for row in rows}
     luck = {row[0]: row[2] for row in rows}
-    lines = ["# Who finds the key instances?", "", __doc__.split("\n\n", 1)[1], ""]
+    lines = [
+        "# Which methods find the key instances?",
+        "",
+        __doc__.split("\n\n", 1)[1],
+        "",
+    ]
     lines += ["| | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
     lines.append("| chance | " + " | ".join(f"{luck[s]:.1%}" for s in sets) + " |")
     for label in methods:

@@ -1,11 +1,11 @@
-"""What each choice that the papers of MI-ODM and KI-SVM leave open is worth.
+"""The effect of the choices that the papers of MI-ODM and KI-SVM leave open.
 
-One factor at a time is moved away from a base setting; everything else stays. Nested:
-five outer folds, the same for all; the width is chosen by the AUROC of three inner
-folds, and a cut only sees training bags. Printed are the accuracy with the base cut and
-its difference to the base over the same folds, the AUROC, and the accuracy with the
-width that is best on the reported folds themselves ("optimistic"), which is how
-published figures may have come about.
+One factor at a time differs from a base setting. Cross-validation is nested: five outer
+folds, the same for all; the width is chosen by the AUROC of three inner folds, and
+thresholds use training bags only. The page shows the accuracy with the base threshold
+and its difference from the base over the same folds, the AUROC, and the accuracy with
+the width that is best on the reported folds ("optimistic"), which may be how published
+figures were chosen.
 
 The last rows check the claim of the paper that MI-ODM with theta = nu = 0 is KI-SVM, on
 the same folds: the largest difference of decision values between MI-ODM and KI-SVM with
@@ -53,8 +53,8 @@ WIDTHS = (0.25, 1.0)
 BASE = {"scale": "standard", "widths": WIDTHS, "threshold": "cv"}
 FACTORS = {
     "base: z-scored, out-of-fold cut": {},
-    "cut: zero": {"threshold": "zero"},
-    "cut: training scores": {"threshold": "train"},
+    "threshold: zero": {"threshold": "zero"},
+    "threshold: training scores": {"threshold": "train"},
     "scaling: to [0, 1]": {"scale": "minmax"},
     "scaling: none": {"scale": "none"},
     "widths: five, 1/16 to 16": {"widths": (0.0625, 0.25, 1.0, 4.0, 16.0)},
@@ -171,7 +171,7 @@ def page(rows):
         sets = [s for s in MACHINES[name][1] if any(row["set"] == s for row in own)]
         if not own:
             continue
-        out += [f"## {name}", "", "Accuracy in percent (difference to the base ± its"]
+        out += [f"## {name}", "", "Accuracy in percent (difference from the base ± its"]
         out += ["standard error over folds) / AUROC / optimistic accuracy.", ""]
         titles = [f"{s} (paper {PUBLISHED[name][s]})" for s in sets]
         titles.append("difference over all sets")
@@ -187,7 +187,7 @@ def page(rows):
                 )
             out.append(f"| {factor} | " + " | ".join(cells) + " |")
         found = "; ".join(telling) or "none"
-        out += ["", f"Further from zero than two standard errors: {found}.", ""]
+        out += ["", f"Differences above two standard errors: {found}.", ""]
     return out + _levels(rows)
 
 

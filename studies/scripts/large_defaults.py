@@ -1,13 +1,13 @@
-"""Every classifier of the catalogue on 120,000 x 100 in 5,000 bags: fits, or says so.
+"""Every classifier of the catalog on 120,000 x 100 in 5,000 bags: a fit, or a message.
 
 Each method is fitted with its defaults in a process of its own, which ends after 140 s
-of CPU time. What cannot be done in that time must be refused at once, with the setting
+of CPU time. A method that needs longer must raise an error at once that names a setting
 that works. Those settings are measured as well.
 
     python large_defaults.py [--write] [--limit 140] [--bags 5000] [NAME ...]
 
-Lines go to results/large/figures.csv as they come, and are not measured twice; --write
-makes results/large/README.md of them.
+Lines go to results/large/figures.csv; finished ones are not run again. --write makes
+results/large/README.md of them.
 """
 
 import argparse
@@ -45,13 +45,13 @@ SETTINGS = {
 
 TEXT = """# Defaults on 120,000 instances
 
-Every classifier of the catalogue with its defaults on 120,000 instances x 100 features
-in 5,000 bags (`make_bags`), one thread, at most 140 s of CPU time each; then the
-settings that refusals name. Accuracy is that on 200 training bags: it shows that
-something was learned, not how well. A cheaper way that a default takes at this size is
-in the docstring of the class. WrapperMI with the catalogue's forest is not listed: on
-a tenth of the bags it took more than 60 s, and `compare` leaves it out beyond 100,000
-instances; with trees that see 5,000 instances each it is.
+Every classifier of the catalog with its defaults on 120,000 instances x 100 features in
+5,000 bags (`make_bags`), one thread, at most 140 s of CPU time each; then the settings
+that error messages name. The accuracy is that on 200 training bags: it shows that the
+method learned something, not how well. The docstring of a class describes the
+approximations of its defaults for data of this size. WrapperMI with the forest of the
+catalog is not listed: on a tenth of the bags it took more than 60 s, and `compare`
+excludes it above 100,000 instances; it is listed with trees of 5,000 instances each.
 `python studies/scripts/large_defaults.py --write` makes this page of `figures.csv`.
 
 {table}

@@ -1,8 +1,8 @@
-"""What the first witnesses of MI-SVM are worth: objective, AUROC and time of each.
+"""Starts of MI-SVM: objective, AUROC and time of each.
 
 Every start is fitted on the same folds: three generators, bags whose instances are all
-shifted, and five classic sets. The objective is what a start can be blamed for; the
-AUROC of held-out bags also depends on the width of the kernel and on C.
+shifted, and five classic sets. A start determines the objective; the AUROC of held-out
+bags also depends on the width of the kernel and on C.
 
     python studies/scripts/misvm_starts.py [--write]
 
@@ -32,7 +32,7 @@ PAGE = RESULTS / "starts" / "README.md"
 
 TEXT = """# Starts of MI-SVM
 
-What `MISVM(init=)` is worth, on three folds of each set, z-scored where dense. The
+The effect of `MISVM(init=)` on three folds of each set, z-scored where dense. The
 objective is the mean over folds, relative to that of `init="feature_mean"`, where lower
 is better; the AUROC is that of held-out bags; the time is that of fitting, relative to
 `init="feature_mean"`. `python studies/scripts/misvm_starts.py --write` makes this page.
@@ -41,9 +41,9 @@ is better; the AUROC is that of held-out bags; the time is that of fitting, rela
 
 {summary}
 
-The objective is all that a start can be blamed for, and `auto` is never above
-`feature_mean` in these rows. A lower objective is not always a better ranking (see the
-rows with C = 100): the rest is up to the width of the kernel and to C.
+A start determines the objective only, and `auto` is never above `feature_mean` in these
+rows. A lower objective does not always give a better ranking (see the rows with C =
+100), which also depends on the width of the kernel and on C.
 """
 
 

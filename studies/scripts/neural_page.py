@@ -38,10 +38,9 @@ def _setting(figures):
         f"One setting for all of gated attention: **{best}**, the best of {len(names)} "
         "on other data: seven texts (newsgroups, 100 bags each), three pairs of "
         "classes of Corel scenes (200 bags), digit images as numbers (100 and 200 "
-        "bags) and three drawn sets (120 bags). Accuracy in five folds, three models "
-        "each; the "
-        "mean of the kinds decides. No bag of the five sets below was looked at, and "
-        "no draw of images that is reported.",
+        "bags) and three simulated sets (120 bags). Accuracy in five folds, three "
+        "models each; the setting with the best mean over the kinds is used. No bag of "
+        "the five sets below, and no image set of this page, was used.",
         "",
         "| setting | mean | " + " | ".join(kinds) + " |",
         "|---" * (len(kinds) + 2) + "|",
@@ -62,9 +61,8 @@ def _classic(figures):
         "## Five classic sets",
         "",
         "Accuracy, 10 folds repeated three times, five models averaged, with the "
-        "setting above. Standard errors are those of a share of so many bags. "
-        "Published are the figures of Ilse et al. (2018), and those of an earlier "
-        "implementation "
+        "setting above. Standard errors are binomial. Published are the figures of "
+        "Ilse et al. (2018), and those of an earlier implementation "
         "under the same protocol; the last column says whether gated attention is no "
         "more than a standard error below the latter.",
         "",

@@ -1,9 +1,9 @@
-"""How good are the networks: classic sets, images, and the spread of seeds.
+"""Accuracy of the networks: classic sets, images, and the spread over seeds.
 
     python studies/scripts/neural_study.py [--parts choose,classic,spread,...]
                                       [--data FOLDER] [--output FOLDER]
 
-`choose`      settings on other data: texts, scenes, digits, drawn bags; five folds
+`choose`      settings on other data: texts, scenes, digits, simulated bags; five folds
 `classic`     the five classic sets, 10 folds x 3, with the setting that was chosen
 `spread`      test AUROC over ten runs, of five models averaged and of single ones
 `tune`        settings of the image encoder, on draws of images that are not reported

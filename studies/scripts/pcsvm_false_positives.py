@@ -1,20 +1,21 @@
-"""Do projection constraints avoid false positives? A drawn case for, one against.
+"""Do projection constraints avoid false positives? Two simulated cases.
 
-*Mist and clouds.* Han, Tao and Wang (2010, section 1) tell of waterfalls. A positive
-image shows a waterfall, stones, and mist, which surrounds waterfalls and is seen
-nowhere else in the training images; a negative test image may show a cirrus cloud,
-which looks like mist. MI-SVM learns from one witness of each positive bag and cares for
-no other instance, so that mist may end on the positive side, and the cloud with it.
-Bags are drawn so: stones around 0, a waterfall 4 away along the first feature, mist at
-a share of that way.
+*Mist and clouds.* The example of Han, Tao and Wang (2010, section 1). A positive image
+shows a waterfall, stones, and mist, which surrounds waterfalls and is seen nowhere else
+in the training images; a negative test image may show a cirrus cloud, which looks like
+mist. MI-SVM learns from one witness of each positive bag and ignores its other
+instances, so that mist may have a positive score, and the cloud as well. Simulation:
+stones around 0, a waterfall at distance 4 along the first feature, mist at a fraction
+of that distance.
 
-*Few bags, many features.* A third of a positive bag lies `distance` away along one of
-many noisy features. Witnesses of few bags leave the normal of MI-SVM to chance; along
-the right feature positive bags spread most, which is what the constraint asks for.
+*Few bags, many features.* A third of a positive bag is at `distance` along one of many
+noisy features. With few bags the normal of MI-SVM depends on chance; positive bags have
+the largest spread along the relevant feature, which the constraint requires.
 
-For rho from 0 (MI-SVM) to strong pressure, at the paper's cut: AUROC, accuracy, and the
-share of negative test bags that are called positive. "rho by inner folds" is chosen on
-training bags alone; "MI-SVM, best C" is chosen on the test bags, in its favour.
+For rho from 0 (MI-SVM) to strong constraints, with the paper's threshold: AUROC,
+accuracy, and the share of negative test bags that are predicted positive. "rho by inner
+folds" is chosen on training bags only; "MI-SVM, best C" is chosen on the test bags,
+which is an advantage.
 
     python studies/scripts/pcsvm_false_positives.py [--draws 10] [--out FOLDER]
 """
@@ -121,12 +122,12 @@ def cases():
 
 
 READING = """
-Reading. With mist between stones and waterfalls no pressure helps: the normal is right
-already, and with an RBF kernel it does harm. With few bags in many features pressure
-does what the paper says of it: rho chosen inside the training bags takes most false
-positives away and lifts the AUROC of the same machine without it. A smaller C does as
-well there when it is chosen in its favour: the constraint is one way, not the only one,
-to keep a normal from following noise."""
+Conclusion. With mist between stones and waterfalls the constraints do not help: the
+normal is correct without them, and with an RBF kernel they are harmful. With few bags
+and many features they work as described in the paper: rho chosen inside the training
+bags removes most false positives and increases the AUROC of the same SVM. A smaller C,
+chosen on the test bags, gives the same result: the constraint is one of several ways to
+regularize the normal."""
 
 
 def main():
@@ -144,7 +145,7 @@ def main():
         f"Made by `python studies/scripts/pcsvm_false_positives.py`, {asked.draws}"
     )
     lines += ["draws; ± is one standard error.", ""]
-    lines.append("| case | machine | AUROC | accuracy | false positives |")
+    lines.append("| case | model | AUROC | accuracy | false positives |")
     lines.append("|---|---|---|---|---|")
     for title, kernel, case in cases():
         for name, (mean, error) in measure(case, kernel, asked.draws).items():

@@ -1,10 +1,10 @@
-"""Regressors of bags: ten strengths, sliced distances, SAFE and the stack, as ratios.
+"""Regressors of bags: ten penalties, sliced distances, SAFE and the stack, as ratios.
 
     python regressor_speed.py [--quick] [--only kernel sliced safe stack]
     python studies/scripts/regressor_speed.py
 
 Processor seconds of one thread (OPENBLAS_NUM_THREADS=1), the least of several calls;
-both sides of a ratio are measured in turns, in one run. The sliced embedding is
+both sides of a ratio are measured alternately in one run. The sliced embedding is
 compared with the product of the rows and the directions plus one sort of what that
 gives, of all values of a direction or, which is less work, of those inside each bag.
 """

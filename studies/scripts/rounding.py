@@ -1,10 +1,10 @@
-"""What rounding may change: decision values under noise and other processors' kernels.
+"""Effect of rounding: decision values under noise and other processors' kernels.
 
-Every classifier and regressor is fitted on drawn bags as they are, on the same bags
-with relative noise of 1e-15 in every number, and in processes whose BLAS runs the
-kernels of other processors (OPENBLAS_CORETYPE; where numpy has another BLAS nothing
-changes). Written down are the largest change of a decision value, or of a predicted
-value, on held-out bags, relative to the largest, and the share of labels that changed.
+Every classifier and regressor is fitted on simulated bags, on the same bags with
+relative noise of 1e-15 in every number, and in processes whose BLAS runs the kernels of
+other processors (OPENBLAS_CORETYPE; where numpy has another BLAS nothing changes).
+Written down are the largest change of a decision value, or of a predicted value, on
+held-out bags, relative to the largest, and the share of labels that changed.
 
     python studies/scripts/rounding.py [--write] [--jobs 3] [METHOD ...]
 

@@ -1,11 +1,11 @@
 """Ten gigabytes of slides within three gigabytes of memory, method by method.
 
-500 slides x 10,000 patches x 1,024 features in half precision, 10 GB in one file.
-Each method is fitted in a process of its own whose private memory the kernel limits to
-3 GB (``RLIMIT_DATA``): more would end the run with an error. What is told are the
-passes over the rows, processor and wall time, the peak of the private memory
-(``RssAnon``) and that of all resident memory, pages of the mapped file included
-(``VmHWM``), and the area under the curve on the slides that were held out.
+500 slides x 10,000 patches x 1,024 features in half precision, 10 GB in one file. Each
+method is fitted in a process of its own whose private memory the kernel limits to 3 GB
+(``RLIMIT_DATA``); a run that needs more fails. The page gives the passes over the rows,
+processor and wall time, the peak of the private memory (``RssAnon``) and that of all
+resident memory, pages of the mapped file included (``VmHWM``), and the area under the
+curve on the slides that were held out.
 
     python studies/scripts/slides_10gb.py FOLDER [--slides 500] [--size 10000]
                                      [--features 1024] [--limit 3e9] [--methods ..]
@@ -212,8 +212,8 @@ def table(found, options, n_bytes):
         f"{options.slides} slides x {options.size:,} patches x {options.features:,} "
         f"features, float16: {n_bytes / 1e9:.1f} GB in one mapped file. Fitted on four "
         "fifths of the slides, each method in a process whose private memory the "
-        f"kernel limits to {options.limit / 1e9:.1f} GB, on one core of a machine with "
-        "other work to do. Made by `studies/scripts/slides_10gb.py`.",
+        f"kernel limits to {options.limit / 1e9:.1f} GB, on one core of a computer "
+        "that was also used for other work. Made by `studies/scripts/slides_10gb.py`.",
         "",
         "| fit | passes | processor, s | wall, s | private memory, GB | with mapped "
         "pages, GB | AUROC held out | processor to score a slide, s |",
