@@ -11,6 +11,7 @@ from bagwise._compat import HasMethods, StrOptions
 from bagwise.bags import Bags
 from bagwise.base import BaseBagRegressor
 from bagwise.compose.embedded import EmbeddedClassifier, needed_weights
+from bagwise.compose.forests import values
 from bagwise.compose.pooling import POOLINGS, mostly_zero, pool
 
 
@@ -191,7 +192,7 @@ class SimpleMIRegressor(BaseBagRegressor):
         self.estimator_ = clone(base).fit(pool(X, self.pooling), y, **options)
 
     def _predict_bags(self, X):
-        return self.estimator_.predict(pool(X, self.pooling))
+        return values(self.estimator_, pool(X, self.pooling))
 
     def _score_instances(self, X):
         return self._predict_bags(Bags(X.data, np.arange(X.n_instances + 1)))

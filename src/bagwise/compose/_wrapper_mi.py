@@ -12,6 +12,7 @@ from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags.segments import repeat, segment_max, segment_mean
 from bagwise.base import BaseBagRegressor, ProbabilityMixin, WeightedBagClassifier
 from bagwise.compose.embedded import needed_weights
+from bagwise.compose.forests import class_probabilities, values
 from bagwise.compose.pooling import mostly_zero
 
 # No threshold is closer to 0 or 1: odds stay finite.
@@ -141,7 +142,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         self.estimator_ = model
 
     def _instance_probability(self, X):
-        return self.estimator_.predict_proba(X.data)[:, 1]
+        return class_probabilities(self.estimator_, X.data)[:, 1]
 
     def _positive_probability(self, X):
         p = self._instance_probability(X)
@@ -256,11 +257,11 @@ class WrapperMIRegressor(BaseBagRegressor):
     def _fit_bags(self, X, y, weight):
         base = self._inner()
         options = needed_weights(base, repeat(weight / X.sizes, X.offsets))
-        values = repeat(y, X.offsets)
-        self.estimator_ = clone(base).fit(X.data, values, **options)
+        rows_y = repeat(y, X.offsets)
+        self.estimator_ = clone(base).fit(X.data, rows_y, **options)
 
     def _score_instances(self, X):
-        return np.asarray(self.estimator_.predict(X.data), dtype=np.float64)
+        return np.asarray(values(self.estimator_, X.data), dtype=np.float64)
 
     def _predict_bags(self, X):
         scores = self._score_instances(X)
@@ -271,10 +272,10 @@ class WrapperMIRegressor(BaseBagRegressor):
         return np.array([_trimmed(scores[a:b], trim) for a, b in bounds])
 
 
-def _trimmed(values, share):
+def _trimmed(scores, share):
     """Mean without a share of the values at each end; 0.5 is the median."""
     if share == 0.5:
-        return np.median(values)
-    ranked = np.sort(values)
+        return np.median(scores)
+    ranked = np.sort(scores)
     k = int(share * len(ranked))
     return ranked[k : len(ranked) - k].mean()

@@ -13,6 +13,7 @@ from bagwise._sizes import check_memory
 from bagwise.bags import Bags, Ragged
 from bagwise.base import BagClassifierMixin, BaseBagEstimator, check_bag_weight
 from bagwise.base.weights import weight_arguments
+from bagwise.compose.forests import class_probabilities
 from bagwise.kernels import instance_kernel
 from bagwise.kernels.instance import row_blocks
 
@@ -160,7 +161,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
             The classifier's probabilities.
         """
         rows = self._checked_rows(X)
-        return self.estimator_.predict_proba(rows)
+        return class_probabilities(self.estimator_, rows)
 
     def instance_scores(self, X):
         """Score every instance as a bag of its own.
@@ -191,7 +192,7 @@ def _decide(estimator, rows):
         return _rbf_values(estimator, rows)
     if hasattr(estimator, "decision_function"):
         return estimator.decision_function(rows)
-    probability = estimator.predict_proba(rows)
+    probability = class_probabilities(estimator, rows)
     return probability[:, 1] - 0.5 if probability.shape[1] == 2 else probability
 
 

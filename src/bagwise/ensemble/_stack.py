@@ -19,6 +19,7 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max
 from bagwise.base import bag_folds, most_folds
 from bagwise.base.weights import weight_arguments
+from bagwise.compose.forests import class_probabilities, values
 from bagwise.ensemble._inputs import Input, Made
 from bagwise.kernels.emd import thin_bags
 
@@ -314,7 +315,7 @@ def _seeded(estimator, seed):
 def bag_scores(models, rows, n_classes):
     """Return a column of scores per class; of two the positive one, of values one."""
     if n_classes == 0:
-        return models[0].predict(rows)[:, None]
+        return values(models[0], rows)[:, None]
     n_columns = 1 if n_classes == 2 else n_classes
     if len(models) == n_columns:
         return np.column_stack([decision_values(model, rows) for model in models])
@@ -331,7 +332,7 @@ def decision_values(model, rows):
     """Return the decision value of the positive class, or of each of several."""
     if hasattr(model, "decision_function"):
         return model.decision_function(rows)
-    p = np.clip(model.predict_proba(rows), 1e-6, 1.0 - 1e-6)
+    p = np.clip(class_probabilities(model, rows), 1e-6, 1.0 - 1e-6)
     logit = np.log(p) - np.log1p(-p)
     return logit[:, 1] if p.shape[1] == 2 else logit
 
