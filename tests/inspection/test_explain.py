@@ -220,3 +220,14 @@ def test_text_names_bags_predictions_and_key_instances(bags):
     row = int(bags.offsets[i] + found.key[i])
     assert lines[1].startswith(f"  bag {bags.ids[i]}: predicted ")
     assert f"key instance {bags.instance_ids[row]}, score" in lines[1]
+
+
+def test_html_shows_the_bags_with_the_highest_scores_first(bags):
+    found = explain(Pooled("max").fit(bags), bags)
+    html = found._repr_html_()
+    order = np.argsort(-found.bag_scores, kind="stable")
+    first = [f"<td>{bags.ids[i]}</td>" for i in order]
+    places = [html.index(cell) for cell in first]
+    assert places == sorted(places)
+    assert html.count("<circle") == bags.n_instances
+    assert html.count("r='4.5'") == len(bags)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any, Self
 
 import numpy as np
@@ -433,16 +432,7 @@ class Bags(Segmented):
         )
 
     def _repr_html_(self) -> str:
-        """Show the sizes and the first bags as a table."""
-        shown = min(self.n_bags, 5)
-        rows = "".join(
-            f"<tr><td>{escape(str(self.ids[i]))}</td><td>{self.sizes[i]}</td></tr>"
-            for i in range(shown)
-        )
-        more = self.n_bags - shown
-        if more > 0:
-            rows += f"<tr><td colspan='2'>and {more} more</td></tr>"
-        return (
-            f"<p><code>{escape(repr(self))}</code></p><table><thead><tr><th>bag</th>"
-            f"<th>instances</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        """Return the sizes and the first bags as HTML."""
+        from bagwise.bags.notebook import bags_html
+
+        return str(bags_html(self))

@@ -68,6 +68,12 @@ class Ragged(Segmented):
         """The type of the values."""
         return self._stacked.dtype
 
+    def _repr_html_(self) -> str:
+        """Return the values of the first bags and a histogram as HTML."""
+        from bagwise.bags.notebook import ragged_html
+
+        return str(ragged_html(self))
+
     def to_list(self) -> list[npt.NDArray[Any]]:
         """Return the bags as a list of arrays (views)."""
         return list(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from dataclasses import dataclass, field
@@ -11,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
+from bagwise.bags.notebook import interval, table
 from bagwise.comparison._limits import single_thread
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import Method
@@ -354,25 +355,32 @@ class Comparison:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Show the ranking as a table."""
-        title, show = html.escape(METRICS[self.metric].title), METRICS[self.metric].show
-        head = f"<tr><th></th><th>Method</th><th>{title}</th><th>95% interval</th>"
-        head += "<th>p (Holm)</th><th>fit s</th></tr>"
-        body = []
+        """Return the ranking as an HTML table, with intervals on a common axis."""
+        metric = METRICS[self.metric]
+        ends = [v for row in self.ranking for v in (row.low, row.mean, row.high)]
+        known = [value for value in ends if np.isfinite(value)] or [0.0]
+        axis = (min(known), max(known))
+        rows = []
         for row in self.ranking:
-            missing = np.isnan(row.low)
-            interval = "" if missing else f"{show(row.low)} to {show(row.high)}"
-            p = "" if np.isnan(row.p_holm) else f"{row.p_holm:.3f}"
-            body.append(
-                f"<tr><td>{row.rank}</td><td>{html.escape(row.method)}</td>"
-                f"<td>{show(row.mean)}</td><td>{interval}</td><td>{p}</td>"
-                f"<td>{row.fit_time:.3g}</td></tr>"
+            text = ""
+            if np.isfinite(row.low):
+                text = f"{metric.show(row.low)} to {metric.show(row.high)}"
+            rows.append(
+                [
+                    row.rank,
+                    row.method,
+                    metric.show(row.mean),
+                    text,
+                    interval(row.low, row.mean, row.high, axis, f"95% interval {text}"),
+                    "" if np.isnan(row.p_holm) else f"{row.p_holm:.3f}",
+                    f"{row.fit_time:.3g}",
+                ]
             )
-        name, text = html.escape(self.problem.name), html.escape(self.summary())
-        return (
-            f"<p><b>{name}</b>: {text}</p>"
-            f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
-        )
+        header = ["", "method", metric.title, "95% interval"]
+        header += [f"{metric.show(axis[0])} to {metric.show(axis[1])}", "p (Holm)"]
+        ranking = table([*header, "fit, s"], rows)
+        title = Markup("<p><b>{}</b>: {}</p>{}")
+        return str(title.format(self.problem.name, self.summary(), ranking))
 
     def to_json(self) -> dict[str, Any]:
         """Return ranking, failures, choices and provenance as plain values."""

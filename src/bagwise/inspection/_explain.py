@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from bagwise.bags import Bags, as_bags
+from bagwise.bags.notebook import dots, table
 from bagwise.bags.segments import segment_argmax
 from bagwise.inspection.contributions import (
     FeatureContributions,
@@ -39,6 +41,7 @@ from bagwise.io.csv_output import write_csv
 
 __all__ = ["Explanation", "explain"]
 
+N_HTML = 10  # bags in a notebook
 MOST_PROBES = 2_000  # features up to which linear contributions are computed
 
 
@@ -100,6 +103,36 @@ class Explanation:
         if len(X) > 5:
             lines.append(f"  ... and {len(X) - 5} more bags")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the bags with the highest scores as an HTML table."""
+        X, scores = self.X, np.asarray(self.scores, dtype=np.float64)
+        finite = scores[np.isfinite(scores)]
+        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+        order = self._order()[:N_HTML]
+        rows = []
+        for i in order:
+            start, stop = int(X.offsets[i]), int(X.offsets[i + 1])
+            key = int(self.key[i])
+            label = (
+                f"scores of the {stop - start} instances, from {low:.3g} to {high:.3g}"
+            )
+            rows.append(
+                [
+                    X.ids[i],
+                    _predicted(self, int(i)),
+                    stop - start,
+                    instance_name(X, start + key),
+                    f"{scores[start + key]:.3g}",
+                    dots(scores[start:stop], low, high, label, chosen=key),
+                ]
+            )
+        what = f"{_ABOUT[self.method]}{for_class(self.pos_label)}"
+        header = ["bag", "predicted", "instances", "key instance", "its score"]
+        axis = f"instance scores, {low:.3g} to {high:.3g}"
+        rest = table([*header, axis], rows, len(X) - N_HTML)
+        title = Markup("<p><b>Explanation</b>: {:,} bags, {:,} instances; {}</p>{}")
+        return str(title.format(len(X), X.n_instances, what, rest))
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the table of instances by columns, as plain values.
