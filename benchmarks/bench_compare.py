@@ -32,7 +32,7 @@ class Constant(ClassifierMixin, BaseEstimator):
 class Compare(Benchmark):
     """`compare` with its default methods and grids."""
 
-    params = ((20, 5, 5), (100, 10, 50))
+    params = [[(20, 5, 5), (100, 10, 50)]]
     param_names = ("bags, instances, features",)
     timer = staticmethod(time.perf_counter)
     repeat = 1

@@ -15,7 +15,7 @@ SLOW = {"track_compilation"}  # it compiles what it times
 def first(cls):
     """Return the first combination of the parameters of a benchmark."""
     params = getattr(cls, "params", [])
-    several = bool(params) and isinstance(params[0], list)
+    several = bool(params) and isinstance(params[0], list | tuple)
     return [axis[0] for axis in params] if several else list(params[:1])
 
 
