@@ -20,7 +20,7 @@ from bagwise.comparison import (
     predict_file,
 )
 from bagwise.comparison._tuning import fit_method
-from bagwise.comparison.evaluate import group_metrics, value_metrics
+from bagwise.comparison.evaluate import value_metrics
 from bagwise.embedding import BagOfWords
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
@@ -92,16 +92,6 @@ def test_groups_are_drawn_together_where_results_are_per_bag():
     )
     width = [row.high - row.low for row in (found.ranking[0], single.ranking[0])]
     assert width[0] > width[1]  # three alike slides are not three patients
-
-
-def test_figures_of_groups_by_hand():
-    truth = np.array([1, 1, 0, 0, 1, 0])
-    groups = np.array(["a", "a", "b", "b", "c", "c"])  # c has both classes
-    score = np.array([3.0, -1.0, 0.5, -0.1, 9.0, 9.0])
-    found = group_metrics(truth, score, None, groups)
-    assert found == {"group_accuracy": 0.5, "group_auroc": 1.0}  # means 1.0 and 0.2
-    p = np.array([0.6, 0.6, 0.1, 0.2, 0.0, 0.0])
-    assert group_metrics(truth, score, p, groups)["group_accuracy"] == 1.0
 
 
 def test_what_groups_forbid_is_said():

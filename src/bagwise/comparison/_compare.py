@@ -26,7 +26,7 @@ from bagwise.comparison.catalogue._method import Method
 from bagwise.comparison.choose import choose_methods
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
-from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.evaluate import METRICS, GroupCounts
 from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import KFold, Protocol, TrainTest
 from bagwise.comparison.run_one import versions
@@ -337,6 +337,15 @@ def _metric(metric: str, task: Task) -> tuple[str, str]:
         raise ValueError("key_success needs instance labels, which the data lack")
     if metric.startswith("group_") and problem.groups is None:
         raise ValueError(f"{metric} needs groups, which the data lack")
+    if metric.startswith("group_") and problem.groups is not None:
+        truth = np.searchsorted(problem.classes, problem.y)
+        counts = GroupCounts.of(truth, problem.groups, len(problem.classes))
+        if not counts.enough:
+            raise ValueError(
+                f"{metric} needs at least 10 groups and half of all groups with bags of"
+                f" one class, and 3 groups of each class: {counts.counted} of"
+                f" {counts.n} groups have bags of one class"
+            )
     return metric, "as asked"
 
 

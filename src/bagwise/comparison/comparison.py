@@ -18,11 +18,16 @@ from bagwise.comparison._limits import single_thread
 from bagwise.comparison._tuning import Fitted, fit_method
 from bagwise.comparison.catalogue import Method
 from bagwise.comparison.choose import Choice
-from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.evaluate import METRICS, GroupCounts
 from bagwise.comparison.grid_ends import widen_note
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import Protocol
-from bagwise.comparison.ranking import RankRow, fold_interval, rank_methods
+from bagwise.comparison.ranking import (
+    RankRow,
+    fold_interval,
+    group_counts,
+    rank_methods,
+)
 from bagwise.comparison.statistics import Interval
 from bagwise.comparison.store import COLUMNS
 from bagwise.io.csv_output import write_csv
@@ -317,13 +322,15 @@ class Comparison:
         return text
 
     def _of_groups(self, row: RankRow) -> str:
-        """Say the area under the curve of groups (patients), where there are some."""
-        if np.isnan(row.group_auroc) or self.metric == "group_auroc":
+        """Return the AUROC of groups (such as patients), if enough of them count."""
+        counts = self.group_counts
+        if counts is None or np.isnan(row.group_auroc) or self.metric == "group_auroc":
             return ""
-        assert self.problem.groups is not None
-        n_groups = len(np.unique(self.problem.groups.astype(str)))
         found = self.group_interval(row.method)
-        text = f" Per group ({n_groups} groups): AUROC {row.group_auroc:.3f}"
+        which = f"{counts.n} groups"
+        if counts.counted < counts.n:
+            which = f"{counts.counted} of {which}, those with bags of one class"
+        text = f" Per group ({which}): AUROC {row.group_auroc:.3f}"
         if not np.isnan(found.low):
             text += f" [{found.low:.3f}, {found.high:.3f}]"
         return text + "."
@@ -342,7 +349,15 @@ class Comparison:
             `mean`, `low` and `high` over folds, all of one method; the ends are NaN
             where a protocol has no folds to average.
         """
+        counts = self.group_counts
+        if counts is None or not counts.enough:
+            return Interval(np.nan, np.nan, np.nan)
         return fold_interval(self, method, "group_auroc")
+
+    @cached_property
+    def group_counts(self) -> GroupCounts | None:
+        """How many groups of test bags count; None without groups or classes."""
+        return group_counts(self)
 
     def __repr__(self) -> str:
         """Show the ranking as text."""

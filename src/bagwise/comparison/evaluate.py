@@ -18,6 +18,8 @@ __all__ = [
     "auroc",
     "average_precision",
     "bag_metrics",
+    "GroupCounts",
+    "group_labels",
     "group_metrics",
     "predictions",
     "value_metrics",
@@ -225,42 +227,84 @@ def bag_metrics(
     }
 
 
+def group_labels(
+    truth: NDArray[Any], groups: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the class of each group, and the number of the group of each bag.
+
+    The class of a group is that of its bags; -1 if its bags are of several classes.
+    """
+    _, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    lowest = np.full(codes.max() + 1, np.iinfo(np.int64).max)
+    highest = np.full(codes.max() + 1, -1)
+    np.minimum.at(lowest, codes, truth.astype(np.int64))
+    np.maximum.at(highest, codes, truth.astype(np.int64))
+    return np.where(lowest == highest, lowest, -1), codes
+
+
+@dataclass(frozen=True)
+class GroupCounts:
+    """How many groups of test bags count in the metrics per group.
+
+    Attributes
+    ----------
+    n : int
+        Groups of the test bags.
+    counted : int
+        Those whose bags are all of one class; the others have no label.
+    enough : bool
+        Whether metrics per group are shown: at least 10 groups and half of all groups
+        count, and at least 3 of each class.
+    """
+
+    n: int
+    counted: int
+    enough: bool
+
+    @classmethod
+    def of(
+        cls, truth: NDArray[Any], groups: NDArray[Any], n_classes: int
+    ) -> GroupCounts:
+        """Count the groups of test bags with the classes `truth`."""
+        labels, _ = group_labels(truth, groups)
+        of_class = np.bincount(labels[labels >= 0], minlength=n_classes)
+        n, counted = len(labels), int(of_class.sum())
+        enough = counted >= 10 and 2 * counted >= n and int(of_class.min()) >= 3
+        return cls(n, counted, enough)
+
+
 def group_metrics(
     truth: NDArray[Any],
     score: Array,
     probability: Array | None,
     groups: NDArray[Any],
 ) -> dict[str, float | None]:
-    """Return the metrics of groups: the scores of their bags are averaged.
+    """Return the metrics of groups.
 
-    Probabilities are averaged where there are some, decision values otherwise. Groups
-    whose bags are of several classes have no label of their own and do not count.
+    The score of a group is the mean over its bags, of probabilities if there are any
+    and of decision values otherwise. Its label is that of its bags; groups with bags of
+    several classes are excluded.
     """
     values = score if probability is None else probability
     nothing: dict[str, float | None] = {"group_accuracy": None, "group_auroc": None}
     if len(values) != len(truth):
         return nothing
-    _, codes = np.unique(groups, return_inverse=True)
+    labels, codes = group_labels(truth, groups)
+    counted = labels >= 0
+    if not counted.any():
+        return nothing
     count = np.bincount(codes)
     columns = values if values.ndim == 2 else values[:, None]
     means = np.column_stack([np.bincount(codes, c) / count for c in columns.T])
-    lowest = np.full(len(count), np.inf)
-    highest = np.full(len(count), -np.inf)
-    np.minimum.at(lowest, codes, truth)
-    np.maximum.at(highest, codes, truth)
-    pure = lowest == highest
-    if not pure.any():
-        return nothing
-    of_group = lowest[pure].astype(int)
-    means = means[pure]
+    labels, means = labels[counted], means[counted]
     if values.ndim == 2:
-        label = means.argmax(axis=1)
+        predicted = means.argmax(axis=1)
     else:
         means = means[:, 0]
-        label = (means > (0.0 if probability is None else 0.5)).astype(int)
+        predicted = (means > (0.0 if probability is None else 0.5)).astype(int)
     return {
-        "group_accuracy": float((label == of_group).mean()),
-        "group_auroc": _defined(auroc(of_group, means)),
+        "group_accuracy": float((predicted == labels).mean()),
+        "group_auroc": _defined(auroc(labels, means)),
     }
 
 

@@ -13,7 +13,7 @@ from bagwise.comparison._pooled import (
     pooled_interval,
     pooled_test,
 )
-from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.evaluate import METRICS, GroupCounts
 from bagwise.comparison.statistics import (
     Interval,
     corrected_interval,
@@ -22,7 +22,7 @@ from bagwise.comparison.statistics import (
 )
 from bagwise.comparison.tasks import task_of
 
-__all__ = ["RankRow", "fold_interval", "rank_methods"]
+__all__ = ["RankRow", "fold_interval", "group_counts", "rank_methods"]
 
 ALPHA = 0.05
 NAN = float("nan")
@@ -193,6 +193,9 @@ def _line(
     figures = {column: mean(column) for column in names}
     if pooled and runs:
         figures |= pooled_figure(comparison, name)
+    counts = group_counts(comparison)
+    if counts is not None and not counts.enough:
+        figures |= dict.fromkeys(("group_accuracy", "group_auroc"), NAN)
     memory = [row["peak_memory"] for row in runs]
     return RankRow(
         rank,
@@ -211,6 +214,22 @@ def _line(
         peak_memory=float(max(memory)) if memory else NAN,
         **figures,
     )
+
+
+def group_counts(comparison: Results) -> GroupCounts | None:
+    """Count the groups of the bags that were tested; None without groups or classes.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    """
+    problem, arrays = comparison.problem, comparison.arrays.values()
+    if problem.groups is None or problem.task != "classification" or not arrays:
+        return None
+    tested = np.unique(np.concatenate([own["test"] for own in arrays])).astype(np.int64)
+    truth = np.searchsorted(problem.classes, problem.y)[tested]
+    return GroupCounts.of(truth, problem.groups[tested], len(problem.classes))
 
 
 def _values(

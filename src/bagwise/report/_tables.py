@@ -165,15 +165,14 @@ def metric_axis(comparison: Comparison) -> dict[str, Any]:
 
 
 def group_table(view: View) -> dict[str, Any] | None:
-    """Return the table of figures per group, in words."""
-    counts = group_counts(view)
-    rows = [row for row in view.comparison.ranking if row.n_folds]
-    known = [row for row in rows if np.isfinite(row.group_accuracy)]
-    if counts is None or view.task != "classification":
+    """Return the metrics per group, with how many groups count; None without groups."""
+    counts = view.comparison.group_counts
+    if counts is None:
         return None
+    rows = [row for row in view.comparison.ranking if row.n_folds and counts.enough]
     return {
-        "n": f"{counts[0]:,}",
-        "mixed": counts[1],
+        "n": f"{counts.n:,}",
+        "counted": f"{counts.counted:,}",
         "rows": [
             {
                 "method": row.method,
@@ -181,7 +180,8 @@ def group_table(view: View) -> dict[str, Any] | None:
                 "auroc": figure(row.group_auroc),
                 "interval": _group_interval(view, row.method),
             }
-            for row in known
+            for row in rows
+            if np.isfinite(row.group_accuracy)
         ],
     }
 
@@ -242,24 +242,6 @@ def constant_answer(view: View, method: str) -> str | None:
         given = [view.names[k] for k in np.flatnonzero(first)]
         return ", ".join(given) or "no label"
     return view.names[int(first)]
-
-
-def group_counts(view: View) -> tuple[int, int] | None:
-    """Return how many groups there are, and how many hold bags of several classes.
-
-    A group of several classes has no label of its own. None without groups.
-    """
-    groups = view.problem.groups
-    if groups is None:
-        return None
-    codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)[1]
-    n_groups = int(codes.max()) + 1
-    if view.truth.ndim > 1:
-        return n_groups, 0
-    low, high = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-    np.minimum.at(low, codes, view.truth)
-    np.maximum.at(high, codes, view.truth)
-    return n_groups, int((low < high).sum())
 
 
 def member_table(view: View, method: str) -> list[dict[str, Any]] | None:
