@@ -199,3 +199,11 @@ def test_every_kind_of_import_is_read(source, expected):
 def test_a_cycle_is_found():
     assert first_cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
     assert first_cycle({"a": {"b", "c"}, "b": {"c"}}) is None
+
+
+def test_test_files_have_different_names():
+    """Pytest imports test files by their name, and cannot import two of one name."""
+    root = Path(__file__).parents[1]
+    folders = (root / "tests", root / "studies" / "tests")
+    names = [path.name for folder in folders for path in folder.rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
