@@ -36,7 +36,7 @@ def test_equals_svc_on_the_literal_map(data, normalize):
         normalize=normalize, rho=0.7, threshold="zero", random_state=0
     ).fit(X, y)
     every = Bags.concatenate([X, X_test])
-    logs = box_kernel(every, grid=model.grid_, random_state=model.seed_)
+    logs = box_kernel(every, grid=model.grid_, random_state=model.count_params_["random_state"])
     train, test = np.arange(80), np.arange(80, 120)
     diag = np.diag(logs)
     scale = diag[train].max()
@@ -92,7 +92,7 @@ def test_power_follows_the_contrast(data):
     X, y, _, _ = data
     low = BoxKernelSVC(random_state=0).fit(X, y)
     half = low.log_self_ / 2
-    logs = box_kernel(X, grid=low.grid_, random_state=low.seed_)
+    logs = box_kernel(X, grid=low.grid_, random_state=low.count_params_["random_state"])
     contrast = (half[:, None] + half - logs)[~np.eye(80, dtype=bool)]
     assert low.rho_ == pytest.approx(1.0 / np.median(contrast))
     rng = np.random.default_rng(0)

@@ -59,6 +59,10 @@ class BaseBagEstimator(BaseEstimator):
     the features.
     """
 
+    # Parameters that a fitted model reads when it predicts; the docstring says so. All
+    # others take effect with the next fit.
+    _prediction_parameters: tuple[str, ...] = ()
+
     @classmethod
     @cache  # a fit asks twice, and reading a signature takes as long as a small solve
     def _get_param_names(cls):

@@ -21,7 +21,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
     Parameters
     ----------
     max_instances : int, default=500
-        Most instances of a bag.
+        Most instances of a bag. May be changed after `fit`, as nothing is learned.
     random_state : int, RandomState or None, default=None
         Seeds the sample. With an int, a bag with the same size and the same position
         among the bags always gives the same instances, whatever the other bags are.
@@ -51,6 +51,8 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
         "max_instances": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
+
+    _prediction_parameters = ("max_instances",)
 
     def __init__(self, max_instances=500, *, random_state=None):
         self.max_instances = max_instances

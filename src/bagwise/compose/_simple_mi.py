@@ -98,6 +98,7 @@ class SimpleMI(EmbeddedClassifier):
         return mostly_zero(X)
 
     def _fit_rows(self, X, y, weight):
+        self.pooling_ = self.pooling
         rows = self._rows(X)
         if self.estimator is None and sp.issparse(rows) and not mostly_zero(X):
             return rows.toarray()  # no larger than before, and equal to dense bags
@@ -116,7 +117,7 @@ class SimpleMI(EmbeddedClassifier):
         return base.set_params(gamma=1.0 / spread if spread > 0 else 1.0), mean
 
     def _rows(self, X):
-        return pool(X, self.pooling)
+        return pool(X, self.pooling_)
 
 
 class SimpleMIRegressor(BaseBagRegressor):
@@ -189,10 +190,11 @@ class SimpleMIRegressor(BaseBagRegressor):
         options = {}
         if not (weight == weight[0]).all():
             options = needed_weights(base, weight)
+        self.pooling_ = self.pooling
         self.estimator_ = clone(base).fit(pool(X, self.pooling), y, **options)
 
     def _predict_bags(self, X):
-        return values(self.estimator_, pool(X, self.pooling))
+        return values(self.estimator_, pool(X, self.pooling_))
 
     def _score_instances(self, X):
         return self._predict_bags(Bags(X.data, np.arange(X.n_instances + 1)))

@@ -123,6 +123,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         return self.estimator
 
     def _fit_binary(self, X, t, bag_weight):
+        self.aggregation_ = self.aggregation
         base = self._inner()
         if not has_fit_parameter(base, "sample_weight"):
             raise ValueError(
@@ -146,9 +147,9 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
 
     def _positive_probability(self, X):
         p = self._instance_probability(X)
-        if self.aggregation == "arithmetic":
+        if self.aggregation_ == "arithmetic":
             return segment_mean(p, X.offsets)
-        if self.aggregation == "max":
+        if self.aggregation_ == "max":
             return segment_max(p, X.offsets)
         tiny = np.finfo(np.float64).tiny
         positive = segment_mean(np.log(np.maximum(p, tiny)), X.offsets)
@@ -255,6 +256,7 @@ class WrapperMIRegressor(BaseBagRegressor):
         return Ridge() if self.estimator is None else self.estimator
 
     def _fit_bags(self, X, y, weight):
+        self.pooling_, self.trim_ = self.pooling, self.trim
         base = self._inner()
         options = needed_weights(base, repeat(weight / X.sizes, X.offsets))
         rows_y = repeat(y, X.offsets)
@@ -265,9 +267,9 @@ class WrapperMIRegressor(BaseBagRegressor):
 
     def _predict_bags(self, X):
         scores = self._score_instances(X)
-        if self.pooling == "mean":
+        if self.pooling_ == "mean":
             return segment_mean(scores, X.offsets)
-        trim = 0.5 if self.pooling == "median" else self.trim
+        trim = 0.5 if self.pooling_ == "median" else self.trim_
         bounds = zip(X.offsets[:-1], X.offsets[1:], strict=True)
         return np.array([_trimmed(scores[a:b], trim) for a, b in bounds])
 

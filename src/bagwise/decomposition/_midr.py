@@ -293,6 +293,7 @@ class MIDR(
         X = precise(X, self.mean_)
         pooled = float(weight @ X.sizes / weight.sum()) * self.n_hypotheses
         self.alpha_ = sharpness(self.alpha, pooled)
+        self.pooling_, self.n_hypotheses_ = self.pooling, self.n_hypotheses
         loss = BagLoss(
             X.data,
             X.offsets,
@@ -411,8 +412,8 @@ class MIDR(
 
     def _pooled(self, X):
         z = self._scores(X)
-        n_outputs = z.shape[1] // self.n_hypotheses
-        return pool(z, X.offsets, self.pooling, self.alpha_, n_outputs=n_outputs)
+        n_outputs = z.shape[1] // self.n_hypotheses_
+        return pool(z, X.offsets, self.pooling_, self.alpha_, n_outputs=n_outputs)
 
     def _decide(self, X):
         """Return the logit of each bag's pooled probability, less the cut."""
@@ -432,5 +433,5 @@ class MIDR(
     def _score_instances(self, X):
         """Return the largest score over the hypotheses of a class, less the cut."""
         z = self._scores(X) - self.threshold_
-        best = z.reshape(len(z), -1, self.n_hypotheses).max(axis=2)
+        best = z.reshape(len(z), -1, self.n_hypotheses_).max(axis=2)
         return best[:, 0] if best.shape[1] == 1 else best

@@ -175,6 +175,7 @@ def _fit_embedded(model, parts):
     parts.survey(labels=True)
     parts.set_features(model)
     model._encode_labels(parts.label_counts()[0])
+    model.pooling_ = model.pooling
     rows = parts.gather(_bag_rows, model)
     y, weight = parts.gather(labels_of), parts.gather(weights_of)
     base = model._base_estimator(not isinstance(rows, np.ndarray))

@@ -105,6 +105,7 @@ class BagOfWords(
         found = k_means(X.data, self.n_clusters, self.random_state)
         self.cluster_centers_ = found.cluster_centers_
         self.width_ = max(found.inertia_ / X.n_instances, np.finfo(np.float64).tiny)
+        self.soft_, self.hellinger_ = self.soft, self.hellinger
         self._n_features_out = len(self.cluster_centers_)
         return self
 
@@ -126,11 +127,11 @@ class BagOfWords(
         share = np.zeros((X.n_instances, self._n_features_out))
         for rows in row_blocks(X.n_instances, 24.0 * self._n_features_out):
             D = squared_distances(X.data[rows], self.cluster_centers_)
-            if self.soft:
+            if self.soft_:
                 D -= D.min(axis=1, keepdims=True)
                 np.exp(-D / self.width_, out=D)
                 share[rows] = D / D.sum(axis=1, keepdims=True)
             else:
                 share[np.arange(rows.start, rows.stop), D.argmin(axis=1)] = 1.0
         histogram = bag_matrix(X.offsets, mean=True) @ share
-        return np.sqrt(histogram) if self.hellinger else histogram
+        return np.sqrt(histogram) if self.hellinger_ else histogram

@@ -184,6 +184,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         return BagLikelihood(offsets, t > 0, bag_weight, self.pooling, self.alpha)
 
     def _boost(self, X, t, bag_weight, learn):
+        self.pooling_, self.alpha_ = self.pooling, self.alpha
         likelihood = self._likelihood(X.offsets, t, bag_weight)
         F = np.zeros(X.n_instances)
         value = likelihood.value(F)
@@ -208,7 +209,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         return -self._likelihood(offsets, t, bag_weight).value(F)
 
     def _pool(self, F, offsets):
-        return bag_log_odds(F, offsets, self.pooling, self.alpha)
+        return bag_log_odds(F, offsets, self.pooling_, self.alpha_)
 
     def _positive_probability(self, X):
         return expit(self._score_bags(X))

@@ -20,6 +20,7 @@ __all__ = [
     "check_memory",
     "instance_kernel",
     "kernel_diagonal",
+    "kernel_params",
     "memory_budget",
     "resolve_gamma",
     "row_blocks",
@@ -108,6 +109,24 @@ def instance_kernel(
     raise ValueError(
         f"unknown instance kernel {kernel!r}; known are {', '.join(INSTANCE_KERNELS)}."
     )
+
+
+def kernel_params(model: Any, gamma: float) -> dict[str, Any]:
+    """Return the kernel of a model as keywords of `instance_kernel`.
+
+    Parameters
+    ----------
+    model : object
+        With attributes `kernel`, `degree` and `coef0`.
+    gamma : float
+        The width, as a number.
+    """
+    return {
+        "kernel": model.kernel,
+        "gamma": gamma,
+        "degree": model.degree,
+        "coef0": model.coef0,
+    }
 
 
 def kernel_diagonal(

@@ -11,7 +11,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise._sizes import check_memory
 from bagwise.kernels.basis import fit_basis
-from bagwise.kernels.instance import instance_kernel, resolve_gamma, row_blocks
+from bagwise.kernels.instance import (
+    instance_kernel,
+    kernel_params,
+    resolve_gamma,
+    row_blocks,
+)
 
 _DENSE_BELOW = 200
 
@@ -156,6 +161,7 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, BaseEstimator):
             )
         linear = self.kernel == "linear"
         self.kernel_gamma_ = 1.0 if linear else resolve_gamma(self.gamma, X)
+        self.kernel_params_ = kernel_params(self, self.kernel_gamma_)
         product = self._prepare(X)
         degrees = product(np.ones((X.shape[0], 1)))[:, 0]
         if self.kernel == "rbf":  # an approximation may fall below what is possible
@@ -188,7 +194,7 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, BaseEstimator):
                 method="nystroem",
                 n_components=self.n_components,
                 random_state=self.random_state,
-                **self._kernel_params(),
+                **self.kernel_params_,
             )
             Z = basis.Z
             self.basis_, self.X_fit_ = basis.without_rows(), None
@@ -196,16 +202,8 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, BaseEstimator):
             return lambda values: Z @ (Z.T @ values)
         check_memory(8.0 * n * n, f"The kernel matrix of {n} rows", "Set n_components.")
         self.basis_, self.X_fit_ = None, X
-        omega = instance_kernel(X, **self._kernel_params())
+        omega = instance_kernel(X, **self.kernel_params_)
         return lambda values: omega @ values
-
-    def _kernel_params(self):
-        return {
-            "kernel": self.kernel,
-            "gamma": self.kernel_gamma_,
-            "degree": self.degree,
-            "coef0": self.coef0,
-        }
 
     def _eigenvectors(self, product, inverse):
         """Leading alpha of D^-1 M Omega, through the symmetric form."""
@@ -269,7 +267,7 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, BaseEstimator):
             return self.basis_.transform(X) @ self.coef_.T + self.intercept_
         out = np.empty((X.shape[0], len(self.intercept_)))
         for block in row_blocks(X.shape[0], 8.0 * self.X_fit_.shape[0]):
-            K = instance_kernel(X[block], self.X_fit_, **self._kernel_params())
+            K = instance_kernel(X[block], self.X_fit_, **self.kernel_params_)
             out[block] = K @ self.dual_coef_.T + self.intercept_
         return out
 

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from bagwise._sizes import check_memory
 from bagwise.base.weights import class_factors
-from bagwise.kernels.instance import instance_kernel, resolve_gamma, row_blocks
+from bagwise.kernels.instance import (
+    instance_kernel,
+    kernel_params,
+    resolve_gamma,
+    row_blocks,
+)
 from bagwise.least_squares._safe_kernel import Bordered
 
 
@@ -174,23 +179,14 @@ class LSSVC(ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     f"A precomputed kernel must be square for fit, got {X.shape}."
                 )
-            self.X_fit_ = None
+            self.X_fit_ = self.kernel_params_ = None
             return X[np.ix_(used, used)].copy()
         self.X_fit_ = X
         self.kernel_gamma_ = 1.0
         if self.kernel != "linear":
             self.kernel_gamma_ = resolve_gamma(self.gamma, X, weight)
-        return self._cross_kernel(X[used], X[used])
-
-    def _cross_kernel(self, A, B):
-        return instance_kernel(
-            A,
-            B,
-            kernel=self.kernel,
-            gamma=self.kernel_gamma_,
-            degree=self.degree,
-            coef0=self.coef0,
-        )
+        self.kernel_params_ = kernel_params(self, self.kernel_gamma_)
+        return instance_kernel(X[used], X[used], **self.kernel_params_)
 
     def decision_function(self, X):
         """Return the score of each row.
@@ -211,11 +207,11 @@ class LSSVC(ClassifierMixin, BaseEstimator):
         return out[:, 0] if out.shape[1] == 1 else out
 
     def _raw_decision(self, X):
-        if self.kernel == "precomputed":
+        if self.kernel_params_ is None:
             return X @ self.dual_coef_.T + self.intercept_
         out = np.empty((X.shape[0], self.dual_coef_.shape[0]))
         for block in row_blocks(X.shape[0], 8.0 * self.X_fit_.shape[0]):
-            K = self._cross_kernel(X[block], self.X_fit_)
+            K = instance_kernel(X[block], self.X_fit_, **self.kernel_params_)
             out[block] = K @ self.dual_coef_.T + self.intercept_
         return out
 

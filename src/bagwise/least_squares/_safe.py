@@ -24,6 +24,7 @@ from bagwise.least_squares.safe_problem import (
     LabelTargets,
     Settings,
     Training,
+    aggregation_weights,
     can_stream,
 )
 
@@ -43,6 +44,8 @@ _ATTRIBUTES = {
     "objective_": "objective",
     "objective_path_": "objective_path",
 }
+# What prediction needs to know of the parameters.
+_OF_PARAMETERS = ("kernel_params_", "aggregation_")
 
 
 class BaseSAFE(BaseBagEstimator):
@@ -50,7 +53,7 @@ class BaseSAFE(BaseBagEstimator):
 
     def _forget(self):
         """Remove what an earlier fit left behind."""
-        for name in (*_ATTRIBUTES, "_gamma_max", "_border"):
+        for name in (*_ATTRIBUTES, *_OF_PARAMETERS, "_gamma_max", "_border"):
             if hasattr(self, name):
                 delattr(self, name)
 
@@ -61,6 +64,9 @@ class BaseSAFE(BaseBagEstimator):
             value = getattr(solution, field)
             if value is not None:
                 setattr(self, name, value)
+        settings = Settings.of(self).with_kernel(self.kernel_gamma_)
+        self.kernel_params_ = settings.kernel_params
+        self.aggregation_ = self.aggregation
         self._gamma_max, self._border = solution.gamma_max, solution.border
 
     def _extend(self, training, targets, *, solve=True):
@@ -106,19 +112,17 @@ class BaseSAFE(BaseBagEstimator):
     def _instance_matrix(self, X):
         """Scores of all instances, one column for each output."""
         if hasattr(self, "X_fit_"):
-            kernel = Settings.of(self).with_kernel(self.kernel_gamma_).kernel_params
-            return kernel_scores(
-                X, self.X_fit_, kernel, self.dual_coef_, self.intercept_
-            )
+            expansion = self.dual_coef_, self.intercept_
+            return kernel_scores(X, self.X_fit_, self.kernel_params_, *expansion)
         if isinstance(self.features_, IdentityFeatures):
             return linear_scores(X, self.coef_, self.intercept_)
         return project(self.features_, X, np.vstack([self.coef_.T, self.intercept_]))
 
     def _bag_matrix(self, e, offsets):
         """Scores of bags, from those of their instances."""
-        if self.aggregation == "max":
+        if self.aggregation_ == "max":
             return segment_max(e, offsets)
-        weight = Settings.of(self).aggregation_weight(offsets)
+        weight = aggregation_weights(self.aggregation_, offsets)
         return segment_sum(weight[:, None] * e, offsets)
 
     @staticmethod

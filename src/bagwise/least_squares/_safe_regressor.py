@@ -241,7 +241,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         """
         scores = self.instance_scores(X)
         values, offsets = scores.values, scores.offsets
-        if self.aggregation != "max":
+        if self.aggregation_ != "max":
             sign = np.where(self.predict(X) < 0, -1.0, 1.0)
             values = values * repeat(sign, offsets)
         first = offsets[:-1]

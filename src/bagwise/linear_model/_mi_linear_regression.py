@@ -185,7 +185,7 @@ class MILinearRegression(BaseBagRegressor):
         self.objective_path_ = np.array(path)
         self.objective_ = float(path[-1])
         self.n_iter_ = max(1, len(path) - 1)
-        self._scale = problem.spread
+        self.pooling_, self.alpha_ = self.pooling, self.alpha / problem.spread
 
     def _descend(self, problem, point):
         """Return direction, constant, path of objectives and whether it converged."""
@@ -219,14 +219,14 @@ class MILinearRegression(BaseBagRegressor):
 
     def _predict_bags(self, X):
         scores = self._score_instances(X)
-        if self.pooling == "prime":
+        if self.pooling_ == "prime":
             return np.array(
                 [
                     np.median(scores[a:b])
                     for a, b in zip(X.offsets[:-1], X.offsets[1:], strict=True)
                 ]
             )
-        return pool_values(scores, X.offsets, self.pooling, self.alpha / self._scale)
+        return pool_values(scores, X.offsets, self.pooling_, self.alpha_)
 
     def key_instances(self, X):
         """Return the instance that decides, for each bag.
@@ -243,7 +243,7 @@ class MILinearRegression(BaseBagRegressor):
             for the pooling "min").
         """
         scores = self.instance_scores(X)
-        sign = -1.0 if self.pooling == "min" else 1.0
+        sign = -1.0 if self.pooling_ == "min" else 1.0
         return (
             segment_argmax(sign * scores.values, scores.offsets) - scores.offsets[:-1]
         )

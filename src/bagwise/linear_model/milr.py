@@ -258,6 +258,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
             random_state=self.random_state,
         )
         warn_unless_converged(best, self)
+        self.pooling_ = self.pooling
         self.coef_ = best.coef[:, 0]
         self.intercept_ = float(best.intercept[0])
         if loss.mean is not None:
@@ -272,7 +273,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         return linear_scores(X.data, self.coef_[:, None], self.intercept_)[:, 0]
 
     def _pooled(self, X):
-        return pool(self._score_instances(X), X.offsets, self.pooling, self.alpha_)
+        return pool(self._score_instances(X), X.offsets, self.pooling_, self.alpha_)
 
     def _score_bags(self, X):
         return bag_logit(self._pooled(X))

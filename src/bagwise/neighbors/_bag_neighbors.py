@@ -87,6 +87,8 @@ class BagKNeighborsRegressor(BaseBagRegressor):
 
     def _fit_bags(self, X, y, weight):
         self.bags_fit_ = X
+        self.n_neighbors_, self.metric_ = self.n_neighbors, self.metric
+        self.weights_ = self.weights
         self._values, self._weight = y, weight
 
     def _predict_bags(self, X):
@@ -96,17 +98,17 @@ class BagKNeighborsRegressor(BaseBagRegressor):
         return out
 
     def _distances(self, X):
-        if self.metric == "emd":
+        if self.metric_ == "emd":
             return emd_distances(X, self.bags_fit_)
-        return hausdorff(X, self.bags_fit_, self.metric)
+        return hausdorff(X, self.bags_fit_, self.metric_)
 
     def _average(self, D):
         # Equal distances differ in their last digits, by which nothing may be decided.
         with np.errstate(over="ignore"):
             rough = D.astype(np.float32)
-        near = np.argsort(rough, axis=1, kind="stable")[:, : self.n_neighbors]
+        near = np.argsort(rough, axis=1, kind="stable")[:, : self.n_neighbors_]
         share = self._weight[near]
-        if self.weights == "distance":
+        if self.weights_ == "distance":
             distance = np.take_along_axis(D, near, axis=1)
             same = distance <= 0
             with np.errstate(divide="ignore"):

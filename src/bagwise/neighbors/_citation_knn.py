@@ -141,6 +141,8 @@ class CitationKNN(MulticlassBagClassifier):
             "Fit on a subset of the bags.",
         )
         self.bags_fit_ = X
+        self.metric_, self.n_references_ = self.metric, self.n_references
+        self.n_citers_ = self.n_citers
         self._one_hot = codes[:, None] == np.arange(len(self.classes_))
         self.distances_ = hausdorff(X, mode=self.metric)
         self.citation_radius_ = _radius(self.distances_, self.n_citers)
@@ -154,7 +156,7 @@ class CitationKNN(MulticlassBagClassifier):
         """Return the balance of the votes: of two classes between -1 and 1."""
         out = np.empty((X.n_bags, len(self.classes_)))
         for part in row_blocks(X.n_bags, 8.0 * 4 * self.bags_fit_.n_bags):
-            D = hausdorff(X[part], self.bags_fit_, self.metric)
+            D = hausdorff(X[part], self.bags_fit_, self.metric_)
             out[part] = self._votes(D, self.citation_radius_)
         return self._balance(out)
 
@@ -203,10 +205,10 @@ class CitationKNN(MulticlassBagClassifier):
         # Equal distances differ in their last digits, by which no vote may be decided.
         with np.errstate(over="ignore"):
             rough = D.astype(np.float32)
-        references = np.argsort(rough, axis=1, kind="stable")[:, : self.n_references]
+        references = np.argsort(rough, axis=1, kind="stable")[:, : self.n_references_]
         reachable = np.isfinite(np.take_along_axis(D, references, axis=1))
         votes = (self._one_hot[references] & reachable[:, :, None]).sum(axis=1)
-        if self.n_citers == 0:
+        if self.n_citers_ == 0:
             return votes
         cites = (D <= radius * (1.0 + _SAME)) & np.isfinite(D)
         return votes + cites.astype(np.float64) @ self._one_hot.astype(np.float64)
@@ -229,7 +231,7 @@ class CitationKNN(MulticlassBagClassifier):
             [np.delete(near, k, axis=1).min(axis=1) for k in range(n_classes)]
         )
         gap = others - near
-        most = self.n_references + D.shape[1]
+        most = self.n_references_ + D.shape[1]
         return gap / (1.0 + np.abs(gap)) / (8.0 * most**2)
 
 

@@ -77,7 +77,8 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
         "cpu", "cuda", or any name torch knows; "auto" takes a GPU when there is one.
     precision : {"auto", "float32", "bfloat16", "float16", "float64"}, default="auto"
         Of the products; "auto" is bfloat16 on a GPU and float32 else. Weights, sums
-        over bags and losses are float32 or better.
+        over bags and losses are float32 or better. `device` and `precision` may be
+        changed after `fit`.
     verbose : int, default=0
         Prints the memory that is needed, and every epoch.
 

@@ -43,6 +43,8 @@ CONSTRAINTS: dict = {
 class NetworkMixin:
     """Inputs of any shape, draws, and the evaluation of fitted weights."""
 
+    _prediction_parameters = ("device", "precision")
+
     def _check_bags(self, X, y=None, *, reset, min_bags=1):
         X, shape = flatten_instances(X)
         checked = super()._check_bags(X, y, reset=reset, min_bags=min_bags)

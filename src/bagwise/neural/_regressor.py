@@ -55,7 +55,7 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
     device : str, default="auto"
         "cpu", "cuda", or any name torch knows; "auto" takes a GPU when there is one.
     precision : {"auto", "float32", "bfloat16", "float16", "float64"}, default="auto"
-        Of the products.
+        Of the products. `device` and `precision` may be changed after `fit`.
     verbose : int, default=0
         Prints the memory that is needed, and every epoch.
 

@@ -40,11 +40,12 @@ _EXACT_LIMIT, _FEATURES = 60_000, 500
 
 def _adds_up(self):
     """Whether the decision is a sum over instances; used with `available_if`."""
-    if isinstance(self.kernel, str) and self.kernel in ADDITIVE_KERNELS:
+    kernel = getattr(self, "kernel_", self.kernel)
+    if isinstance(kernel, str) and kernel in ADDITIVE_KERNELS:
         return True
     known = " and ".join(repr(name) for name in ADDITIVE_KERNELS)
     raise AttributeError(
-        f"BagSVC(kernel={self.kernel!r}) has no scores for single instances: only the "
+        f"BagSVC(kernel={kernel!r}) has no scores for single instances: only the "
         f"kernels {known} are sums over instances."
     )
 
@@ -259,6 +260,7 @@ class BagSVC(MulticlassBagClassifier):
         check_kernel(self.kernel, self.n_components)
         for name in ("basis_", "coef_", "support_bags_", "kernel_params_"):
             self.__dict__.pop(name, None)  # of an earlier fit with other parameters
+        self.kernel_ = self.kernel
         X, y = self._check_input(X, y, reset=True)
         codes = self._encode_labels(y)
         weight = self._bag_weight(codes, sample_weight)
@@ -369,19 +371,19 @@ class BagSVC(MulticlassBagClassifier):
         return scores[:, 0] if len(self.classes_) == 2 else class_scores(scores)
 
     def _pair_decisions(self, X):
-        if self._pairwise:
+        if isinstance(self.kernel_, str) and self.kernel_ == "precomputed":
             return X[:, self.support_] @ self.dual_coef_ + self.intercept_
         if hasattr(self, "basis_"):
-            inside, _ = ADDITIVE_KERNELS[self.kernel](X, self.kernel_params_)
+            inside, _ = ADDITIVE_KERNELS[self.kernel_](X, self.kernel_params_)
             F = additive_features(X, self.basis_, inside)
             return F @ self.coef_ + self.intercept_
-        if callable(self.kernel):
-            K = call_kernel(self.kernel, X, self.support_bags_, self.kernel_params_)
+        if callable(self.kernel_):
+            K = call_kernel(self.kernel_, X, self.support_bags_, self.kernel_params_)
             return K @ self.dual_coef_ + self.intercept_
         out = np.empty((X.n_bags, len(self.intercept_)))
         for part in row_blocks(X.n_bags, 8.0 * 2 * self.support_bags_.n_bags):
             K = bag_kernel(
-                X[part], self.support_bags_, self.kernel, **self.kernel_params_
+                X[part], self.support_bags_, self.kernel_, **self.kernel_params_
             )
             out[part] = K @ self.dual_coef_
         return out + self.intercept_
@@ -407,7 +409,7 @@ class BagSVC(MulticlassBagClassifier):
 
     def _score_instances(self, X):
         if hasattr(self, "basis_"):
-            inside, _ = ADDITIVE_KERNELS[self.kernel](X, self.kernel_params_)
+            inside, _ = ADDITIVE_KERNELS[self.kernel_](X, self.kernel_params_)
             values = np.empty((X.n_instances, self.coef_.shape[1]))
             width = 8.0 * 4 * (self.basis_.rank + X.n_features)
             for part in row_blocks(X.n_instances, width):
@@ -415,7 +417,11 @@ class BagSVC(MulticlassBagClassifier):
             values *= inside[:, None]
         else:
             values = instance_contributions(
-                X, self.support_bags_, self.dual_coef_, self.kernel, self.kernel_params_
+                X,
+                self.support_bags_,
+                self.dual_coef_,
+                self.kernel_,
+                self.kernel_params_,
             )
         if len(self.classes_) == 2:
             return values[:, 0]
@@ -439,7 +445,8 @@ class BagSVC(MulticlassBagClassifier):
         return params.get("kernel") == "linear" and params.get("power", 1) == 1
 
     def _check_input(self, X, y=None, *, reset=False):
-        if not self._pairwise:
+        kernel = self.kernel if reset else self.kernel_
+        if not (isinstance(kernel, str) and kernel == "precomputed"):
             return self._check_bags(X, y, reset=reset)
         if not reset:
             return check_new_rows(X, self.n_features_in_)

@@ -17,6 +17,7 @@ from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
     instance_kernel,
+    kernel_params,
     resolve_gamma,
     row_blocks,
 )
@@ -132,14 +133,6 @@ class KernelBagSVM(WeightedBagClassifier):
         tags.input_tags.one_sided = True
         return tags
 
-    def _kernel_options(self):
-        return {
-            "kernel": self.kernel,
-            "gamma": self.gamma_,
-            "degree": self.degree,
-            "coef0": self.coef0,
-        }
-
     def _make_space(self, X, *, shift=True):
         """Return the training instances as points of the feature space.
 
@@ -153,10 +146,12 @@ class KernelBagSVM(WeightedBagClassifier):
         if self.kernel == "linear" and larger_than_a_piece(X):
             if X.n_instances > _STORED_FROM and X.n_features <= _MAX_RANK:
                 self.gamma_ = 1.0
+                self.kernel_params_ = kernel_params(self, self.gamma_)
                 return BasisSpace(RowsOnDisk(X))
             X = X.in_memory()
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
         self.gamma_ = resolve_gamma(self.gamma, data)
+        self.kernel_params_ = kernel_params(self, self.gamma_)
         n, d = data.shape
         gram_bytes = 2.0 * 8.0 * n * n  # the matrix, and what it is made of
         if self.kernel == "linear":
@@ -171,7 +166,7 @@ class KernelBagSVM(WeightedBagClassifier):
                 method="nystroem",
                 n_components=self.n_components,
                 random_state=self.random_state,
-                **self._kernel_options(),
+                **self.kernel_params_,
             )
             self.basis_ = basis.without_rows()
             return BasisSpace(basis.Z)
@@ -180,7 +175,7 @@ class KernelBagSVM(WeightedBagClassifier):
             f"Training on the kernel matrix of {n} instances",
             "Set n_components to use a Nystroem basis, or kernel='linear'.",
         )
-        return GramSpace(instance_kernel(data, **self._kernel_options()))
+        return GramSpace(instance_kernel(data, **self.kernel_params_))
 
     def _store(self, X, space, solution, combinations=None):
         """Keep what prediction needs.
@@ -232,11 +227,11 @@ class KernelBagSVM(WeightedBagClassifier):
     def _function(self, A):
         if hasattr(self, "basis_"):
             return self.basis_.transform(A) @ self.coef_
-        if self.kernel == "linear":
+        if not hasattr(self, "support_vectors_"):
             return np.asarray(A @ self.coef_)
         if not len(self.support_):
             return np.zeros(A.shape[0])
-        K = instance_kernel(A, self.support_vectors_, **self._kernel_options())
+        K = instance_kernel(A, self.support_vectors_, **self.kernel_params_)
         return K @ self.dual_coef_
 
     def _start_scores(self, space, layout, scores):

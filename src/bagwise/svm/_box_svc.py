@@ -79,6 +79,10 @@ class BoxKernelSVC(MulticlassBagClassifier):
         The fitted grid.
     bags_fit_ : Bags
         The training bags, which the map needs.
+    normalize_ : bool
+        Whether counts are normalized.
+    count_params_ : dict
+        How boxes are counted, as keywords of `bagwise.kernels.box_kernel`.
     log_self_ : ndarray of shape (n_bags,)
         Log counts of the training bags with themselves.
     rho_ : float
@@ -210,20 +214,21 @@ class BoxKernelSVC(MulticlassBagClassifier):
                 " bags; max_instances=None counts all the same."
             )
         self.grid_ = make_grid(self.grid, X)
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return X, codes, weight
-
-    def _settings(self):
-        return {
-            "grid": self.grid_,
+        self.normalize_ = self.normalize
+        self.count_params_ = {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "method": self.method,
             "stop": self.stop,
             "max_samples": self.max_samples,
-            "random_state": self.seed_,
-            "n_jobs": self.n_jobs,
+            "random_state": int(
+                check_random_state(self.random_state).randint(2**31 - 1)
+            ),
         }
+        return X, codes, weight
+
+    def _settings(self):
+        return {"grid": self.grid_, "n_jobs": self.n_jobs, **self.count_params_}
 
     def _count(self, X):
         logs, self.report_ = box_kernel(X, return_report=True, **self._settings())
@@ -243,7 +248,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
 
     def _map(self, logs, row_self, col_self):
         """Return the empirical map of log counts, in the range of floats throughout."""
-        if self.normalize:
+        if self.normalize_:
             logs = logs - row_self[:, None] / 2.0 - col_self[None, :] / 2.0
         else:
             logs = logs - self.log_self_.max()

@@ -181,7 +181,7 @@ class MICA(MISVM):
             return super()._with_input_means(X, space, layout)
         means = self._input_means(X, layout)
         return space.with_coordinates(
-            instance_kernel(means, X.data, **self._kernel_options())
+            instance_kernel(means, X.data, **self.kernel_params_)
         )
 
     def _store(self, X, space, solution, combinations=None):

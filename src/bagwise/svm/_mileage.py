@@ -168,6 +168,7 @@ class MILEAGE(KernelBagSVM):
 
     def _fit_binary(self, X, t, bag_weight):
         n, prior = X.n_instances, float(self.local_share)
+        self.local_share_ = prior
         layout = Layout.of(X, t, bag_weight)
         space = self._make_space(X)
         means = bag_matrix(X.offsets, mean=True)
@@ -241,7 +242,7 @@ class MILEAGE(KernelBagSVM):
         scores = self._score_instances(X)
         local = segment_max(scores, X.offsets)
         whole = segment_mean(scores, X.offsets)
-        return self.local_share * local + (1.0 - self.local_share) * whole
+        return self.local_share_ * local + (1.0 - self.local_share_) * whole
 
 
 def best_shares(local, whole, t, prior, rigidity):

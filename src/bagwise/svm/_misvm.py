@@ -249,7 +249,7 @@ class MISVM(KernelBagSVM):
         means = self._input_means(X, layout)
         if isinstance(space, BasisSpace):
             return space.with_coordinates(self.basis_.transform(means))
-        options = self._kernel_options()
+        options = self.kernel_params_
         return space.with_kernel(
             instance_kernel(means, X.data, **options), instance_kernel(means, **options)
         )

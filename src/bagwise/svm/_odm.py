@@ -16,6 +16,7 @@ from bagwise._sizes import check_memory
 from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
     instance_kernel,
+    kernel_params,
     resolve_gamma,
     row_blocks,
 )
@@ -206,6 +207,7 @@ class ODM(ClassifierMixin, BaseEstimator):
         positive = range(len(self.classes_)) if len(self.classes_) > 2 else (1,)
         signs = [np.where(codes == k, 1.0, -1.0) for k in positive]
         self.gamma_ = resolve_gamma(self.gamma, X, weight)
+        self.kernel_params_ = kernel_params(self, self.gamma_)
         self._fit_signs(X, signs, OdmLoss(cost, self.theta, self.nu), used)
         return self
 
@@ -239,14 +241,6 @@ class ODM(ClassifierMixin, BaseEstimator):
             self.dual_coef_ = coef[:, support]
             self.support_vectors_ = X[support]
 
-    def _kernel_params(self):
-        return {
-            "kernel": self.kernel,
-            "gamma": self.gamma_,
-            "degree": self.degree,
-            "coef0": self.coef0,
-        }
-
     def _kernel_matrix(self, X):
         n = X.shape[0]
         check_memory(
@@ -254,7 +248,7 @@ class ODM(ClassifierMixin, BaseEstimator):
             f"The kernel matrix of {n} samples and its factor",
             'Use kernel="linear" on features of a kernel approximation.',
         )
-        kernel = instance_kernel(X, **self._kernel_params())
+        kernel = instance_kernel(X, **self.kernel_params_)
         kernel += self.bias
         return kernel
 
@@ -273,13 +267,13 @@ class ODM(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        if self.kernel == "linear":
+        if self.kernel_params_["kernel"] == "linear":
             scores = X @ self.coef_.T + self.intercept_
         else:
             support = self.support_vectors_
             scores = np.empty((X.shape[0], len(self.intercept_)))
             for rows in row_blocks(X.shape[0], 16.0 * support.shape[0]):
-                block = instance_kernel(X[rows], support, **self._kernel_params())
+                block = instance_kernel(X[rows], support, **self.kernel_params_)
                 scores[rows] = block @ self.dual_coef_.T + self.intercept_
         return scores.ravel() if scores.shape[1] == 1 else scores
 

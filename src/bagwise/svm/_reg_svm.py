@@ -162,6 +162,7 @@ class RegSVM(KernelBagSVM):
 
     def _fit_binary(self, X, t, bag_weight):
         n = X.n_instances
+        self.normalization_ = self.normalization
         # The norm of a bag depends on where the origin is.
         space = self._make_space(X, shift=False)
         bags = sp.csr_array(bag_matrix(X.offsets))
@@ -222,9 +223,9 @@ class RegSVM(KernelBagSVM):
 
     def _bag_norms(self, X):
         """What the sum of a bag's instances is divided by."""
-        if self.normalization == "average":
+        if self.normalization_ == "average":
             return X.sizes.astype(np.float64)
-        if hasattr(self, "basis_") or self.kernel == "linear":
+        if hasattr(self, "basis_") or self.kernel_params_["kernel"] == "linear":
             total = _bag_sums(X, getattr(self, "basis_", None))
             squared = np.asarray((total * total).sum(axis=1)).ravel()
         else:
@@ -234,7 +235,7 @@ class RegSVM(KernelBagSVM):
         return np.where(scale > 1e-10 * X.sizes, scale, X.sizes)
 
     def _kernel_total(self, bag):
-        options = self._kernel_options()
+        options = self.kernel_params_
         return sum(
             instance_kernel(bag[rows], bag, **options).sum()
             for rows in row_blocks(bag.shape[0], 16.0 * bag.shape[0])

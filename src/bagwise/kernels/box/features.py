@@ -255,8 +255,8 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         check_memory(
-            9.0 * X.n_bags * self.n_boxes,
-            f"The matrix of {X.n_bags} bags x {self.n_boxes} boxes",
+            9.0 * X.n_bags * len(self.weights_),
+            f"The matrix of {X.n_bags} bags x {len(self.weights_)} boxes",
             "Use a smaller n_boxes, or transform the bags in chunks (X.iter_chunks).",
         )
         return hit_matrix(self.grid_, X, self.low_, self.high_).T * self.weights_
@@ -275,7 +275,7 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
             The names.
         """
         check_is_fitted(self)
-        return np.array([f"box{t}" for t in range(self.n_boxes)], dtype=object)
+        return np.array([f"box{t}" for t in range(len(self.weights_))], dtype=object)
 
 
 def hit_matrix(

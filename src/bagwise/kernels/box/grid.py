@@ -51,6 +51,8 @@ class BoxGrid(BagTransformerMixin, BaseBagEstimator):
     ----------
     edges_ : list of ndarray
         Lower ends of levels 1, 2, .. of each feature; empty for a constant feature.
+    strategies_ : list of str
+        The strategy of each feature.
     max_level_ : ndarray of shape (n_features,)
         The highest level :math:`s_i`.
     order_ : ndarray
@@ -123,6 +125,7 @@ class BoxGrid(BagTransformerMixin, BaseBagEstimator):
             _edges(columns[j], strategies[j], counts[j], j) for j in range(X.n_features)
         ]
         self.max_level_ = np.array([len(e) for e in self.edges_], dtype=np.int64)
+        self.strategies_ = list(strategies)
         self._refuse_too_many(strategies)
         levels = self._levels(X.data)
         chosen, _, _ = canonical_sets(levels, np.array([0, len(levels)]))
@@ -172,11 +175,10 @@ class BoxGrid(BagTransformerMixin, BaseBagEstimator):
         """Levels of a dense matrix, 16 bit."""
         columns = np.ascontiguousarray(data.T)
         levels = np.zeros(columns.shape, dtype=np.uint16)
-        strategies, _ = self._per_feature(data.shape[1])
         for j, edges in enumerate(self.edges_):
-            if strategies[j] == "integer":
+            if self.strategies_[j] == "integer":
                 _refuse_fractions(columns[j], j)
-            if len(edges) and strategies[j] == "integer":
+            if len(edges) and self.strategies_[j] == "integer":
                 steps = columns[j] - (edges[0] - 1.0)
                 levels[j] = np.clip(steps, 0.0, float(len(edges)))
             elif len(edges):

@@ -17,6 +17,7 @@ from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
     instance_kernel,
+    kernel_params,
     resolve_gamma,
     row_blocks,
 )
@@ -109,6 +110,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
             np.concatenate([cost[t > 0], negative_cost]), *self._margin_loss()
         )
         self.gamma_ = resolve_gamma(self.gamma, X.data, repeat(bag_weight, X.offsets))
+        self.kernel_params_ = kernel_params(self, self.gamma_)
         self.basis_ = self._reduced_basis(X, rng)
         rows, found = self._solve(plus, minus, loss, rng)
         rounded = integer_bound(
@@ -126,21 +128,13 @@ class KeyInstanceMachine(WeightedBagClassifier):
         self._keep_assignments(mixture, plus)
         self._keep_expansion(mixture, rows, plus, minus)
 
-    def _kernel_params(self):
-        return {
-            "kernel": self.kernel,
-            "gamma": self.gamma_,
-            "degree": self.degree,
-            "coef0": self.coef0,
-        }
-
     def _reduced_basis(self, X, rng):
         """Return features whose inner products are the kernel, or None."""
         if self.kernel != "linear" and self.n_components is None:
             return None
         basis = fit_basis(
             X.data,
-            **self._kernel_params(),
+            **self.kernel_params_,
             n_components=self.n_components,
             random_state=int(rng.integers(2**31 - 1)),
         )
@@ -161,7 +155,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
         }
         means = minus.offsets if self.level == "bag" else None
         positive, negative = _as_float64(plus.data), _as_float64(minus.data)
-        kernel = partial(_biased_kernel, self.bias, self._kernel_params())
+        kernel = partial(_biased_kernel, self.bias, self.kernel_params_)
         if self.basis_ is not None:
             units = feature_units(
                 _as_float64(self.basis_.transform(positive)),
@@ -261,7 +255,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
             return scores + self.intercept_
         support, scores = self.support_instances_, np.empty(X.n_instances)
         for rows in row_blocks(X.n_instances, 16.0 * support.shape[0]):
-            block = instance_kernel(X.data[rows], support, **self._kernel_params())
+            block = instance_kernel(X.data[rows], support, **self.kernel_params_)
             scores[rows] = block @ self.dual_coef_
         return scores + self.intercept_
 

@@ -12,7 +12,7 @@ from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise._sizes import memory_budget
 from bagwise.bags.segments import repeat, segment_mean
 from bagwise.kernels.basis import fit_basis
-from bagwise.kernels.instance import instance_kernel, resolve_gamma
+from bagwise.kernels.instance import instance_kernel, kernel_params, resolve_gamma
 from bagwise.solvers.hinge import BasisSpace
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 from bagwise.svm.pcsvm._projection import Spread, delta_range
@@ -234,15 +234,16 @@ class PCSVM(KernelBagSVM):
         # Label-free, hence once for all classes.
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
         self.gamma_ = resolve_gamma(self.gamma, data)
+        self.kernel_params_ = kernel_params(self, self.gamma_)
         options = {
-            **self._kernel_options(),
+            **self.kernel_params_,
             "n_components": self.n_components,
             "random_state": self.random_state,
         }
         self._matrix = None
         exact = self.n_components is None and not _is_linear(data, self.kernel)
         if exact and self.solver == "dual" and _fits(X.n_instances):
-            self._matrix = instance_kernel(data, **self._kernel_options())
+            self._matrix = instance_kernel(data, **self.kernel_params_)
         make = check_cache(self.memory).cache(_make_basis, ignore=["matrix"])
         self._basis = make(data, options, self._matrix)
 
@@ -259,6 +260,7 @@ class PCSVM(KernelBagSVM):
     def _unfitted_copy(self):
         one = super()._unfitted_copy()
         one.gamma_, one._basis = self.gamma_, self._basis
+        one.kernel_params_ = self.kernel_params_
         one._matrix = self._matrix
         return one
 
@@ -393,7 +395,7 @@ class PCSVM(KernelBagSVM):
             )
 
     def _function(self, A):
-        if self.kernel == "linear":
+        if not hasattr(self, "support_vectors_"):
             return np.asarray(A @ self.coef_)
-        K = instance_kernel(A, self.support_vectors_, **self._kernel_options())
+        K = instance_kernel(A, self.support_vectors_, **self.kernel_params_)
         return K @ self.dual_coef_
