@@ -45,7 +45,7 @@ class UnusualInstance(WeightedBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.one_sided = True
+        tags.input_tags.asymmetric = True
         return tags
 
     def _fit_binary(self, X, t, bag_weight):

@@ -38,7 +38,7 @@ models = {
     "MILR": MILogisticRegression(max_iter=30, n_init=1, random_state=0),
 }
 for name, model in models.items():
-    print(f"{name:9s} in pieces: {get_tags(model).input_tags.in_pieces}")
+    print(f"{name:9s} in pieces: {get_tags(model).input_tags.chunked}")
 
 # %%
 # Fit on 1,200 bags that are never loaded into memory as a whole.

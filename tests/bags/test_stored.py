@@ -90,7 +90,7 @@ def test_pieces_are_whole_bags_in_single_precision(stored):
 def test_checks_bring_bags_into_memory_for_those_who_need_it(stored, monkeypatch):
     plain, X = stored
     for bags, same in ((X, plain), (X[::2], plain[::2])):
-        kept = check_bags(bags, accept_sparse=True, in_pieces=True)
+        kept = check_bags(bags, accept_sparse=True, chunked=True)
         assert kept._stacked is bags._stacked
         copied = check_bags(bags, accept_sparse=True)
         assert not copied.on_disk
@@ -108,7 +108,7 @@ def test_what_is_not_finite_is_named(tmp_path, value, word):
     np.save(tmp_path / "rows.npy", rows)
     X = Bags(np.load(tmp_path / "rows.npy", mmap_mode="r"), [0, 2, 6])
     with pytest.raises(ValueError, match=f"{word}: bag 1, instance 2, column 1"):
-        check_bags(X, accept_sparse=True, in_pieces=True)
+        check_bags(X, accept_sparse=True, chunked=True)
 
 
 def test_changes_of_a_copy_on_write_map_survive(tmp_path):

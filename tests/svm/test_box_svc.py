@@ -36,7 +36,9 @@ def test_equals_svc_on_the_literal_map(data, normalize):
         normalize=normalize, rho=0.7, threshold="zero", random_state=0
     ).fit(X, y)
     every = Bags.concatenate([X, X_test])
-    logs = box_kernel(every, grid=model.grid_, random_state=model.count_params_["random_state"])
+    logs = box_kernel(
+        every, grid=model.grid_, random_state=model.count_params_["random_state"]
+    )
     train, test = np.arange(80), np.arange(80, 120)
     diag = np.diag(logs)
     scale = diag[train].max()

@@ -26,7 +26,7 @@ def check_bags(
     accept_sparse: bool,
     min_bags: int = 1,
     ensure_finite: bool = True,
-    in_pieces: bool = False,
+    chunked: bool = False,
 ) -> Bags:
     """Convert `X` to `Bags` and refuse what no method can use.
 
@@ -40,7 +40,7 @@ def check_bags(
         Fewest bags that make sense.
     ensure_finite : bool, default=True
         Whether NaN is refused; infinity always is.
-    in_pieces : bool, default=False
+    chunked : bool, default=False
         Whether the caller reads bags on disk piece by piece. Half precision and
         selections on disk are brought into memory for all others.
     """
@@ -62,7 +62,7 @@ def check_bags(
             "dimension first: OnInstances(TruncatedSVD(100))."
         )
     stored = bags.dtype == np.float16 or isinstance(bags._stacked, StoredRows)
-    if stored and not (in_pieces and bags.on_disk):
+    if stored and not (chunked and bags.on_disk):
         bags = bags.in_memory()
     if bags.dtype == np.float64 and _is_ordinary(bags):
         return bags

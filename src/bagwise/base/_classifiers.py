@@ -67,7 +67,7 @@ class BagClassifierMixin(ClassifierMixin):
         known = self.classes_.tolist()
         if pos_label is None:
             guessed = len(known) == 2 and set(known) not in _CLEAR
-            if guessed and self.__sklearn_tags__().input_tags.one_sided:
+            if guessed and self.__sklearn_tags__().input_tags.asymmetric:
                 _warn_of_words(type(self).__name__, known)
             return
         if pos_label not in known:
@@ -263,9 +263,9 @@ def _warn_of_words(name, labels):
     """Say which of two labels is taken for the positive one, where that is a guess."""
     first, second = labels
     warnings.warn(
-        f"{name} treats the positive class in its own way and takes {second!r} for it, "
-        f"not {first!r}, because it comes last in the order of the labels. Say which "
-        f"one is positive: pos_label={first!r} or pos_label={second!r}.",
+        f"{name} treats the positive class differently from the negative one, and "
+        f"takes {second!r} for the positive one because it is the last in the order of "
+        f"the labels. Set pos_label={first!r} or pos_label={second!r}.",
         UserWarning,
         stacklevel=2,
     )

@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 from bagwise._compat import _check_sample_weight
 from bagwise.bags import check_bags
 from bagwise.bags.annotations import first_missing, refuse_masked
-from bagwise.base._units import warn_of_units
+from bagwise.base._scales import warn_of_scales
 
 
 @dataclass(slots=True)
@@ -26,27 +26,27 @@ class BagInputTags(InputTags):
     order_invariant : bool, default=True
         Whether the order of the training bags, and of the instances in them, leaves
         the decision as it is, up to the tolerance of the solver.
-    one_sided : bool, default=False
-        Whether the method treats the positive class in its own way: exchanging the two
-        labels does more than turn the sign of the decision.
+    asymmetric : bool, default=False
+        Whether the method treats the positive class differently from the negative one:
+        exchanging the labels does more than change the sign of the decision.
     respects_standard_assumption : bool or None, default=None
         Whether a bag is judged by its most positive instance, so that more negative
         instances never make a bag positive. None: not known.
-    units : {"free", "common", "absolute"}, default="common"
-        In which units columns may be: each in its own ("free"), or all in one, as
-        distances need it ("common"), or in one that is about as large as the numbers
-        are, as penalties need it ("absolute"). Others are warned of by `fit`.
-    in_pieces : bool, default=False
-        Whether bags on a memory map are read piece by piece, so that they may be larger
-        than memory. For other methods they are brought into memory.
+    scale_sensitive : {"no", "relative", "absolute"}, default="relative"
+        Whether the result depends on the scales of the columns: not at all ("no"), on
+        their ratios, as with distances ("relative"), or also on a common factor, as
+        with penalties ("absolute"). `fit` warns of scales that hide columns.
+    chunked : bool, default=False
+        Whether bags on a memory map are read in chunks, so that they may be larger
+        than memory. Other methods read them into memory.
     """
 
     duplicate_invariant: bool | None = None
     order_invariant: bool = True
-    one_sided: bool = False
+    asymmetric: bool = False
     respects_standard_assumption: bool | None = None
-    units: str = "common"
-    in_pieces: bool = False
+    scale_sensitive: str = "relative"
+    chunked: bool = False
 
 
 _KNOWN_TAGS = tuple(field.name for field in fields(InputTags))
@@ -89,7 +89,7 @@ class BaseBagEstimator(BaseEstimator):
             accept_sparse=tags.input_tags.sparse,
             min_bags=min_bags,
             ensure_finite=not tags.input_tags.allow_nan,
-            in_pieces=self._reads_pieces(tags),
+            chunked=self._reads_chunks(tags),
         )
         self._check_features(X, reset=reset)
         if y is None:
@@ -109,12 +109,12 @@ class BaseBagEstimator(BaseEstimator):
                 f"samples.{extra}"
             )
         if reset and getattr(self, "estimator", None) is None:  # else it is up to that
-            warn_of_units(X, tags.input_tags.units)
+            warn_of_scales(X, tags.input_tags.scale_sensitive)
         return X, y
 
-    def _reads_pieces(self, tags):
+    def _reads_chunks(self, tags):
         """Whether bags on disk may stay there: nothing asks for all of them at once."""
-        return tags.input_tags.in_pieces
+        return tags.input_tags.chunked
 
     def _check_target(self, y):
         plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf"

@@ -97,7 +97,7 @@ def _too_large(method: Method, problem: Problem) -> str:
     X = problem.X
     width = 4 if X.dtype == np.float16 else X.dtype.itemsize
     n_bytes, budget = float(width) * X.n_instances * X.n_features, memory_budget()
-    if X.on_disk and n_bytes > budget and not method.in_pieces:
+    if X.on_disk and n_bytes > budget and not method.chunked:
         return (
             f"the instances lie on disk and would take {n_bytes / 1e9:.1f} GB of the"
             f" {budget / 1e9:.1f} GB of memory; it does not read them in pieces"

@@ -85,10 +85,10 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = _takes_nan(self._inner())
         tags.target_tags.required = self.label_instances
-        tags.input_tags.in_pieces = self._in_pieces()
+        tags.input_tags.chunked = self._chunked()
         return tags
 
-    def _in_pieces(self):
+    def _chunked(self):
         """Whether the transformer is fitted from sums over pieces."""
         return not self.label_instances and fits_from_pieces(self._inner())
 
@@ -115,7 +115,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
             rows_y = repeat(y, X.offsets)
         else:
             X, rows_y = self._check_bags(X, reset=True), None
-        if self._in_pieces() and larger_than_a_piece(X):
+        if self._chunked() and larger_than_a_piece(X):
             self.transformer_ = fit_from_pieces(clone(self._inner()), Chunks(X))
             return self
         self.transformer_ = clone(self._inner()).fit(X.data, rows_y)
@@ -136,7 +136,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        if self._in_pieces() and larger_than_a_piece(X):
+        if self._chunked() and larger_than_a_piece(X):
             return self._transform_on_disk(X)
         return self._rewrap(X, self.transformer_.transform(X.data))
 

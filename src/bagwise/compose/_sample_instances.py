@@ -61,7 +61,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.in_pieces = True
+        tags.input_tags.chunked = True
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

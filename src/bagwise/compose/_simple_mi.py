@@ -88,7 +88,7 @@ class SimpleMI(EmbeddedClassifier):
         tags.input_tags.respects_standard_assumption = (
             None if callable(self.pooling) else False
         )
-        tags.input_tags.in_pieces = not callable(self.pooling)
+        tags.input_tags.chunked = not callable(self.pooling)
         return tags
 
     def _default_estimator(self, sparse):
@@ -174,7 +174,7 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "absolute"
+        tags.input_tags.scale_sensitive = "absolute"
         inner = get_tags(self._inner())
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.target_tags.multi_output = inner.target_tags.multi_output

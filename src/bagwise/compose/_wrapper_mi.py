@@ -108,13 +108,13 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "absolute"
+        tags.input_tags.scale_sensitive = "absolute"
         tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
         tags.input_tags.duplicate_invariant = True
         tags.input_tags.respects_standard_assumption = (
             None if self.aggregation == "max" else False
         )
-        tags.input_tags.one_sided = self.aggregation == "max"
+        tags.input_tags.asymmetric = self.aggregation == "max"
         return tags
 
     def _inner(self):
@@ -246,7 +246,7 @@ class WrapperMIRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "absolute"
+        tags.input_tags.scale_sensitive = "absolute"
         tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
         # Of a doubled bag the same share is trimmed, though not of the same rows.
         tags.input_tags.duplicate_invariant = self.pooling != "trimmed" or None

@@ -256,9 +256,9 @@ class MIDR(
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "absolute"
+        tags.input_tags.scale_sensitive = "absolute"
         tags.input_tags.sparse = True
-        tags.input_tags.one_sided = self.pooling not in SYMMETRIC_POOLINGS
+        tags.input_tags.asymmetric = self.pooling not in SYMMETRIC_POOLINGS
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -93,7 +93,7 @@ class DensityClassifier(WeightedBagClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.respects_standard_assumption = True
-        tags.input_tags.one_sided = True
+        tags.input_tags.asymmetric = True
         return tags
 
     def _make_starts(self, X, positive, weight):

@@ -93,7 +93,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.order_invariant = False  # clusters begin at drawn rows
-        tags.input_tags.in_pieces = True
+        tags.input_tags.chunked = True
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -89,7 +89,7 @@ class TwoLevelClassifier(EmbeddedClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"
+        tags.input_tags.scale_sensitive = "no"
         tags.input_tags.sparse = True
         tags.input_tags.respects_standard_assumption = False
         return tags

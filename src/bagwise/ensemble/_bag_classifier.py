@@ -47,7 +47,7 @@ class StackedClassifier(ProbabilityMixin, MulticlassBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"  # each member scales its own columns
+        tags.input_tags.scale_sensitive = "no"  # each member scales its own columns
         tags.input_tags.order_invariant = False  # folds are made by position
         return tags
 
@@ -262,7 +262,7 @@ class BagStackingClassifier(StackedClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.one_sided = _any_one_sided(self.estimators)
+        tags.input_tags.asymmetric = _any_one_sided(self.estimators)
         return tags
 
     def _fit_codes(self, X, codes, weight):
@@ -423,13 +423,13 @@ class BagClassifier(StackedClassifier):
         own = isinstance(self.members, str)
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
-        tags.input_tags.one_sided = own or _any_one_sided(self.members)  # MILBoost is
+        tags.input_tags.asymmetric = own or _any_one_sided(self.members)  # MILBoost is
         tags.input_tags.respects_standard_assumption = (
             self.assumption == "standard" if own else None
         )
         return tags
 
-    def _reads_pieces(self, tags):
+    def _reads_chunks(self, tags):
         return isinstance(self.members, str)  # rows are standardised piece by piece
 
     def _fit_codes(self, X, codes, weight):
@@ -510,7 +510,7 @@ def _respects(model):
 
 
 def _any_one_sided(pairs):
-    """Whether one of (name, estimator) treats the positive class in its own way."""
+    """Whether one of (name, estimator) treats the positive class differently."""
     return any(
-        getattr(get_tags(one).input_tags, "one_sided", False) for _, one in pairs or ()
+        getattr(get_tags(one).input_tags, "asymmetric", False) for _, one in pairs or ()
     )

@@ -126,7 +126,7 @@ class BagRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"  # each member scales its own columns
+        tags.input_tags.scale_sensitive = "no"  # each member scales its own columns
         own = isinstance(self.members, str)
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
@@ -176,7 +176,7 @@ class BagRegressor(BaseBagRegressor):
         found = 1.0 - miss / max(np.average(target**2, weights=weight), 1e-300)
         self.member_scores_ = dict(zip(names, map(float, found), strict=True))
 
-    def _reads_pieces(self, tags):
+    def _reads_chunks(self, tags):
         return isinstance(self.members, str)  # rows are standardised piece by piece
 
     def _predict_bags(self, X):

@@ -114,7 +114,7 @@ class BoostedBags(WeightedBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"
+        tags.input_tags.scale_sensitive = "no"
         base = self._weak_estimator()
         tags.input_tags.sparse = base is None or get_tags(base).input_tags.sparse
         return tags

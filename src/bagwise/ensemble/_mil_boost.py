@@ -170,7 +170,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.one_sided = True
+        tags.input_tags.asymmetric = True
         means = self.pooling in ("power", "lse")
         tags.input_tags.duplicate_invariant = (
             True if means and self.estimator is None else None

@@ -337,7 +337,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         explicit = self.n_components is not None or self.landmarks is not None
-        tags.input_tags.in_pieces = explicit or self.kernel == "linear"
+        tags.input_tags.chunked = explicit or self.kernel == "linear"
         # Relative rho undoes the growth of sums in training; drawn landmarks differ.
         tags.input_tags.duplicate_invariant = (
             True
@@ -347,7 +347,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
             else None
         )
         tags.input_tags.respects_standard_assumption = False
-        tags.input_tags.one_sided = self.aggregation == "max"
+        tags.input_tags.asymmetric = self.aggregation == "max"
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

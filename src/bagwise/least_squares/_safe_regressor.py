@@ -153,7 +153,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         explicit = self.n_components is not None or self.landmarks is not None
-        tags.input_tags.in_pieces = explicit or self.kernel == "linear"
+        tags.input_tags.chunked = explicit or self.kernel == "linear"
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         # Drawn landmarks differ when instances are repeated.

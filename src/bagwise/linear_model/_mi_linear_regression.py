@@ -148,10 +148,10 @@ class MILinearRegression(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "absolute"
+        tags.input_tags.scale_sensitive = "absolute"
         tags.input_tags.sparse = True
         tags.input_tags.duplicate_invariant = True
-        tags.input_tags.in_pieces = True
+        tags.input_tags.chunked = True
         return tags
 
     def _fit_bags(self, X, y, weight):

@@ -197,7 +197,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "absolute"
+        tags.input_tags.scale_sensitive = "absolute"
         tags.input_tags.sparse = True
         by_size = self.alpha == "auto" and self.pooling in ("softmax", "lse")
         tags.input_tags.duplicate_invariant = not by_size and self.pooling != "noisy_or"
@@ -205,8 +205,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
             "mean",
             "gmean",
         )
-        tags.input_tags.one_sided = self.pooling not in SYMMETRIC_POOLINGS
-        tags.input_tags.in_pieces = True
+        tags.input_tags.asymmetric = self.pooling not in SYMMETRIC_POOLINGS
+        tags.input_tags.chunked = True
         return tags
 
     def _fit_binary(self, X, t, bag_weight):

@@ -193,11 +193,11 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"
+        tags.input_tags.scale_sensitive = "no"
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         tags.input_tags.order_invariant = False  # steps and folds go by position
-        tags.input_tags.one_sided = self.pooling == "max"
+        tags.input_tags.asymmetric = self.pooling == "max"
         # Measured for all poolings and heads. Attention learns "positive unless" too.
         tags.input_tags.respects_standard_assumption = (
             self.pooling == "max" and self.head == "additive"

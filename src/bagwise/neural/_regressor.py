@@ -149,7 +149,7 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"
+        tags.input_tags.scale_sensitive = "no"
         tags.input_tags.order_invariant = False  # steps and folds go by position
         return tags
 

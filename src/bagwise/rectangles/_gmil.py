@@ -174,8 +174,8 @@ class GMIL(BinaryBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"
-        tags.input_tags.one_sided = True
+        tags.input_tags.scale_sensitive = "no"
+        tags.input_tags.asymmetric = True
         tags.input_tags.respects_standard_assumption = False
         return tags
 

@@ -128,7 +128,7 @@ class IAPR(BinaryBagClassifier):
         # Bags are sets, except that "gfs" counts the instances it loses and that the
         # automatic margin and the density see how often an instance occurs.
         tags.input_tags.duplicate_invariant = self.method == "all" or None
-        tags.input_tags.one_sided = True
+        tags.input_tags.asymmetric = True
         return tags
 
     def _fit_binary(self, X, t, bag_weight):

@@ -230,7 +230,7 @@ class BagSVC(MulticlassBagClassifier):
         )
         tags.input_tags.sparse = not dense_only
         if pairwise or callable(self.kernel) or self.kernel == "box":
-            tags.input_tags.units = "free"
+            tags.input_tags.scale_sensitive = "no"
         normalized = (self.kernel_params or {}).get("normalization", "feature")
         if isinstance(self.kernel, str) and (
             self.kernel == "statistics" or (self.kernel == "set" and normalized)

@@ -130,7 +130,7 @@ class KernelBagSVM(WeightedBagClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.respects_standard_assumption = True
-        tags.input_tags.one_sided = True
+        tags.input_tags.asymmetric = True
         return tags
 
     def _make_space(self, X, *, shift=True):

@@ -187,7 +187,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.units = "free"
+        tags.input_tags.scale_sensitive = "no"
         # Bags are sets of grid points; quantiles see how often a value occurs.
         strategy = getattr(self.grid, "strategy", self.grid)
         if strategy is None or strategy in ("width", "integer", "rank"):

@@ -155,7 +155,7 @@ class MICA(MISVM):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.in_pieces = False  # combinations may be of all instances
+        tags.input_tags.chunked = False  # combinations may be of all instances
         return tags
 
     def _make_space(self, X, *, shift=True):

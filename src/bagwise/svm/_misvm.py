@@ -165,7 +165,7 @@ class MISVM(KernelBagSVM):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.in_pieces = self.kernel == "linear" and self.slack == "bag"
+        tags.input_tags.chunked = self.kernel == "linear" and self.slack == "bag"
         return tags
 
     def _fit_binary(self, X, t, bag_weight):

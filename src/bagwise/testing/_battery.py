@@ -23,7 +23,7 @@ BATTERY = (
     data.check_float32,
     data.check_offset,
     data.check_offset_of_sparse,
-    data.check_units,
+    data.check_scales,
     data.check_other_storage,
     data.check_read_only_memory_map,
     data.check_awkward_data,

@@ -161,7 +161,7 @@ def check_offset(estimator):
     )
 
 
-def check_units(estimator):
+def check_scales(estimator):
     """Columns in other units give the same predictions, or `fit` warns."""
     _need_target(estimator)
     X, y = toy()

@@ -233,7 +233,7 @@ def check_ambiguous_labels(estimator):
     """An asymmetric method warns if labels are words and `pos_label` is not given."""
     need_classifier(estimator)
     X, y = toy()
-    asymmetric = get_tags(estimator).input_tags.one_sided
+    asymmetric = get_tags(estimator).input_tags.asymmetric
     words = np.array(["cold", "warm"])[y]
     cases = [
         (words, None, asymmetric),
@@ -262,9 +262,9 @@ def check_ambiguous_labels(estimator):
 
 
 def check_exchanged_labels(estimator):
-    """Exchanging the labels changes the sign, unless the tag says `one_sided`."""
+    """Exchanging the labels changes the sign, unless the tag says `asymmetric`."""
     need_classifier(estimator)
-    if get_tags(estimator).input_tags.one_sided:
+    if get_tags(estimator).input_tags.asymmetric:
         skip("its tag says that exchanged labels are another problem")
     X, y = toy()
     swapped = output(fit(estimator, X, 1 - y), X)

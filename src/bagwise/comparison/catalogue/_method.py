@@ -79,7 +79,7 @@ class Method:
 
     Attributes
     ----------
-    sparse, multiclass, instances, probability, weights, in_pieces : bool
+    sparse, multiclass, instances, probability, weights, chunked : bool
         Takes CSR data; takes more than two classes; scores instances; gives
         probabilities; takes weights of bags; reads bags on disk piece by piece. From
         the tags and methods of the class.
@@ -218,11 +218,11 @@ class Method:
         return bool(weight_arguments(self._built, np.ones(1)))
 
     @property
-    def in_pieces(self) -> bool:
+    def chunked(self) -> bool:
         """Whether bags on disk are read piece by piece, by scaler and method."""
         scaled = self.scale in ("standard", "minmax", "none")
         tags = get_tags(self._steps[0]).input_tags
-        return scaled and bool(getattr(tags, "in_pieces", False))
+        return scaled and bool(getattr(tags, "chunked", False))
 
     @property
     def task(self) -> str:

@@ -86,7 +86,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.respects_standard_assumption = True
-        tags.input_tags.one_sided = True
+        tags.input_tags.asymmetric = True
         return tags
 
     def _margin_loss(self):

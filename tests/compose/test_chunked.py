@@ -74,7 +74,7 @@ def answer(model, X):
 def test_same_answers_from_disk(name, both, monkeypatch):
     plain, stored, y = both
     model = TRANSFORMERS[name]
-    assert get_tags(model).input_tags.in_pieces
+    assert get_tags(model).input_tags.chunked
     expected = answer(model.fit(plain, y), plain)
     if name != "miFV":  # its mixture may see all instances
 
@@ -134,7 +134,7 @@ def test_transformed_instances_go_to_disk(inner, both):
 def test_other_methods_get_bags_in_memory(both, monkeypatch):
     plain, stored, y = both
     model = BagSVC(kernel="set")
-    assert not get_tags(model).input_tags.in_pieces
+    assert not get_tags(model).input_tags.chunked
     np.testing.assert_allclose(
         model.fit(stored, y).decision_function(stored),
         model.fit(plain, y).decision_function(plain),

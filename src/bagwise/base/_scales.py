@@ -1,31 +1,31 @@
-"""Columns in units with which a method cannot see them, said before the work."""
+"""A warning where the scales of the columns hide some of them from a method."""
 
 import warnings
 
 import numpy as np
 import scipy.sparse as sp
 
-# Rows that are looked at, spread evenly: the order of magnitude is all that is asked.
+# Rows that are looked at, evenly spaced: only the order of magnitude is needed.
 _ROWS = 1_000
-# One column this many times wider than another hides it from distances and penalties.
+# A column with a range this many times another's hides it from distances and penalties.
 _APART = 1e5
-# Narrower than this share of the widest, or of its own numbers, a column is rounding.
+# Below this share of the largest range, or of its own values, a range is rounding.
 _ROUNDING = 1e-10, 1e-9
-# A penalty in the units of the columns is all that counts, or nothing, beyond these.
+# Outside of these ranges an absolute penalty is all that counts, or has no effect.
 _SMALL, _LARGE = 1e-3, 1e5
 
 
-def warn_of_units(X, units):
-    """Warn when the units of the columns hide some of them, or all.
+def warn_of_scales(X, scale_sensitive):
+    """Warn when the scales of the columns hide some of them, or all.
 
     Parameters
     ----------
     X : Bags
         The training bags.
-    units : {"free", "common", "absolute"}
-        What the method makes of units; see `BagInputTags`.
+    scale_sensitive : {"no", "relative", "absolute"}
+        What the method assumes of scales; see `BagInputTags`.
     """
-    if units == "free":
+    if scale_sensitive == "no":
         return
     width, size = _ranges(X)
     widest = width.max(initial=0.0)
@@ -39,18 +39,18 @@ def warn_of_units(X, units):
     if width[high] > _APART * width[low]:
         text = (
             f"{_name(X, high)} has a range of {width[high]:.1e} and {_name(X, low)} "
-            f"one of {width[low]:.1e}: in such different units narrow columns have no "
-            "say."
+            f"one of {width[low]:.1e}: on such different scales columns with a small "
+            "range have no effect."
         )
-    elif units == "absolute" and width[high] < _SMALL:
+    elif scale_sensitive == "absolute" and width[high] < _SMALL:
         text = (
-            f"no column has a range above {width[high]:.1e} ({_name(X, high)}): in "
-            "such units the penalty outweighs them all."
+            f"no column has a range above {width[high]:.1e} ({_name(X, high)}): on "
+            "this scale the penalty outweighs the data."
         )
-    elif units == "absolute" and width[high] > _LARGE:
+    elif scale_sensitive == "absolute" and width[high] > _LARGE:
         text = (
-            f"{_name(X, high)} has a range of {width[high]:.1e}: in such units the "
-            "penalty counts for nothing."
+            f"{_name(X, high)} has a range of {width[high]:.1e}: on this scale the "
+            "penalty has no effect."
         )
     if text is not None:
         warnings.warn(
@@ -62,9 +62,9 @@ def warn_of_units(X, units):
 
 
 def _ranges(X):
-    """Return the range of each column and its largest number, of some rows."""
+    """Return the range of each column and its largest absolute value, of some rows."""
     step = max(1, X.n_instances // _ROWS)
-    if X.on_disk:  # these rows alone are read
+    if X.on_disk:  # only these rows are read
         rows = X.take_rows(np.arange(0, X.n_instances, step))
     else:
         rows = X.data[::step]
