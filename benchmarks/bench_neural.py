@@ -12,13 +12,13 @@ class Network(Benchmark):
     def setup(self, n_bags):
         """Fit once."""
         try:
-            from bagwise.neural import AttentionBagClassifier
+            from bagwise.neural import NeuralBagClassifier
         except ImportError as error:
             raise NotImplementedError("torch is not installed") from error
         super().setup()
         self.X, self.y = gaussian(n_bags, 50, 64)
         options = {"n_models": 1, "max_epochs": 2, "random_state": 0}
-        self.model = AttentionBagClassifier(**options).fit(self.X, self.y)
+        self.model = NeuralBagClassifier(**options).fit(self.X, self.y)
 
     def time_fit(self, n_bags):
         """Train."""

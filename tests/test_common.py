@@ -110,7 +110,7 @@ def _last_step(cls, X, y):
 
 # Classifiers for which the order of the training data may matter, and why.
 ORDER_MATTERS = {
-    "AttentionBagClassifier": "steps and folds",
+    "NeuralBagClassifier": "steps and folds",
     "BagClassifier": "folds",
     "BagStackingClassifier": "folds",
     "SAFECV": "folds",

@@ -64,7 +64,7 @@ MORE = [
     *(
         (
             f"Network ({pooling}{', pooled head' if head == 'pooled' else ''})",
-            "neural.AttentionBagClassifier",
+            "neural.NeuralBagClassifier",
             {"pooling": pooling, "head": head, "precision": "float32"},
         )
         for pooling in ("gated", "attention", "mean", "max")

@@ -121,9 +121,9 @@ class Figures:
 
 def network(**params):
     """The network of the study."""
-    from bagwise.neural import AttentionBagClassifier
+    from bagwise.neural import NeuralBagClassifier
 
-    return AttentionBagClassifier(**{"precision": "float32", **params})
+    return NeuralBagClassifier(**{"precision": "float32", **params})
 
 
 def folds_of(y, n_folds, seed):

@@ -44,8 +44,8 @@ SETTINGS = {
 }
 # What can differ, by kind; the rest is the last digits of sums.
 WHY = {
-    "AttentionBagClassifier": "steps in single precision, one after the other",
-    "AttentionBagRegressor": "steps in single precision, one after the other",
+    "NeuralBagClassifier": "steps in single precision, one after the other",
+    "NeuralBagRegressor": "steps in single precision, one after the other",
     "BagKNeighborsRegressor": "ties between distances",
     "BagRegressor": "trees: splits that are equally good",
     "BagSVR": "the end of a convex step at tol",

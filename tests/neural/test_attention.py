@@ -15,8 +15,8 @@ from bagwise.datasets import make_bags
 torch = pytest.importorskip("torch")
 
 from bagwise.neural import (  # noqa: E402
-    AttentionBagClassifier,
-    AttentionBagRegressor,
+    NeuralBagClassifier,
+    NeuralBagRegressor,
     register_encoder,
 )
 
@@ -39,7 +39,7 @@ def toy(n_bags=24, **options):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_contributions_sum_to_the_score(pooling, n_classes):
     X, y = toy(n_classes=n_classes)
-    model = AttentionBagClassifier(pooling, **SMALL).fit(X, y)
+    model = NeuralBagClassifier(pooling, **SMALL).fit(X, y)
     total = np.add.reduceat(model.instance_scores(X).values, X.offsets[:-1], axis=0)
     np.testing.assert_allclose(total, model.decision_function(X), atol=1e-6)
 
@@ -48,7 +48,7 @@ def test_contributions_sum_to_the_score(pooling, n_classes):
 @pytest.mark.parametrize("head", ["additive", "pooled"])
 def test_order_of_bags_and_instances_does_not_matter(pooling, head):
     X, y = toy()
-    model = AttentionBagClassifier(pooling, head=head, **SMALL).fit(X, y)
+    model = NeuralBagClassifier(pooling, head=head, **SMALL).fit(X, y)
     expected = model.decision_function(X)
     order = np.random.default_rng(0).permutation(len(X))
     turned = Bags.from_list([X[i][::-1] for i in order])
@@ -59,7 +59,7 @@ def test_order_of_bags_and_instances_does_not_matter(pooling, head):
 
 def test_attention_is_a_share_of_each_bag():
     X, y = toy()
-    model = AttentionBagClassifier(**SMALL).fit(X, y)
+    model = NeuralBagClassifier(**SMALL).fit(X, y)
     assert isinstance(model.attention_, Ragged)
     np.testing.assert_array_equal(
         model.attention_.values, model.attention_weights(X).values
@@ -71,9 +71,9 @@ def test_attention_is_a_share_of_each_bag():
 
 def test_the_spread_of_the_models_is_zero_for_one_and_positive_for_two():
     X, y = toy()
-    one = AttentionBagClassifier(**{**SMALL, "n_models": 1}).fit(X, y)
+    one = NeuralBagClassifier(**{**SMALL, "n_models": 1}).fit(X, y)
     np.testing.assert_array_equal(one.predict_std(X), 0.0)
-    two = AttentionBagClassifier(**SMALL).fit(X, y)
+    two = NeuralBagClassifier(**SMALL).fit(X, y)
     assert two.predict_std(X).shape == (len(X),)
     assert (two.predict_std(X) > 0).all()
 
@@ -81,7 +81,7 @@ def test_the_spread_of_the_models_is_zero_for_one_and_positive_for_two():
 def test_several_labels_per_bag():
     X, y = toy(40)
     labels = np.column_stack([y, 1 - y, y])
-    model = AttentionBagClassifier(**{**SMALL, "max_epochs": 30}).fit(X, labels)
+    model = NeuralBagClassifier(**{**SMALL, "max_epochs": 30}).fit(X, labels)
     found = model.predict(X)
     assert found.shape == labels.shape
     assert (found == labels).mean() > 0.8
@@ -99,7 +99,7 @@ def test_regression_in_units_of_y():
     X = Bags.from_list([rng.normal(size=(rng.integers(2, 6), 3)) for _ in range(80)])
     y = 1000.0 + 50.0 * np.array([bag[:, 0].mean() for bag in X])
     settings = {**SMALL, "hidden": 16, "max_epochs": 40}
-    model = AttentionBagRegressor("mean", **settings).fit(X, y)
+    model = NeuralBagRegressor("mean", **settings).fit(X, y)
     assert model.score(X, y) > 0.8
     assert np.abs(model.instance_scores(X).values - 1000).max() < 500
     assert model.predict_std(X).shape == y.shape
@@ -113,7 +113,7 @@ def test_weights_of_bags_and_classes_shift_the_decision():
     rng = np.random.default_rng(0)
     X = Bags.from_list([rng.normal(size=(3, 2)) for _ in range(60)])
     y = rng.integers(0, 2, 60)  # nothing to learn but the shares
-    model = AttentionBagClassifier(**SMALL)
+    model = NeuralBagClassifier(**SMALL)
     plain = model.fit(X, y).predict_proba(X)[:, 1].mean()
     heavy = clone(model).set_params(class_weight={0: 1.0, 1: 20.0}).fit(X, y)
     assert heavy.predict_proba(X)[:, 1].mean() > plain + 0.2
@@ -128,7 +128,7 @@ def test_validation_bags_keep_groups_together():
     groups = np.repeat(np.arange(10), 4)
     y = np.tile([0, 0, 1, 1], 10)
     X = Bags(X.data, X.offsets, groups=groups)
-    model = AttentionBagClassifier(n_models=5, validation_fraction=0.2)
+    model = NeuralBagClassifier(n_models=5, validation_fraction=0.2)
     held = model._validation(X, y, seed=3)
     assert held.any(axis=1).all()
     for row in held:
@@ -143,7 +143,7 @@ def test_validation_bags_keep_groups_together():
 def test_too_few_bags_for_validation_train_to_the_end():
     X, y = toy(4)
     y = np.array([0, 1, 1, 1])
-    model = AttentionBagClassifier(**SMALL).fit(X, y)
+    model = NeuralBagClassifier(**SMALL).fit(X, y)
     assert model.n_iter_ == SMALL["max_epochs"]
     assert np.isnan(model.validation_loss_).all()
 
@@ -153,7 +153,7 @@ class TestManyFits:
         # Models that are alone on their bags differ from a joint run in nothing but
         # the order of steps, which this fixes: all see all bags.
         X, y = toy(30)
-        base = AttentionBagClassifier(**SMALL, precision="float64")
+        base = NeuralBagClassifier(**SMALL, precision="float64")
         settings = [
             {"learning_rate": 0.01},
             {"dropout": 0.5, "weight_decay": 0.1},
@@ -173,7 +173,7 @@ class TestManyFits:
         spoilt = X.data.copy()
         spoilt[X.offsets[20] :] *= 1e3
         wrong = np.where(np.arange(30) < 20, y, 1 - y)
-        base = AttentionBagClassifier(**SMALL, precision="float64")
+        base = NeuralBagClassifier(**SMALL, precision="float64")
         clean = base.fit_many(X, y, mask)[0][0]
         other = base.fit_many(X.with_data(spoilt), wrong, mask)[0][0]
         np.testing.assert_allclose(clean.mean_, other.mean_, rtol=1e-9)
@@ -186,13 +186,13 @@ class TestManyFits:
         y = np.arange(30.0)
         mask = np.zeros((2, 30), dtype=bool)
         mask[0, :15] = mask[1, 15:] = True
-        low, high = AttentionBagRegressor(**SMALL).fit_many(X, y, mask)[0]
+        low, high = NeuralBagRegressor(**SMALL).fit_many(X, y, mask)[0]
         assert low.y_mean_ == pytest.approx(7.0)
         assert high.y_mean_ == pytest.approx(22.0)
 
     def test_is_the_hook_of_tuning(self):
         X, y = toy(24)
-        base = AttentionBagClassifier(**SMALL)
+        base = NeuralBagClassifier(**SMALL)
         splits = bag_folds(X, y, 3, 0)
         candidates = [{"learning_rate": 0.03}, {"learning_rate": 1e-6}]
         scores = base._score_candidates(candidates, X, y, splits, "accuracy")
@@ -202,7 +202,7 @@ class TestManyFits:
     def test_masks_must_fit_the_bags(self):
         X, y = toy(24)
         with pytest.raises(ValueError, match="24 bags"):
-            AttentionBagClassifier(**SMALL).fit_many(X, y, np.ones((1, 3), dtype=bool))
+            NeuralBagClassifier(**SMALL).fit_many(X, y, np.ones((1, 3), dtype=bool))
 
 
 def images(n_bags=30, seed=0, shape=(6, 6)):
@@ -230,7 +230,7 @@ class TestEncoders:
     def test_learn_from_arrays_of_any_shape(self, name, shape):
         bags, y = images(shape=shape)
         settings = {**SMALL, "learning_rate": 0.01, "n_models": 1}
-        model = AttentionBagClassifier(encoder=name, **settings).fit(bags, y)
+        model = NeuralBagClassifier(encoder=name, **settings).fit(bags, y)
         assert model.score(bags, y) > 0.8
         assert model.instance_shape_ == shape
         flat = Bags.from_list([b.reshape(len(b), -1) for b in bags])
@@ -242,7 +242,7 @@ class TestEncoders:
         bags, y = images()
         flat = Bags.from_list([b.reshape(len(b), -1) for b in bags])
         settings = {**SMALL, "n_models": 1, "max_epochs": 2, "precision": "float64"}
-        base = AttentionBagClassifier(
+        base = NeuralBagClassifier(
             encoder="image", instance_shape=(6, 6), validation_fraction=0, **settings
         )
         two = base.fit_many(
@@ -267,7 +267,7 @@ class TestEncoders:
 
         register_encoder("test-normed", normed)
         bags, y = images()
-        model = AttentionBagClassifier(encoder="test-normed", **SMALL).fit(bags, y)
+        model = NeuralBagClassifier(encoder="test-normed", **SMALL).fit(bags, y)
         name = next(n for n in model.buffers_ if n.endswith("running_mean"))
         assert np.abs(model.buffers_[name]).max() > 0
         assert not np.array_equal(*model.buffers_[name])
@@ -280,43 +280,43 @@ class TestEncoders:
     def test_what_is_wrong_is_said(self):
         bags, y = images()
         with pytest.raises(ValueError, match="not registered"):
-            AttentionBagClassifier(encoder="nothing", **SMALL).fit(bags, y)
+            NeuralBagClassifier(encoder="nothing", **SMALL).fit(bags, y)
         with pytest.raises(TypeError, match="torch.nn.Module"):
-            AttentionBagClassifier(encoder=lambda shape: 3, **SMALL).fit(bags, y)
-        flat_only = AttentionBagClassifier(
+            NeuralBagClassifier(encoder=lambda shape: 3, **SMALL).fit(bags, y)
+        flat_only = NeuralBagClassifier(
             encoder=lambda shape: torch.nn.Identity(), **SMALL
         )
         with pytest.raises(ValueError, match="got \\(2, 6, 6\\)"):
             flat_only.fit(bags, y)
-        model = AttentionBagClassifier(instance_shape=(5, 5), **SMALL)
+        model = NeuralBagClassifier(instance_shape=(5, 5), **SMALL)
         with pytest.raises(ValueError, match="instance_shape"):
             model.fit(bags, y)
         odd = [*bags[:-1], bags[-1][:, :5]]
         with pytest.raises(ValueError, match="bag 29"):
-            AttentionBagClassifier(**SMALL).fit(odd, y)
+            NeuralBagClassifier(**SMALL).fit(odd, y)
 
 
 def test_wrong_parameters_are_refused():
     X, y = toy()
     with pytest.raises(ValueError, match="hidden"):
-        AttentionBagClassifier(hidden=(8, 0)).fit(X, y)
+        NeuralBagClassifier(hidden=(8, 0)).fit(X, y)
     with pytest.raises(ValueError, match="no device"):
-        AttentionBagClassifier(device="abacus").fit(X, y)
+        NeuralBagClassifier(device="abacus").fit(X, y)
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="no CUDA device"):
-            AttentionBagClassifier(device="cuda").fit(X, y)
+            NeuralBagClassifier(device="cuda").fit(X, y)
 
 
 def test_a_diverging_fit_raises():
     X, y = toy()
     wild = {**SMALL, "learning_rate": 1e30}
     with pytest.raises(FloatingPointError, match="learning_rate"):
-        AttentionBagRegressor(**wild).fit(X, y.astype(float))
+        NeuralBagRegressor(**wild).fit(X, y.astype(float))
 
 
 def test_memory_is_stated_before_it_is_taken(capsys):
     X, y = toy()
-    AttentionBagClassifier(**SMALL, verbose=1).fit(X, y)
+    NeuralBagClassifier(**SMALL, verbose=1).fit(X, y)
     first = capsys.readouterr().out.splitlines()[0]
     assert "GB in float32" in first
     assert "free" in first
@@ -325,7 +325,7 @@ def test_memory_is_stated_before_it_is_taken(capsys):
 def test_importing_the_package_does_not_import_torch():
     code = (
         "import sys, bagwise, bagwise.neural, bagwise.svm; "
-        "bagwise.neural.AttentionBagClassifier(); print('torch' in sys.modules)"
+        "bagwise.neural.NeuralBagClassifier(); print('torch' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -345,11 +345,11 @@ class NoTorch:
 sys.meta_path.insert(0, NoTorch())
 from bagwise.datasets import make_bags
 from bagwise.compose import SimpleMI
-from bagwise.neural import AttentionBagClassifier
+from bagwise.neural import NeuralBagClassifier
 X, y = make_bags(random_state=0)
 SimpleMI().fit(X, y)
 try:
-    AttentionBagClassifier().fit(X, y)
+    NeuralBagClassifier().fit(X, y)
 except ImportError as error:
     print(error)
 """
@@ -365,7 +365,7 @@ def test_encoders_of_all_models_at_once_equal_one_after_the_other(monkeypatch):
 
     bags, y = images()
     settings = {**SMALL, "max_epochs": 2, "precision": "float64"}
-    model = AttentionBagClassifier(encoder="image", **settings)
+    model = NeuralBagClassifier(encoder="image", **settings)
     expected = clone(model).fit(bags, y).decision_function(bags)
     before = Encoder.__init__
 

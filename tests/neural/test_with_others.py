@@ -19,7 +19,7 @@ from bagwise.testing import check_standard_assumption
 
 pytest.importorskip("torch")
 
-from bagwise.neural import AttentionBagClassifier, AttentionBagRegressor
+from bagwise.neural import NeuralBagClassifier, NeuralBagRegressor
 
 SMALL = {
     "hidden": 8,
@@ -38,7 +38,7 @@ def toy(n_bags=24, **options):
 def test_pipeline_and_search():
     X, y = toy()
     pipeline = make_pipeline(
-        OnInstances(StandardScaler()), AttentionBagClassifier(**SMALL)
+        OnInstances(StandardScaler()), NeuralBagClassifier(**SMALL)
     )
     grid = {"attentionbagclassifier__learning_rate": [1e-9, 0.03]}
     search = GridSearchCV(pipeline, grid, cv=2, scoring="roc_auc").fit(X, y)
@@ -50,9 +50,9 @@ def test_pipeline_and_search():
 
 def test_member_of_a_stack(tmp_path):
     X, y = toy()
-    members = [("network", AttentionBagClassifier(**SMALL)), ("simple", SimpleMI())]
+    members = [("network", NeuralBagClassifier(**SMALL)), ("simple", SimpleMI())]
     stack = BagStackingClassifier(members, cv=2, random_state=0).fit(X, y)
-    assert isinstance(stack.members_["network"], AttentionBagClassifier)
+    assert isinstance(stack.members_["network"], NeuralBagClassifier)
     assert stack.score(X, y) > 0.6
     assert len(stack.instance_scores(X).values) == X.n_instances
     # Out of fold: the scores are not those of the member that saw the bags.
@@ -66,7 +66,7 @@ def test_member_of_a_stack(tmp_path):
 def test_compare_by_name():
     X, y = toy(20)
     small = {k: v for k, v in SMALL.items() if k != "random_state"}
-    method = find_method("AttentionBagClassifier").with_params(**small)
+    method = find_method("NeuralBagClassifier").with_params(**small)
     assert method.name == "Attention network"
     methods = [method, "SimpleMI"]
     quick = {"n_jobs": 1, "progress": False, "time_limit": None}  # in this process
@@ -78,9 +78,9 @@ def test_compare_by_name():
 @pytest.mark.parametrize(
     ("make", "target"),
     [
-        (AttentionBagClassifier, lambda y: np.array(["a", "b", "c"])[y]),
-        (AttentionBagClassifier, lambda y: np.column_stack([y > 0, y > 1]).astype(int)),
-        (AttentionBagRegressor, lambda y: 10.0 + y),
+        (NeuralBagClassifier, lambda y: np.array(["a", "b", "c"])[y]),
+        (NeuralBagClassifier, lambda y: np.column_stack([y > 0, y > 1]).astype(int)),
+        (NeuralBagRegressor, lambda y: 10.0 + y),
     ],
     ids=["classes", "labels", "values"],
 )
@@ -103,12 +103,12 @@ class TestAssumptions:
     def test_tags_are_what_was_measured(self, pooling, head):
         name = f"{pooling}, pooled head" if head == "pooled" else pooling
         measured = measured_assumptions()[f"Network ({name})"]
-        tags = get_tags(AttentionBagClassifier(pooling, head=head)).input_tags
+        tags = get_tags(NeuralBagClassifier(pooling, head=head)).input_tags
         assert tags.respects_standard_assumption is measured.respects
         assert measured.draws >= 5
 
     def test_who_promises_keeps_it(self):
-        model = AttentionBagClassifier("max", **{**SMALL, "hidden": 32})
+        model = NeuralBagClassifier("max", **{**SMALL, "hidden": 32})
         model.set_params(learning_rate=0.01, weight_decay=0.1, max_epochs=30)
         model.set_params(validation_fraction=0)
         assert get_tags(model).input_tags.respects_standard_assumption
@@ -116,7 +116,7 @@ class TestAssumptions:
 
     def test_a_maximum_never_falls_when_an_instance_joins(self):
         X, y = toy()
-        model = AttentionBagClassifier("max", **SMALL).fit(X, y)
+        model = NeuralBagClassifier("max", **SMALL).fit(X, y)
         rng = np.random.default_rng(0)
         more = Bags.from_list([np.vstack([b, 3 * rng.normal(size=(1, 4))]) for b in X])
         change = model.decision_function(more) - model.decision_function(X)

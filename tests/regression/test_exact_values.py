@@ -26,7 +26,7 @@ def toy():
 
 
 def test_the_batteries_know_every_regressor():
-    names = {cls.__name__ for cls in REGRESSORS} - {"AttentionBagRegressor"}
+    names = {cls.__name__ for cls in REGRESSORS} - {"NeuralBagRegressor"}
     assert names == {
         "BagKNeighborsRegressor",
         "BagKernelRidge",

@@ -3,8 +3,8 @@
 Importing this package does not import torch: the first `fit` does.
 """
 
-from bagwise.neural._classifier import AttentionBagClassifier
+from bagwise.neural._classifier import NeuralBagClassifier
 from bagwise.neural._encoders import register_encoder
-from bagwise.neural._regressor import AttentionBagRegressor
+from bagwise.neural._regressor import NeuralBagRegressor
 
-__all__ = ["AttentionBagClassifier", "AttentionBagRegressor", "register_encoder"]
+__all__ = ["NeuralBagClassifier", "NeuralBagRegressor", "register_encoder"]

@@ -12,7 +12,7 @@ from bagwise.neural._network import CONSTRAINTS, NetworkMixin
 from bagwise.neural._together import Job, fit_together
 
 
-class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifier):
+class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifier):
     r"""Network that learns which instances of a bag to look at.
 
     With :math:`h_j = \mathrm{relu}(W x_j + c)` and weights :math:`a_j` that sum to one
@@ -130,9 +130,9 @@ class AttentionBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassi
     Examples
     --------
     >>> from bagwise.datasets import make_bags
-    >>> from bagwise.neural import AttentionBagClassifier
+    >>> from bagwise.neural import NeuralBagClassifier
     >>> X, y = make_bags(random_state=0)
-    >>> model = AttentionBagClassifier(
+    >>> model = NeuralBagClassifier(
     ...     hidden=16, learning_rate=0.02, max_epochs=20, random_state=0
     ... )
     >>> model.fit(X, y).score(X, y) > 0.8

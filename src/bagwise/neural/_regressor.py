@@ -8,10 +8,10 @@ from bagwise.neural._network import CONSTRAINTS, NetworkMixin
 from bagwise.neural._together import Job, fit_together
 
 
-class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
+class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
     r"""Network that learns which instances of a bag to look at, for real targets.
 
-    The network of `AttentionBagClassifier` with the squared loss on a standardised
+    The network of `NeuralBagClassifier` with the squared loss on a standardised
     target: with weights :math:`a_j` that sum to one over a bag,
 
     .. math:: \hat y(B) = \sum_{j \in B} a_j f(h_j) + b \qquad \text{or} \qquad
@@ -32,7 +32,7 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
     dropout : float, default=0.25
         Share of the hidden units that is left out at random in training.
     encoder : str or callable, default=None
-        What makes :math:`h` from an instance; see `AttentionBagClassifier`.
+        What makes :math:`h` from an instance; see `NeuralBagClassifier`.
     instance_shape : tuple of int, default=None
         The shape of an instance when `X` is `Bags`, which hold flat rows.
     learning_rate, weight_decay : float, default=2e-4 and 1e-4
@@ -82,7 +82,7 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
     own, :math:`f(h_j) + b`, in units of y; `attention_weights` says how they are
     weighed. With the additive head the weighted sum is the prediction of a model.
 
-    Cost and memory are those of `AttentionBagClassifier`. Differs from [1]_, which has
+    Cost and memory are those of `NeuralBagClassifier`. Differs from [1]_, which has
     no regression.
 
     References
@@ -93,9 +93,9 @@ class AttentionBagRegressor(NetworkMixin, BaseBagRegressor):
     Examples
     --------
     >>> from bagwise.datasets import make_bags
-    >>> from bagwise.neural import AttentionBagRegressor
+    >>> from bagwise.neural import NeuralBagRegressor
     >>> X, y = make_bags(random_state=0)
-    >>> model = AttentionBagRegressor(
+    >>> model = NeuralBagRegressor(
     ...     hidden=16, learning_rate=0.02, max_epochs=20, random_state=0
     ... )
     >>> model.fit(X, y.astype(float)).predict(X).shape

@@ -276,7 +276,7 @@ _N_TRAIN, _N_TEST = 60, 100
 # _WORSE than at the best threshold.
 _SEPARATED, _WORSE = 0.8, 0.10
 # About ten seconds per problem: tested on one, that with few positive bags.
-_SLOW = ("AttentionBagClassifier", "BagClassifier")
+_SLOW = ("NeuralBagClassifier", "BagClassifier")
 
 
 def _key_instances_far(n_bags):

@@ -68,8 +68,8 @@ _SMALL_NET = {
 CHEAP = {
     # Results are compared to seven digits, more than the default tolerance gives.
     "BagSVC": {"tol": 1e-8},
-    "AttentionBagClassifier": _SMALL_NET,
-    "AttentionBagRegressor": _SMALL_NET,
+    "NeuralBagClassifier": _SMALL_NET,
+    "NeuralBagRegressor": _SMALL_NET,
     # Its members are tested in tests/ensemble; here one member is enough.
     "BagClassifier": {
         "members": [("wrapper", WrapperMI(threshold="zero"))],
@@ -158,12 +158,12 @@ _WIDTH = "the width of gamma='scale' is the variance of the instances without we
 
 # Class name -> check name -> reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    "AttentionBagClassifier": {
+    "NeuralBagClassifier": {
         "check_sample_weight_equivalence_on_dense_data": _STEPS,
         "check_exchanged_labels": "the random initial weights do not change sign with "
         "the labels",
     },
-    "AttentionBagRegressor": {"check_sample_weight_equivalence_on_dense_data": _STEPS},
+    "NeuralBagRegressor": {"check_sample_weight_equivalence_on_dense_data": _STEPS},
     "BagClassifier": {"check_sample_weight_equivalence_on_dense_data": _FOLDS},
     "BagKNeighborsRegressor": {
         "check_sample_weight_equivalence_on_dense_data": _NEIGHBOURS,

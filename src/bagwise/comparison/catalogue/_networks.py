@@ -47,15 +47,15 @@ def _network(name: str, path: str, **more: Any) -> Method:
 NETWORKS: list[Method] = [
     _network(
         "Attention network",
-        "bagwise.neural.AttentionBagClassifier",
+        "bagwise.neural.NeuralBagClassifier",
         note="A network with attention over instances, for features that must be"
         " learned; where they are numbers already, classic methods do as well.",
-        aliases=("AttentionBagClassifier",),
+        aliases=("NeuralBagClassifier",),
     ),
     _network(
         "Attention network (values)",
-        "bagwise.neural.AttentionBagRegressor",
+        "bagwise.neural.NeuralBagRegressor",
         note="A network with attention over instances, for real values.",
-        aliases=("AttentionBagRegressor",),
+        aliases=("NeuralBagRegressor",),
     ),
 ]
