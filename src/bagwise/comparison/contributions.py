@@ -1,0 +1,417 @@
+r"""What every bag contributes to a cross-validated figure.
+
+A figure :math:`\hat\theta` of out-of-fold predictions is a mean, a ratio or a mean over
+pairs. To first order it is :math:`\theta + \sum_i \psi_i`, where :math:`\psi_i` is the
+*contribution* of bag :math:`i` (its influence value over the number of bags). From the
+contributions follow the variance of any figure, of the difference between two methods,
+and of both per group of bags [1]_, without fitting anything again.
+
+References
+----------
+.. [1] LeDell, E., Petersen, M. and van der Laan, M., "Computationally efficient
+   confidence intervals for cross-validated area under the ROC curve estimates",
+   Electronic Journal of Statistics 9, 1583-1607, 2015. :doi:`10.1214/15-EJS1035`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+__all__ = ["FIGURES", "Contributions", "contributions"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Rows = Mapping[str, NDArray]  # type: ignore[type-arg]
+NAN = float("nan")
+UNBOUNDED = ("log_loss", "r2", "rmse", "mae")
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """A figure and what every independent unit contributes to its error.
+
+    Parameters
+    ----------
+    value : float
+        The figure.
+    parts : ndarray of shape (n_parts,)
+        Contribution of one unit in one run (one fitted model and its test bags).
+    unit : ndarray of int of shape (n_parts,)
+        Which unit each part belongs to. A unit is a bag, or a group of bags.
+    n_units, n_bags : int
+        How many units and bags were tested.
+    size : float
+        Number of independent yes-or-no results that would be as informative: the number
+        of bags for a proportion, fewer for figures that rest on the rarer class.
+    bounded : bool
+        Whether the figure has a lower and an upper bound.
+    gain : float
+        How far the predictions are from guesses: 0 for guesses, 1 where all is right.
+        1 for figures that do not tell.
+    fixed : bool
+        Whether one model was tested, rather than models of overlapping training sets.
+    """
+
+    value: float
+    parts: Array
+    unit: Index
+    n_units: int
+    n_bags: int
+    size: float
+    bounded: bool = True
+    gain: float = 1.0
+    fixed: bool = False
+
+    @property
+    def totals(self) -> Array:
+        """Contribution of every unit, over all runs."""
+        return np.bincount(self.unit, self.parts, self.n_units).astype(np.float64)
+
+    @property
+    def run_variance(self) -> float:
+        """Variance that comes from testing units by several models; NaN with one.
+
+        The sum over units of the variance between the contributions of their runs.
+        """
+        count = np.bincount(self.unit, minlength=self.n_units)
+        several = count > 1
+        if not several.any():
+            return NAN
+        spread = self.parts - (self.totals / count)[self.unit]
+        squares = np.bincount(self.unit, spread**2, self.n_units)[several]
+        count = count[several]
+        total = float(np.sum(count**2 * squares / (count - 1)))
+        return total * self.n_units / int(several.sum())
+
+
+def contributions(
+    metric: str,
+    rows: Rows,
+    bag: Index,
+    *,
+    run: Index | None = None,
+    repeat: Index | None = None,
+    groups: NDArray | None = None,  # type: ignore[type-arg]
+    fixed: bool = False,
+) -> Contributions:
+    """Return a figure of out-of-fold predictions with what every unit contributes.
+
+    Parameters
+    ----------
+    metric : str
+        A name of `FIGURES`.
+    rows : dict of str to ndarray
+        One entry per test bag and run: ``truth``, and what the figure is made from,
+        ``label``, ``score``, ``probability``, ``prediction`` or ``hit``.
+    bag : ndarray of int of shape (n_rows,)
+        Which bag a row belongs to.
+    run : ndarray of int of shape (n_rows,), optional
+        Which fitted model has predicted it (a fold of a repeat); one by default.
+        Figures that rank bags rank those of one run.
+    repeat : ndarray of int of shape (n_rows,), optional
+        Which repeat a row belongs to. Where runs are too small to be ranked, as in
+        leave-one-out, the bags of a repeat are ranked together.
+    groups : ndarray of shape (n_rows,), optional
+        Which group (patient) the bag belongs to; groups are then the units.
+    fixed : bool, default=False
+        Whether all rows are predictions of one model on a test set of its own.
+
+    Returns
+    -------
+    Contributions
+        The value is NaN where the figure is undefined.
+    """
+    bag = np.asarray(bag)
+    n_rows = len(bag)
+    run = np.zeros(n_rows, dtype=np.int64) if run is None else np.asarray(run)
+    repeat = np.zeros(n_rows, dtype=np.int64) if repeat is None else np.asarray(repeat)
+    unit = bag if groups is None else np.asarray(groups)
+    figure, needed = FIGURES[metric]
+    if any(name not in rows for name in needed):
+        return Contributions(NAN, np.empty(0), np.empty(0, np.int64), 0, 0, 0.0)
+    rows = {name: np.asarray(rows[name]) for name in needed}
+    if "hit" in needed:  # bags without a key instance have no result
+        kept = ~np.isnan(rows["hit"])
+        rows = {"hit": rows["hit"][kept]}
+        bag, unit, run, repeat = bag[kept], unit[kept], run[kept], repeat[kept]
+    value, psi = _by_column(figure, rows, run, repeat)
+    _, first = np.unique(bag, return_index=True)
+    _, code = np.unique(unit, return_inverse=True)
+    _, which = np.unique(run, return_inverse=True)
+    n_runs = int(which.max(initial=0)) + 1
+    cells, cell = np.unique(code * n_runs + which, return_inverse=True)
+    return Contributions(
+        value,
+        np.bincount(cell, psi, len(cells)).astype(np.float64),
+        cells // n_runs,
+        int(code.max(initial=-1)) + 1,
+        len(first),
+        _size(metric, rows[needed[0]][first]),
+        metric not in UNBOUNDED,
+        _gain(metric, value, rows),
+        fixed,
+    )
+
+
+def _gain(metric: str, value: float, rows: Rows) -> float:
+    """Return how far predictions are from guesses.
+
+    For labels that is Cohen's kappa. Where one label is hardly ever predicted, guesses
+    do not vary, and count as no guesses.
+    """
+    if metric in ("auroc", "concordance"):
+        return abs(2.0 * value - 1.0)
+    if metric == "average_precision" and rows["score"].ndim == 1:
+        return abs(2.0 * _auroc(rows)[0] - 1.0)
+    if metric not in ("accuracy", "balanced_accuracy"):
+        return 1.0
+    truth, label = rows["truth"].ravel(), rows["label"].ravel()
+    classes = np.unique(truth)
+    known = np.array([np.mean(truth == k) for k in classes])
+    given = np.array([np.mean(label == k) for k in classes])
+    guessed = float(known @ given)
+    kappa = (float(np.mean(truth == label)) - guessed) / max(1.0 - guessed, 1e-9)
+    varied = (1.0 - given @ given) / max(1.0 - known @ known, 1e-9)
+    return float(1.0 - (1.0 - min(abs(kappa), 1.0)) * min(1.0, varied))
+
+
+def _size(metric: str, truth: NDArray) -> float:  # type: ignore[type-arg]
+    n = float(len(truth))
+    if metric in ("auroc", "average_precision", "balanced_accuracy"):
+        table = truth if truth.ndim == 2 else truth[:, None] == np.unique(truth)
+        counts = np.maximum(np.asarray(table).sum(axis=0), 1.0)
+        if metric == "average_precision":
+            return float(counts.min())
+        if metric == "balanced_accuracy" and truth.ndim == 1:
+            return float(len(counts) ** 2 / np.sum(1.0 / counts))
+        return float(np.min(4 / (1 / counts + 1 / np.maximum(n - counts, 1.0))))
+    if metric == "concordance":
+        return float(max(truth["event"].sum(), 1))
+    return n
+
+
+# Means ------------------------------------------------------------------------------
+
+Figure = Callable[[Rows, Index, Index], tuple[float, Array]]
+
+
+def _mean(values: Array) -> tuple[float, Array]:
+    value = float(values.mean()) if len(values) else NAN
+    return value, (values - value) / max(len(values), 1)
+
+
+def _accuracy(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+    return _mean((rows["truth"] == rows["label"]).astype(np.float64))
+
+
+def _balanced(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+    hit = (rows["truth"] == rows["label"]).astype(np.float64)
+    classes, code = np.unique(rows["truth"], return_inverse=True)
+    count = np.bincount(code)
+    recall = np.bincount(code, hit) / count
+    psi = (hit - recall[code]) / (count[code] * len(classes))
+    return float(recall.mean()), psi
+
+
+def _log_loss(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+    p, truth = rows["probability"], rows["truth"].astype(np.int64)
+    full = np.column_stack([1 - p, p]) if p.ndim == 1 else p
+    chosen = full[np.arange(len(truth)), truth]
+    return _mean(-np.log(np.clip(chosen, 1e-15, 1.0)))
+
+
+def _squared_error(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+    return _mean((rows["prediction"] - rows["truth"]) ** 2)
+
+
+def _absolute_error(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+    return _mean(np.abs(rows["prediction"] - rows["truth"]))
+
+
+def _r2(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+    error, psi = _squared_error(rows, run, repeat)
+    variance, own = _mean((rows["truth"] - rows["truth"].mean()) ** 2)
+    return 1.0 - error / variance, -(psi - own * error / variance) / variance
+
+
+def _key_success(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+    return _mean(rows["hit"])
+
+
+# Figures of ranked bags: a mean over runs ---------------------------------------------
+
+
+def _over_runs(one: Callable[[Rows], tuple[float, Array]]) -> Figure:
+    """Return the mean over runs of a figure; over repeats where runs are too small."""
+
+    def figure(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+        value, psi, share = _mean_over(one, rows, run)
+        if share < 0.5:
+            value, psi, _ = _mean_over(one, rows, repeat)
+        return value, psi
+
+    return figure
+
+
+def _over_repeats(one: Callable[[Rows], tuple[float, Array]]) -> Figure:
+    """Return the mean over repeats of a figure that ranks all bags of a repeat."""
+
+    def figure(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
+        return _mean_over(one, rows, repeat)[:2]
+
+    return figure
+
+
+def _mean_over(
+    one: Callable[[Rows], tuple[float, Array]], rows: Rows, part: Index
+) -> tuple[float, Array, float]:
+    """Return the mean over parts, its contributions, and the share that is defined."""
+    psi = np.zeros(len(part))
+    values = []
+    members = [np.flatnonzero(part == k) for k in np.unique(part)]
+    for at in members:
+        value, own = one({name: column[at] for name, column in rows.items()})
+        if not np.isnan(value):
+            values.append(value)
+            psi[at] = own
+    if not values:
+        return NAN, psi, 0.0
+    return float(np.mean(values)), psi / len(values), len(values) / len(members)
+
+
+def _auroc(rows: Rows) -> tuple[float, Array]:
+    """Return the area, and contributions whose squares sum to its variance.
+
+    With placements :math:`a_i` of positive and :math:`b_j` of negative bags, DeLong's
+    variance counts the interaction of pairs twice; the surplus is taken off.
+    """
+    positive = rows["truth"].astype(bool)
+    m, n = int(positive.sum()), int((~positive).sum())
+    psi = np.zeros(m + n)
+    if min(m, n) < 2:
+        return NAN, psi
+    high, low = rows["score"][positive], rows["score"][~positive]
+    below, tied = _counts(high, low)
+    above, _ = _counts(-low, -high)
+    value = float(below.sum()) / (m * n)
+    a, b = below / n - value, above / m - value
+    squares = float((below - tied / 4).sum())  # a pair counts 1, 1/2 (tied) or 0
+    rest = squares - m * n * value**2 - n * (a @ a) - m * (b @ b)
+    variance = (a @ a) / (m * (m - 1)) + (b @ b) / (n * (n - 1))
+    variance -= rest / ((m - 1) * (n - 1) * m * n)
+    psi[positive], psi[~positive] = a / m, b / n
+    return value, _of_variance(psi, float(variance))
+
+
+def _counts(values: Array, others: Array) -> tuple[Array, Array]:
+    """Return how many others are below each value, ties as one half, and the ties."""
+    others = np.sort(others)
+    left = np.searchsorted(others, values, side="left")
+    right = np.searchsorted(others, values, side="right")
+    return (left + right) / 2.0, (right - left).astype(np.float64)
+
+
+def _of_variance(psi: Array, variance: float) -> Array:
+    """Scale contributions so that their squares sum to a variance."""
+    squares = float(psi @ psi)
+    return psi * np.sqrt(max(variance, 0.0) / squares) if squares > 0 else psi
+
+
+def _average_precision(rows: Rows) -> tuple[float, Array]:
+    truth = rows["truth"].astype(bool)
+    m = int(truth.sum())
+    if not 0 < m < len(truth):
+        return NAN, np.zeros(len(truth))
+    order = np.argsort(-rows["score"], kind="stable")
+    score, positive = rows["score"][order], truth[order].astype(np.float64)
+    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)  # of equal scores
+    above = last + 1.0
+    precision = np.cumsum(positive)[last] / above
+    found = np.diff(np.cumsum(positive)[last], prepend=0.0)
+    value = float(found @ precision) / m
+    # The derivative by the weight of a bag: its own term, and the precision at every
+    # threshold at or below its score.
+    level = np.searchsorted(last, np.arange(len(score)))
+    gain = np.cumsum((found / above)[::-1])[::-1][level]
+    loss = np.cumsum((found * precision / above)[::-1])[::-1][level]
+    psi = np.empty(len(truth))
+    psi[order] = (positive * (precision[level] + gain - value) - loss) / m
+    return value, psi
+
+
+def _concordance(rows: Rows) -> tuple[float, Array]:
+    event, time = rows["truth"]["event"], rows["truth"]["time"]
+    risk = rows["score"]
+    right, pairs = np.zeros(len(risk)), np.zeros(len(risk))
+    for i in np.flatnonzero(event):
+        later = np.flatnonzero((time > time[i]) | ((time == time[i]) & ~event))
+        won = (risk[later] < risk[i]) + 0.5 * (risk[later] == risk[i])
+        right[later] += won
+        pairs[later] += 1.0
+        right[i] += won.sum()
+        pairs[i] += len(later)
+    total = pairs.sum() / 2.0
+    if not total:
+        return NAN, right
+    value = float(right.sum() / 2.0 / total)
+    return value, (right - value * pairs) / total
+
+
+def _spearman(rows: Rows) -> tuple[float, Array]:
+    n = len(rows["truth"])
+    ranks = [rankdata(rows[name]) / n for name in ("truth", "prediction")]
+    if n < 3 or any(np.ptp(rank) == 0 for rank in ranks):
+        return NAN, np.zeros(n)
+    x, y = ((rank - rank.mean()) / rank.std() for rank in ranks)
+    psi = x * y
+    # A bag also raises the ranks of all above it.
+    for own, other, rank in ((x, y, ranks[0]), (y, x, ranks[1])):
+        order = np.argsort(own)
+        above = np.cumsum(other[order][::-1])[::-1] - other[order] / 2.0
+        psi[order] += above / (n * rank.std())
+    return float(np.mean(x * y)), (psi - psi.mean()) / n
+
+
+def _by_column(
+    figure: Figure, rows: Rows, run: Index, repeat: Index
+) -> tuple[float, Array]:
+    """Return a figure, the mean over labels or over classes (one against the rest)."""
+    truth, score = rows.get("truth"), rows.get("score")
+    if truth is not None and truth.ndim == 2:
+        n = truth.shape[1]
+        columns = [{name: part[:, k] for name, part in rows.items()} for k in range(n)]
+    elif truth is not None and score is not None and score.ndim == 2:
+        classes = range(score.shape[1])
+        columns = [{"truth": truth == k, "score": score[:, k]} for k in classes]
+    else:
+        return figure(rows, run, repeat)
+    found = [figure(column, run, repeat) for column in columns]
+    if truth.ndim == 2:  # a label of one kind only has no ranking
+        found = [(value, psi) for value, psi in found if not np.isnan(value)]
+    if not found:
+        return NAN, np.zeros(len(run))
+    values, psi = zip(*found, strict=True)
+    return float(np.mean(values)), np.mean(psi, axis=0)
+
+
+_RANKED = ("truth", "score")
+_VALUES = ("truth", "prediction")
+FIGURES: dict[str, tuple[Figure, tuple[str, ...]]] = {
+    "accuracy": (_accuracy, ("truth", "label")),
+    "balanced_accuracy": (_balanced, ("truth", "label")),
+    "log_loss": (_log_loss, ("truth", "probability")),
+    "key_success": (_key_success, ("hit",)),
+    "auroc": (_over_runs(_auroc), _RANKED),
+    "average_precision": (_over_repeats(_average_precision), _RANKED),
+    "concordance": (_over_runs(_concordance), _RANKED),
+    "r2": (_r2, _VALUES),
+    "rmse": (_squared_error, _VALUES),
+    "mae": (_absolute_error, _VALUES),
+    "spearman": (_over_runs(_spearman), _VALUES),
+}
+"""What each figure is, and the columns it is made from."""
