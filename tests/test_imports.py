@@ -13,7 +13,7 @@ import bagwise
 ROOT = Path(bagwise.__file__).parent
 # From the bottom up. A subpackage imports from its own layer and from lower ones.
 LAYERS = [
-    ["_version", "_compat", "_config", "_jit", "_later", "_sizes"],
+    ["_version", "_compat", "_config", "_jit", "_later", "_sizes", "exceptions"],
     ["bags"],
     ["base"],
     ["kernels", "solvers"],

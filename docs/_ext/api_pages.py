@@ -37,6 +37,7 @@ SECTIONS = {
     "bagwise.comparison": "Comparing methods",
     "bagwise.report": "Reports and figures",
     "bagwise.distributed": "Clusters",
+    "bagwise.exceptions": "Errors and warnings",
 }
 # Modules for authors of estimators; they have a page of their own.
 DEVELOPERS = {

@@ -131,7 +131,16 @@ def test_every_option_is_decided():
     known = {p.name for name in COMMANDS for p in commands[name].params}
     assert known >= DESCRIBES_DATA
     assert known - DESCRIBES_DATA == {
-        *("by", "calibrate", "config", "data", "folds", "grid", "half_splits"),
+        *(
+            "by",
+            "calibrate",
+            "config",
+            "csv_escape",
+            "data",
+            "folds",
+            "grid",
+            "half_splits",
+        ),
         *("images", "jobs", "json", "labels", "leave_one_out", "memory_limit"),
         *("method", "methods", "metric", "model", "out", "permute_features"),
         *("repeats", "retry_failed", "scheduler", "seed", "set_", "test"),

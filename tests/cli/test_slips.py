@@ -57,7 +57,7 @@ def test_columns_may_be_listed_by_commas(run, slides, tmp_path):
     assert "n_features=2" in err
 
 
-@pytest.mark.filterwarnings("default::bagwise.io.TableWarning")
+@pytest.mark.filterwarnings("default::bagwise.exceptions.DataWarning")
 def test_a_group_that_is_dropped_is_told_where_bags_are_split(run, slides, tmp_path):
     drop = ["--drop", "stain,tile,patient", "--positive", "ill"]
     status, _, err = run(
@@ -77,7 +77,7 @@ def test_a_format_can_be_told(run, slides, tmp_path):
     words = [*ROLES, "--drop", "stain,tile", "--group", "patient", "--positive", "ill"]
     status, _, err = run("compare", path, *words)
     assert status == 1
-    assert "say --format" in err
+    assert "Give --format FORMAT" in err
     words += ["--format", "csv", *QUICK, "--out", tmp_path / "out"]
     status, _, err = run("compare", path, *words)
     assert status == 0, err

@@ -280,7 +280,7 @@ def test_a_folder_of_slides(run, tmp_path):
     status, out, _ = run(*words)
     assert status == 0
     assert json.loads(out)["ranking"][0]["method"] == "SimpleMI"
-    (folder / "slide_000.h5").write_bytes(b"cut off")
+    (folder / "slide_000.h5").write_bytes(b"truncated")
     status, _, err = run(*words)
     assert status == 1
     assert "'slide_000'" in err

@@ -9,7 +9,6 @@ import bagwise
 from bagwise.cli import main
 from bagwise.comparison import KFold, LeaveOneBagOut, Problem, as_problem
 from bagwise.datasets import make_survival_bags
-from bagwise.io import read_survival
 from bagwise.metrics import concordance_index
 from bagwise.report import write_report
 
@@ -159,11 +158,3 @@ def test_fit_says_that_there_is_no_model_file(capsys, table, tmp_path):
     status, _, err = run(capsys, *words)
     assert status != 0
     assert "model files" in " ".join(err.split())
-
-
-def test_read_survival_drops_both_columns(table):
-    X, y = read_survival(
-        table, bag="patient", time="days", event="died", group="clinic"
-    )
-    assert list(X.feature_names) == ["u", "v", "w"]
-    assert y.dtype.names == ("event", "time")

@@ -12,7 +12,7 @@ from bagwise.compose import SimpleMI
 from bagwise.datasets import make_bags
 from bagwise.inspection import explain
 from bagwise.io import read_bags, save
-from bagwise.io.csv_output import write_csv
+from bagwise.io.csv_files import write_csv
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\uff1d1", " =1"]
 HARMLESS = ["", "a=1", "-1", "+1.5e-3", "-.5", "'=1", "b-1", -1, -0.5, np.int64(-3)]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from bagwise.exceptions import DataError
 from bagwise.io import from_frame, read_bags
-from bagwise.io._errors import TableError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -111,18 +111,18 @@ def test_what_is_wrong_with_lists():
     torn = [row.tolist() for bag in rows for row in bag]
     torn[4] = torn[4][:2]
     table = instance_a_row(rows, places).drop_columns("features")
-    with pytest.raises(TableError, match="lists of different lengths, 2 and 3"):
+    with pytest.raises(DataError, match="lists of different lengths, 2 and 3"):
         from_frame(table.append_column("features", pa.array(torn)), **ROLES)
     torn[4] = [0.0, None, 1.0]
-    with pytest.raises(TableError, match=r"missing values \(NaN\) in 'features_1'"):
+    with pytest.raises(DataError, match=r"missing values \(NaN\) in 'features_1'"):
         from_frame(table.append_column("features", pa.array(torn)), **ROLES)
     torn[4] = None
-    with pytest.raises(TableError, match="'features'"):
+    with pytest.raises(DataError, match="'features'"):
         from_frame(table.append_column("features", pa.array(torn)), **ROLES)
     spots = [[0.0, 1.0]] * len(torn)
     spots[2] = [np.nan, 1.0]
     odd = instance_a_row(rows, places).append_column("coords", pa.array(spots))
-    with pytest.raises(TableError, match="row 2: column 'coords', the coords, holds a"):
+    with pytest.raises(DataError, match="row 2: column 'coords', the coords, holds a"):
         from_frame(odd, **ROLES)
 
 
@@ -134,8 +134,8 @@ def test_bags_without_instances_do_not_vanish(library, tmp_path):
     rows[0], places[0] = rows[0][:0], places[0][:0]
     rows[3], places[3] = rows[3][:0], places[3][:0]
     table = bag_a_row(rows, places)
-    with pytest.raises(TableError, match=r"row 0 \(and 1 more\) is a bag without inst"):
+    with pytest.raises(DataError, match=r"row 0 \(and 1 more\) is a bag without inst"):
         from_frame(native(table, library), **ROLES)
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(TableError, match=r"t.parquet: row 0 .*Leave it out"):
+    with pytest.raises(DataError, match=r"t.parquet: row 0 .*Leave it out"):
         read_bags(tmp_path / "t.parquet", **ROLES)

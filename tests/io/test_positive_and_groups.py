@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bagwise.io import TableError, TableWarning, from_frame, read_bags
+from bagwise.exceptions import DataWarning, ParameterError
+from bagwise.io import from_frame, read_bags
 
 
 def table(n_bags=12, size=3):
@@ -51,9 +52,9 @@ def test_numbers_may_be_written_as_text():
 @pytest.mark.parametrize(
     ("label", "positive", "message"),
     [
-        ("what", "aktiv", "'aktiv' is not among the labels 'active', 'inactive'"),
-        ("scaffold", "s1", "one of two labels, but there are 6, 's0', 's1'"),
-        (None, "active", "no label. Give label="),
+        ("what", "aktiv", "'aktiv', which is not one of .* 'active', 'inactive'"),
+        ("scaffold", "s1", "one of two labels, .*there are 6: 's0', 's1'"),
+        (None, "active", "no label column. Give label="),
     ],
 )
 def test_positive_labels_that_cannot_be_meant(tmp_path, label, positive, message):
@@ -61,7 +62,7 @@ def test_positive_labels_that_cannot_be_meant(tmp_path, label, positive, message
     table().to_csv(path, index=False)
     for source in (table(), path):
         read = from_frame if source is not path else read_bags
-        with pytest.raises(TableError, match=message):
+        with pytest.raises(ValueError, match=message):
             read(source, "mol", label, pos_label=positive, features=["u"])
 
 
@@ -71,13 +72,13 @@ def test_several_labels_in_an_archive(tmp_path):
     X, found = read_bags(tmp_path / "t.npz")
     assert X.n_bags == 3
     np.testing.assert_array_equal(found, y)
-    with pytest.raises(TableError, match="one of two labels"):
+    with pytest.raises(ParameterError, match="one of two labels"):
         read_bags(tmp_path / "t.npz", pos_label=1)
 
 
 def test_numbers_of_any_name_may_be_a_group():
     frame = table().drop(columns="scaffold")
-    with pytest.warns(TableWarning, match=r"'mixture' \(whole numbers shared") as said:
+    with pytest.warns(DataWarning, match=r"'mixture' \(whole numbers shared") as said:
         X, _ = from_frame(frame, "mol", "what")
     assert X.n_features == 3
     (message,) = (str(w.message) for w in said)
@@ -97,10 +98,10 @@ def test_a_group_that_is_left_out_is_named(tmp_path, as_file):
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     source, read = (path, read_bags) if as_file else (frame, from_frame)
-    with pytest.warns(TableWarning, match="on both sides of a split") as said:
+    with pytest.warns(DataWarning, match="split across folds") as said:
         X, _ = read(source, "mol", "what", drop=["scaffold"])
     assert X.feature_names.tolist() == ["sex", "u"]
-    assert "--group scaffold" in said[0].message.for_command()
+    assert said[0].message.settings == (("group", "scaffold"),)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read(source, "mol", "what", group="scaffold")

@@ -93,7 +93,7 @@ def test_ids_that_look_alike_stay_apart(tmp_path):
         ("mol,active\na,1\n", "there is no feature column"),
         ("mol,x,u\na,1,2\n", "there is no column 'active'; the table has 'mol', 'x'"),
         ("mol,active,u,u\na,1,2,3\n", "line 1: two columns are called 'u'"),
-        ("mol,active,u\na,1,2\na,1\n", "line 3: the row has 2 fields.*cut off"),
+        ("mol,active,u\na,1,2\na,1\n", "line 3: the row has 2 fields.*truncated"),
         ("mol,active,u\na,1,2,3\n", "line 2: the row has 4 fields"),
         ("mol,active,u\na,1,\n", r"missing values .*'u' \(1 of 1, first in line 2\)"),
         ("mol,active,u\na,1,2\na,1,NaN\n", r"'u' \(1 of 2, first in line 3\)"),
@@ -145,7 +145,7 @@ def test_musk(tmp_path):
     ("content", "message"),
     [
         ("a,b,1.\n", "line 1: .* 3 field"),
-        (MUSK + "MUSK-3,3_1,4", "line 4: the line has 3 fields.*cut off"),
+        (MUSK + "MUSK-3,3_1,4", "line 4: the line has 3 fields.*truncated"),
         (MUSK + "MUSK-3,3_1,4.,x,1.\n", "line 4: column 'f2' holds 'x'"),
         (MUSK + "MUSK-3,3_1,4.,5.,2.\n", "line 4: the class must be 0 or 1"),
         (MUSK + "MUSK-1,1_3,4.,5.,0.\n", "line 4: bag MUSK-1 has the label 0"),
@@ -183,7 +183,7 @@ def test_large_and_empty_svmlight_stays_sparse(tmp_path):
         ("1 1:2\n", "line 1: a line begins with instance:bag:label"),
         ("0:0:1\n", "no line has a feature"),
         ("0:0:x 1:2\n", "line 1: the label 'x' is not a number"),
-        (SVM + "3:8:1 1:2 5", "line 6: expected index:value.*cut off"),
+        (SVM + "3:8:1 1:2 5", "line 6: expected index:value.*truncated"),
         (SVM + "3:8:1 1:2 5:", "line 6: expected index:value"),
         (SVM + "3:8:1 0:2", "line 6: expected index:value"),
         (SVM + "3:8:1 2:1 2:2", "line 6: index 2 comes after 2"),
@@ -226,7 +226,7 @@ def test_arff(tmp_path):
         ("{0,1}", "{0,1", "no closing brace"),
         ('4e1",1', '4e1",2', "line 11: '2' is no declared value of 'class'"),
         ('4e1",1', '4e1",?', "line 11: attribute 'class' is missing"),
-        ('4e1",1', '4e1"', "line 11: the row has 2 values.*cut off"),
+        ('4e1",1', '4e1"', "line 11: the row has 2 values.*truncated"),
         ('4e1",1', "4e1", "line 11: a quote is never closed"),
         ('4e1",1', '4e1"x,1', "line 11: there is text after a closing quote"),
         ("1,2\\n", "1\\n", "line 11: an instance has 1 values, 2 are declared"),
@@ -286,10 +286,10 @@ def test_parquet(tmp_path, backend, monkeypatch):
 
 
 def _only(monkeypatch, *installed):
-    from bagwise.io.readers import _parquet
+    from bagwise.io import formats
 
     monkeypatch.setattr(
-        _parquet, "find_spec", lambda name: True if name in installed else None
+        formats, "find_spec", lambda name: True if name in installed else None
     )
 
 
@@ -300,7 +300,7 @@ def test_parquet_errors(tmp_path, monkeypatch):
     path = tmp_path / "bad.parquet"
     pq.write_table(_frame("pyarrow"), path)
     raw = path.read_bytes()
-    with pytest.raises(ValueError, match=r"say which column .*'g', 'y', 'u'"):
+    with pytest.raises(ValueError, match=r"not given; the table has 'g', 'y', 'u'"):
         read_bags(path)
     with pytest.raises(ValueError, match="no column 'q'"):
         read_bags(path, bag="g", label="q")
@@ -356,7 +356,8 @@ GOOD = {"X": np.eye(3), "bag": np.array([0, 0, 1]), "y": np.array([1, 0])}
     ("change", "message"),
     [
         ({"X": None}, "neither 'X' nor the CSR parts"),
-        ({"X": np.eye(3) * np.nan}, "NaN or infinity"),
+        ({"X": np.eye(3) * np.nan}, r"missing values \(NaN\)"),
+        ({"X": np.full((3, 3), np.inf)}, "hold infinity"),
         ({"X": np.array([["a"] * 2] * 3)}, "matrix of numbers"),
         ({"X": np.ones(3)}, "matrix of numbers"),
         ({"bag": None}, "no array 'bag'; the file has X, y"),
@@ -408,14 +409,22 @@ def test_single_array_is_no_archive(tmp_path):
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("t.xyz", {}, "suffix '.xyz' does not tell the format"),
+        ("t.xyz", {}, "cannot be inferred from the suffix '.xyz'"),
         ("t.csv", {"format": "excel"}, "format must be one of arff, csv"),
-        ("t.data", {"bag": "g"}, "says itself where bag and label are"),
-        ("t.svm", {"label": "y"}, "says itself where bag and label are"),
-        ("t.npz", {"drop": ["u"]}, "drop= is for csv and parquet"),
-        ("t.csv", {"bag": "g", "sparse": True}, "for svmlight only"),
+        ("t.data", {"bag": "g"}, "is for csv files, .*, not for"),
+        ("t.svm", {"label": "y"}, "is for csv files, .*, not for"),
+        (
+            "t.npz",
+            {"drop": ["u"]},
+            "drop is for csv .*, not for npz",
+        ),
+        (
+            "t.csv",
+            {"bag": "g", "sparse": True},
+            "sparse is for svmlight",
+        ),
         ("t.csv", {"bag": "mol", "label": "mol"}, "are the same"),
-        ("t.csv", {}, "say which column tells the bag"),
+        ("t.csv", {}, "ids of the bags is not given"),
     ],
 )
 def test_options_that_make_no_sense(tmp_path, name, arguments, message):

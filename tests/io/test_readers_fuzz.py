@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bagwise.bags import Bags
 from bagwise.io import read_bags, write_npz
-from bagwise.io.readers.common import MISSING_WORDS
+from bagwise.io.files import MISSING_WORDS
 
 COMMON = settings(
     max_examples=60,

@@ -8,7 +8,7 @@ import pytest
 
 from bagwise import _sizes
 from bagwise.io import read_bags
-from bagwise.io.readers import svmlight
+from bagwise.io.formats import choose_storage
 
 MEGABYTE = 2**20
 
@@ -162,7 +162,7 @@ def test_svmlight_that_would_be_dense(tmp_path, monkeypatch):
     monkeypatch.setenv("BAGWISE_MEMORY", "1GB")
     refused("would take 8.0 GB.*sparse", path, sparse=False)
     assert read_bags(path)[0].is_sparse
-    assert svmlight.choose_storage(read_bags(path)[0].data, None).shape[1] == 999999999
+    assert choose_storage(read_bags(path)[0].data, None).shape[1] == 999999999
 
 
 # ----------------------------------------------- work that grows with the file, no more

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bagwise.cli._wording import in_options
-from bagwise.io.csv_output import write_csv
+from bagwise.io.csv_files import write_csv
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
 Seed = Annotated[int, typer.Option(help="Fixes splits and methods.")]

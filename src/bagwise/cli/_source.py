@@ -21,6 +21,12 @@ import typer
 from bagwise.cli._options import OPTIONS, Data
 from bagwise.cli._settings import Config, with_settings_of_file
 from bagwise.cli._wording import UsageError
+from bagwise.exceptions import (
+    DroppedGroupWarning,
+    MissingValuesError,
+    NotNumericError,
+    UnknownColumnError,
+)
 
 __all__ = ["Source", "reads_data"]
 
@@ -58,24 +64,19 @@ class Source:
 
     def read(self, data: str | None = None) -> tuple[Any, Any, Any]:
         """Return bags, labels and weights (None without) of a file."""
-        from bagwise.io import TableError, read_bags, read_survival
+        from bagwise.io import read_bags
 
-        columns = dict(self.columns)
+        columns = {**self.columns, **(self.survival or {})}
         if self.impute is not None:
             columns["missing"] = "keep"
         name = self.data if data is None else data
-        read = read_bags
-        if self.survival is not None:
-            read = functools.partial(read_survival, **self.survival)
         try:
-            found = read(name, **columns)
-        except TableError as error:
-            if "there is no column" not in error.problem:
-                raise
-            parts = _at_commas(columns, error.problem)
+            found = read_bags(name, **columns)
+        except UnknownColumnError as error:
+            parts = _at_commas(columns, error.columns)
             if parts == columns:
                 raise
-            found = read(name, **parts)
+            found = read_bags(name, **parts)
         if isinstance(found, dict):
             return found["X"], found["y"], None
         return (*found, None)[:3]
@@ -83,7 +84,6 @@ class Source:
     def problem(self, data: str | None = None) -> Any:
         """Return the labelled problem."""
         from bagwise.comparison import as_problem
-        from bagwise.io import TableError
 
         name = self.data if data is None else data
         if not _on_disk(name):
@@ -94,9 +94,8 @@ class Source:
         no_label += " --target)"
         try:
             X, y, weight = self._read_known(name, ("weight",) if other else ())
-        except TableError as error:
-            said = self.survival is not None or "label" in self.columns
-            if said or "not numeric" not in error.problem:
+        except NotNumericError:
+            if self.survival is not None or "label" in self.columns:
                 raise
             # The label may well be among the columns that are complained of.
             raise UsageError(no_label) from None
@@ -117,17 +116,14 @@ class Source:
     def bags(self) -> Any:
         """Return the bags, without labels."""
         from bagwise.comparison import as_problem
-        from bagwise.io import TableError
 
         # Whatever belongs together, nothing is split here.
-        warnings.filterwarnings("ignore", ".*on both sides of a split")
+        warnings.simplefilter("ignore", DroppedGroupWarning)
         if self.is_file:
             parts = sorted(self.settled & {"label", "group", "weight"})
             try:
                 return self._read_known(self.data, parts)[0]
-            except TableError as error:
-                if "missing values" not in error.problem:
-                    raise
+            except MissingValuesError:
                 # Whether gaps may stay is for the model to say.
                 return replace(self, impute="median")._read_known(self.data, parts)[0]
         self._refuse_columns(self.data)
@@ -138,15 +134,10 @@ class Source:
 
         New bags have no label as a rule, and test bags no weight.
         """
-        from bagwise.io import TableError
-
         try:
             return self.read(data)
-        except TableError as error:
-            if "there is no column" not in error.problem:
-                raise
-            told = {part: repr(self.columns.get(part)) for part in may_lack}
-            gone = [part for part, name in told.items() if name in error.problem]
+        except UnknownColumnError as error:
+            gone = [p for p in may_lack if self.columns.get(p) in error.columns]
             if not gone:
                 raise
             kept = {k: v for k, v in self.columns.items() if k not in gone}
@@ -161,12 +152,12 @@ class Source:
             raise UsageError(f"{name} is a known set and no table: leave out {given}")
 
 
-def _at_commas(columns: dict[str, Any], problem: str) -> dict[str, Any]:
-    """Split lists like ``--drop a,b`` of which a message says that there is none."""
+def _at_commas(columns: dict[str, Any], unknown: Sequence[Any]) -> dict[str, Any]:
+    """Split lists like ``--drop a,b`` if there is no column of that name."""
     found = dict(columns)
     for part in ("drop", "features", "coords"):
         names = [
-            name.split(",") if repr(name) in problem else [name]
+            name.split(",") if name in unknown else [name]
             for name in columns.get(part, ())
         ]
         if names:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from typing import Any
 
 __all__ = ["UsageError", "in_options"]
 
@@ -50,8 +52,21 @@ def _option(name: str) -> str:
 
 def in_options(message: BaseException | str) -> str:
     """Write a message in one line that speaks of options, not of Python arguments."""
-    tell = getattr(message, "for_command", None)
-    text = " ".join(str(message if tell is None else tell()).split())
+    tell = getattr(message, "message", None)
+    text = " ".join(str(message if tell is None else tell(as_option)).split())
     for pattern, option in _SPELLINGS:
         text = pattern.sub(option, text)
     return text.strip()
+
+
+def as_option(name: str, value: Any) -> str:
+    """Return an argument of a Python function as the command line calls it."""
+    if name == "missing":
+        return "--impute median"
+    option = "--" + _option(name)
+    if value is None:
+        return option
+    if value is ...:
+        return f"{option} {'FILE' if name == 'labels' else name.upper()}"
+    values = value if isinstance(value, list | tuple) else [value]
+    return " ".join(f"{option} {shlex.quote(str(v))}" for v in values)

@@ -30,7 +30,7 @@ from bagwise.comparison.ranking import (
 )
 from bagwise.comparison.statistics import Interval
 from bagwise.comparison.store import COLUMNS
-from bagwise.io.csv_output import write_csv
+from bagwise.io.csv_files import write_csv
 
 __all__ = ["Comparison"]
 

@@ -18,7 +18,7 @@ from bagwise.bags.annotations import first_missing, refuse_masked
 from bagwise.base import check_survival
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.io import read_bags
-from bagwise.io.positive import same_label
+from bagwise.io.roles import same_label
 
 __all__ = ["Problem", "as_problem", "as_unlabelled", "join_problems"]
 

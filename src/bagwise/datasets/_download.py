@@ -16,9 +16,8 @@ import numpy as np
 from bagwise.bags import Bags, segments
 from bagwise.bags.stack import group_rows
 from bagwise.datasets._registry import DatasetInfo, Source
-from bagwise.io.readers.common import fail, plain_values
-from bagwise.io.readers.musk import parse_musk
-from bagwise.io.readers.svmlight import choose_storage, parse_svmlight
+from bagwise.io.files import fail, plain_values
+from bagwise.io.formats import choose_storage, parse_musk, parse_svmlight
 
 # The largest member of the known archives has about 5 MB.
 _MEMBER_LIMIT = 2**28

@@ -18,13 +18,8 @@ from sklearn.utils import Bunch
 from bagwise.bags import Bags, Ragged
 from bagwise.datasets._download import archive_name, download, parse_archive
 from bagwise.datasets._registry import REGISTRY, DatasetInfo, Source
-from bagwise.io.readers.common import fail
-from bagwise.io.readers.npz import (
-    bag_offsets,
-    load_arrays,
-    stacked_matrix,
-    write_npz,
-)
+from bagwise.io.files import fail
+from bagwise.io.formats import bag_offsets, load_arrays, stacked_matrix, write_npz
 
 
 def fetch(

@@ -37,7 +37,7 @@ from bagwise.inspection.scores import (
     positive_class,
     scored_class,
 )
-from bagwise.io.csv_output import write_csv
+from bagwise.io.csv_files import write_csv
 
 __all__ = ["Explanation", "explain"]
 

@@ -1,7 +1,8 @@
-"""Long tables with a bag column, in and out, for any data-frame library."""
+"""Data frames to bags and back, for any data-frame library."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -9,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
-from bagwise.io._assemble import bags_from_table
-from bagwise.io._lists import holds_lists, matrix_of_lists, one_row_an_instance
-from bagwise.io.positive import positive_or_not
-from bagwise.io.roles import Roles
-from bagwise.io.table import Column, Table, is_missing
+from bagwise.exceptions import DataError
+from bagwise.io.roles import Roles, positive_or_not
+from bagwise.io.table import Column, Table, bags_from_table, is_missing
 
 
 def from_frame(
@@ -21,6 +20,8 @@ def from_frame(
     bag: str,
     label: str | None = None,
     *,
+    time: str | None = None,
+    event: str | None = None,
     pos_label: Any = None,
     group: str | None = None,
     instance_id: str | None = None,
@@ -35,49 +36,54 @@ def from_frame(
     Parameters
     ----------
     frame : pandas, polars or pyarrow table
-        One row per instance. A column may hold lists of one length, the vectors of the
-        instances; where its cells are lists of lists, a row is a whole bag.
+        One row per instance. A column may hold lists of equal length, the vectors of
+        the instances. If its cells are lists of lists, each row is a whole bag.
     bag : str
-        The column that says which bag a row belongs to. Rows of a bag need not stand
-        together.
+        The column with the id of the bag of each row. Rows of a bag need not be next
+        to each other.
     label : str, default=None
-        The column with the label of the bag, constant inside every bag. Labels stay
-        what they are: numbers, booleans or text.
+        The column with the label of the bag, constant inside every bag. The type of the
+        labels is kept: numbers, booleans or text.
+    time, event : str, default=None
+        For survival, in place of `label`: the column of times until the event or until
+        the end of observation, and the column that is true, or 1, if the event was
+        seen. Both are constant inside every bag.
     pos_label : label, default=None
         The positive one of two labels: `y` is 1 for it and 0 for the other.
     group : str, default=None
         The column that says which bags belong together (a patient, a compound),
-        constant inside every bag. Splits made by bagwise never part a group.
+        constant inside every bag. Splits made by bagwise keep a group together.
     instance_id : str, default=None
         The column with the names of the rows.
     weight : str, default=None
         The column with the weight of the bag, constant inside every bag.
     coords : sequence of str, default=None
-        The columns that say where an instance lies, such as ``["x", "y"]``. Lists that
-        are called ``coords`` or ``coordinates`` are taken by themselves.
+        The columns with the coordinates of an instance, such as ``["x", "y"]``. Columns
+        of lists named ``coords`` or ``coordinates`` are recognized without it.
     features : sequence of str, default=None
-        The feature columns; by default all that play no other part.
+        The feature columns; by default all columns without another role.
     drop : sequence of str, default=()
-        Columns that play no part at all.
+        Columns that are not used.
     missing : {"error", "keep"}, default="error"
-        What happens to missing values in features: they are refused, or become NaN
-        for an imputer to fill.
+        Whether missing values in features are an error, or become NaN for an imputer
+        to fill in.
 
     Returns
     -------
     X : Bags
         The bags in the order of first appearance, with ids and feature names, and
-        with groups, names of instances and coordinates where asked for.
+        with groups, names of instances and coordinates if they are given.
     y : ndarray of shape (n_bags,)
-        The labels. Only when `label` is given.
+        The labels, or a structured array with the fields `event` and `time`. Only if
+        `label`, or `time` and `event`, are given.
     sample_weight : ndarray of shape (n_bags,)
-        The weights. Only when `weight` is given.
+        The weights. Only if `weight` is given.
 
     Raises
     ------
-    TableError
-        The table cannot become bags. Columns that are no numbers are listed all at
-        once, with the argument that leaves them out.
+    DataError
+        The table cannot become bags. Columns that are not numeric are listed together,
+        with the argument that leaves them out.
 
     Examples
     --------
@@ -91,6 +97,8 @@ def from_frame(
     roles = Roles.of(
         bag=bag,
         label=label,
+        time=time,
+        event=event,
         group=group,
         instance_id=instance_id,
         weight=weight,
@@ -107,21 +115,33 @@ def from_frame(
 
 
 def frame_table(frame: Any, source: str = "") -> Table:
-    """Look at a frame of any library as a table of columns."""
+    """Return a frame of any library as a table of columns."""
     import narwhals.stable.v1 as nw
 
-    table = nw.from_native(one_row_an_instance(frame, source), eager_only=True)
+    _refuse_doubled_names(frame, source)
+    table = nw.from_native(one_row_per_instance(frame, source), eager_only=True)
     return Table(
         names=list(table.columns),
         n_rows=len(table),
-        column=lambda name: _column(table[name]),
+        column=lambda name: _column(table.get_column(name)),
         where=lambda row: f"row {row}",
         source=source,
     )
 
 
+def _refuse_doubled_names(frame: Any, source: str) -> None:
+    """Refuse a frame of which two columns could not be distinguished."""
+    named = "column_names" if hasattr(frame, "column_names") else "columns"
+    names = getattr(frame, named, ())  # (the columns of pyarrow are arrays)
+    doubled = [name for name, n in Counter(map(str, names)).items() if n > 1]
+    if doubled:
+        place = f"{source}: " if source else ""
+        problem = f"{place}two columns are called {doubled[0]!r}. Rename one of them"
+        raise DataError(problem, columns=doubled)
+
+
 def _column(series: Any) -> Column:
-    """Give a column one form, whichever library it comes from."""
+    """Return a column in the same form for every library."""
     import narwhals.stable.v1 as nw
 
     dtype, name = series.dtype, str(series.dtype)
@@ -164,7 +184,7 @@ def _column_of_lists(values: npt.NDArray[Any], name: str) -> Column:
 
 
 def _column_of_objects(values: npt.NDArray[Any], name: str) -> Column:
-    """Tell what a column of Python objects holds: numbers, text or something else."""
+    """Find what a column of Python objects holds: numbers, text or something else."""
     kinds = {type(v) for v in values.tolist() if not is_missing(v)}
     if kinds and kinds <= {str}:
         return Column("text", values, "text")
@@ -191,20 +211,20 @@ def to_frame(
     coords: Sequence[str] | None = None,
     backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
 ) -> Any:
-    """Turn bags into a long table, one row per instance; undoes `from_frame`.
+    """Turn bags into a long table, one row per instance; the inverse of `from_frame`.
 
     Parameters
     ----------
     X : Bags
-        The bags; sparse ones become dense columns.
+        The bags; sparse bags become dense columns.
     y : array-like of shape (n_bags,), default=None
         Labels to repeat on every row of their bag.
     bag, label, group, instance_id : str
-        Names of the columns of bags and labels and, where the bags have them, of
-        groups and of names of instances.
+        Names of the columns of bags and labels and, if the bags have them, of groups
+        and names of instances.
     coords : sequence of str, default=None
-        Names of the columns of coordinates, where the bags have them; ``x``, ``y``,
-        ``z`` by default.
+        Names of the columns of coordinates, if the bags have them; ``x``, ``y``, ``z``
+        by default.
     backend : {"pandas", "polars", "pyarrow"}, default="pandas"
         The library of the table.
 
@@ -234,10 +254,150 @@ def to_frame(
             columns[axes[k]] = places[:, k]
     for j, name in enumerate(names):
         if str(name) in columns:
-            raise ValueError(
+            raise DataError(
                 f"a feature is called {name!r} like the column of the bag, the label, "
-                "the group, the instance or a coordinate: choose another name for "
-                "that column, for instance with bag= or label=."
+                "the group, the instance or a coordinate. Choose another name for "
+                "that column, for instance with bag= or label=",
+                columns=[name],
             )
         columns[str(name)] = dense[:, j]
     return nw.from_dict(columns, backend=backend).to_native()
+
+
+# -------------------------------------------------------- cells that hold lists
+
+
+def one_row_per_instance(frame: Any, source: str = "") -> Any:
+    """Unfold rows that hold a whole bag: columns of lists of lists.
+
+    Other columns of lists, of the same lengths, are unfolded as well.
+    """
+    module = type(frame).__module__.split(".")[0]
+    unfold = {
+        "pyarrow": _unfold_arrow,
+        "polars": _unfold_polars,
+        "pandas": _unfold_pandas,
+    }.get(module)
+    return frame if unfold is None else unfold(frame, source)
+
+
+def _refuse_empty(sizes: list[int | None], source: str) -> None:
+    """Refuse rows without an instance, which would be lost with their labels."""
+    empty = [row for row, size in enumerate(sizes) if not size]
+    if not empty:
+        return
+    place = f"{source}: " if source else ""
+    more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+    raise DataError(
+        f"{place}row {empty[0]}{more} is a bag without instances. Leave it out of the "
+        "table",
+        row=f"row {empty[0]}",
+    )
+
+
+def _unfold_arrow(frame: Any, source: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    def is_list(kind: Any) -> bool:
+        return bool(pt.is_list(kind) or pt.is_large_list(kind))
+
+    nested = [
+        f.name
+        for f in frame.schema
+        if is_list(f.type)
+        and (is_list(f.type.value_type) or pt.is_fixed_size_list(f.type.value_type))
+    ]
+    if not nested:
+        return frame
+    import pyarrow.compute as pc
+
+    parents = pc.list_parent_indices(frame[nested[0]].combine_chunks())
+    sizes = pc.list_value_length(frame[nested[0]]).combine_chunks()
+    _refuse_empty(sizes.to_pylist(), source)
+    columns = {}
+    for f in frame.schema:
+        column = frame[f.name].combine_chunks()
+        if is_list(f.type) and pc.list_value_length(column).equals(sizes):
+            columns[f.name] = pc.list_flatten(column)
+        else:
+            columns[f.name] = column.take(parents)
+    return pa.table(columns)
+
+
+def _unfold_polars(frame: Any, source: str) -> Any:
+    import polars as pl
+
+    lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
+    nested = [n for n in lists if isinstance(frame.schema[n].inner, pl.List | pl.Array)]
+    if not nested:
+        return frame
+    sizes = frame[nested[0]].list.len()
+    _refuse_empty(sizes.to_list(), source)
+    return frame.explode([n for n in lists if frame[n].list.len().equals(sizes)])
+
+
+def _unfold_pandas(frame: Any, source: str) -> Any:
+    def first(column: Any) -> Any:
+        return next((cells[0] for cells in column if len(cells)), None)
+
+    objects = [n for n in frame.columns if frame[n].dtype == object]
+    lists = [n for n in objects if len(frame) and holds_lists(frame[n].to_numpy())]
+    nested = [n for n in lists if isinstance(first(frame[n]), list | np.ndarray)]
+    if not nested:
+        return frame
+    sizes = frame[nested[0]].map(len).to_numpy()
+    _refuse_empty(sizes.tolist(), source)
+    out = frame.loc[frame.index.repeat(sizes)].reset_index(drop=True)
+    for name in lists:
+        if (frame[name].map(len).to_numpy() == sizes).all():
+            cells = np.empty(len(out), dtype=object)
+            cells[:] = [cell for row in frame[name] for cell in row]
+            out[name] = cells
+    return out
+
+
+def holds_lists(values: npt.NDArray[Any]) -> bool:
+    """Whether all objects of a column are lists or arrays."""
+    kinds = {type(v) for v in values.tolist() if not isinstance(v, str)}
+    return bool(kinds) and kinds <= {list, np.ndarray}
+
+
+def matrix_of_lists(series: Any) -> npt.NDArray[Any] | None:
+    """Return lists of equal length as a matrix of their type; None for other columns.
+
+    Converting the numbers one by one would take a thousand times as long.
+    """
+    module = type(series).__module__.split(".")[0]
+    if module == "pyarrow":
+        import pyarrow.compute as pc
+        import pyarrow.types as pt
+
+        kind = series.type
+        if not (
+            pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
+        ):
+            return None
+        if not (pt.is_floating(kind.value_type) or pt.is_integer(kind.value_type)):
+            return None
+        lengths = pc.unique(pc.list_value_length(series)).to_pylist()
+        if len(lengths) != 1 or not lengths[0]:
+            return None
+        flat = pc.list_flatten(series).combine_chunks()
+        return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, lengths[0])
+    if module == "polars":
+        import polars as pl
+
+        kind = series.dtype
+        if not isinstance(kind, pl.List | pl.Array) or not kind.inner.is_numeric():
+            return None
+        if series.null_count():
+            return None
+        if isinstance(kind, pl.List):
+            lengths = series.list.len().unique().to_list()
+            if len(lengths) != 1 or not lengths[0]:
+                return None
+            series = series.list.to_array(lengths[0])
+        rows = np.asarray(series.to_numpy())
+        return rows if rows.ndim == 2 else None
+    return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Sequence
-from functools import partial
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,23 +16,24 @@ import numpy.typing as npt
 
 from bagwise._sizes import check_disk, check_memory, check_unpacked
 from bagwise.bags.half_precision import all_finite
-from bagwise.io.readers._slides import Sides, SlideFile
+from bagwise.io._slides import Sides, SlideFile
+from bagwise.io.files import whole_file
 
-# Rows that take less than this share of the memory are simply kept in it.
+# Rows that take less than this share of the memory are kept in it.
 _SHARE_OF_MEMORY = 8
 
 
 class Stacked(NamedTuple):
-    """Rows of many files, one after the other, and what is said about them.
+    """Rows of many files, one after the other.
 
     Attributes
     ----------
     rows : ndarray or memmap of shape (n_rows, n_features)
-        The rows of all sound files.
+        The rows of all valid files.
     coords, names : ndarray or None
-        Where the rows lie and what they are called, if every file says so.
+        Coordinates and names of the rows, if every file has them.
     wrong : dict
-        What is wrong, by the name of the file; its rows are left out.
+        The problem of each invalid file by its name; its rows are left out.
     """
 
     rows: npt.NDArray[Any]
@@ -46,40 +47,58 @@ def stacked_rows(
     folder: str | os.PathLike[str] | None | bool,
     missing: str,
 ) -> Stacked:
-    """Read the rows of all files, or find them where they were kept last time.
+    """Read the rows of all files, or find the copy that was made last time.
 
     Parameters
     ----------
     files : sequence of SlideFile
         The files, in order.
-    folder : path, None or False
-        Where the matrix is kept for next time; None is the user's cache folder, and
-        False keeps it in memory.
+    folder : path, None or bool
+        Folder of the copy; None and True are the user's cache folder, and False keeps
+        the rows in memory.
     missing : {"error", "keep"}
-        Whether NaN makes a file unsound.
+        Whether NaN makes a file invalid.
     """
     width = files[0].n_features
     dtype = _common_type(files)
     total = sum(f.n_rows for f in files)
-    small = total * width * dtype.itemsize * _SHARE_OF_MEMORY < _memory()
+    n_bytes = total * width * dtype.itemsize
     claimed = sum(f.n_rows * width * f.dtype.itemsize for f in files)
     check_unpacked(claimed, sum(f.n_stored for f in files))
+    small = n_bytes * _SHARE_OF_MEMORY < _memory()
     if folder is False or (folder is None and small):
         if not small:
             hint = "Leave out cache=False to keep the rows in a file."
-            check_memory(total * width * dtype.itemsize, "the rows in memory", hint)
-        rows = np.empty((total, width), dtype=dtype)
-        return _in_memory(rows, files, missing)
+            check_memory(n_bytes, "the rows in memory", hint)
+        return _in_memory(np.empty((total, width), dtype=dtype), files, missing)
     where = _cache_folder() if isinstance(folder, bool | None) else Path(folder)
     where.mkdir(parents=True, exist_ok=True)
     target = where / f"rows-{_fingerprint(files, missing)}.bin"
-    note = target.with_suffix(".npz")
-    if not (target.is_file() and note.is_file()):
-        _write(target, note, files, dtype, missing)
-    with np.load(note, allow_pickle=False) as told:
-        n_rows, wrong = int(told["n_rows"]), json.loads(str(told["wrong"]))
-        coords = told["coords"] if "coords" in told else None
-        names = told["names"] if "names" in told else None
+    notes = target.with_suffix(".npz")
+    found = _kept(target, notes, width, dtype)
+    if found is None:
+        hint = "Name a folder on a larger disk with cache=, or set BAGWISE_CACHE."
+        check_disk(n_bytes, where, "the rows of all files", hint)
+        _write(target, notes, files, dtype, missing)
+        found = _kept(target, notes, width, dtype)
+    if found is None:
+        raise OSError(f"{target}: the copy of the rows was changed while it was read")
+    return found
+
+
+def _kept(target: Path, notes: Path, width: int, dtype: Any) -> Stacked | None:
+    """Return the rows of an earlier copy, or None if there is no complete one."""
+    if not (target.is_file() and notes.is_file()):
+        return None
+    try:
+        with np.load(notes, allow_pickle=False) as told:
+            n_rows, wrong = int(told["n_rows"]), json.loads(str(told["wrong"]))
+            coords = told["coords"] if "coords" in told else None
+            names = told["names"] if "names" in told else None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    if target.stat().st_size != n_rows * width * dtype.itemsize:
+        return None
     if not n_rows:
         return Stacked(np.empty((0, width), dtype=dtype), None, None, wrong)
     rows = np.memmap(target, dtype=dtype, mode="r", shape=(n_rows, width))
@@ -91,132 +110,119 @@ def _in_memory(
 ) -> Stacked:
     start, sides, wrong = 0, [], {}
     for file in files:
-        taken = start
-
-        def room(n: int) -> npt.NDArray[Any]:
-            nonlocal taken
-            taken += n
-            return rows[taken - n : taken]
-
-        side, trouble = _read(file, room, lambda part: None, rows.dtype, missing)
-        if side is None:
-            wrong[file.name] = trouble
-            continue
-        sides.append(side)
-        start = taken
+        out = rows[start : start + file.n_rows]
+        try:
+            for _ in _valid_blocks(file, missing, rows.dtype, out):
+                pass
+            sides.append(_sides(file))
+        except _InvalidFile as problem:
+            wrong[file.name] = str(problem)
+            continue  # the next file takes this place
+        start += file.n_rows
     coords, names = _joined(sides)
     return Stacked(rows[:start], coords, names, wrong)
 
 
 def _write(
     target: Path,
-    note: Path,
+    notes: Path,
     files: Sequence[SlideFile],
     dtype: np.dtype[Any],
     missing: str,
 ) -> None:
-    """Write the matrix and then the note, each whole or not at all.
+    """Write the matrix and then the notes, each complete or not at all.
 
-    Not through a memory map, which would cost a page fault for every page.
+    Writing to a memory map instead would cost a page fault for every page.
     """
-    n_rows, n_bytes = 0, files[0].n_features * dtype.itemsize
+    n_rows, row_bytes = 0, files[0].n_features * dtype.itemsize
     sides, wrong = [], {}
-    hint = "Name a folder on a larger disk with cache=, or set BAGWISE_CACHE."
-    n_total = sum(f.n_rows for f in files) * n_bytes
-    check_disk(n_total, target.parent, "the rows of all files", hint)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".part")
+    with whole_file(target) as stream:
+        _reserve(stream, sum(f.n_rows for f in files) * row_bytes)
+        for file in files:
+            try:
+                for block in _valid_blocks(file, missing, dtype):
+                    stream.write(block.view(np.uint8).reshape(-1).data)
+                sides.append(_sides(file))
+            except _InvalidFile as problem:
+                wrong[file.name] = str(problem)
+                stream.seek(n_rows * row_bytes)  # the next file takes this place
+                continue
+            n_rows += file.n_rows
+        stream.truncate()
+    told: dict[str, Any] = {"n_rows": n_rows, "wrong": json.dumps(wrong)}
+    for name, joined in zip(("coords", "names"), _joined(sides), strict=True):
+        if joined is not None:
+            told[name] = joined
+    with whole_file(notes) as stream:
+        np.savez(stream, **told)
+
+
+class _InvalidFile(Exception):
+    """A file that cannot be read, or rows that are not finite."""
+
+
+@contextmanager
+def _problems_of_the_file() -> Iterator[None]:
+    """Turn the errors of a damaged file, which are of many kinds, into one."""
     try:
-        with os.fdopen(handle, "wb", buffering=0) as stream:
-            _reserve(stream, n_total)
-            for file in files:
-                write = partial(_write_all, stream)
-                side, trouble = _read(file, None, write, dtype, missing)
-                if side is None:
-                    wrong[file.name] = trouble
-                    stream.seek(n_rows * n_bytes)  # the next one takes its place
-                    continue
-                sides.append(side)
-                n_rows += file.n_rows
-            stream.truncate()
-        os.replace(temporary, target)
-        told: dict[str, Any] = {"n_rows": n_rows, "wrong": json.dumps(wrong)}
-        for name, joined in zip(("coords", "names"), _joined(sides), strict=True):
-            if joined is not None:
-                told[name] = joined
-        draft = note.with_name(note.name + ".part")
-        with draft.open("wb") as stream_of_note:
-            np.savez(stream_of_note, **told)
-        os.replace(draft, note)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        yield
+    except (_InvalidFile, FileNotFoundError, ImportError, MemoryError):
         raise
-
-
-def _write_all(stream: Any, part: npt.NDArray[Any]) -> None:
-    raw: Any = memoryview(part.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
-    while raw.nbytes:
-        raw = raw[stream.write(raw) :]
-
-
-class _Unsound(Exception):
-    """Rows that are no numbers."""
-
-
-def _read(
-    file: SlideFile,
-    room: Callable[[int], npt.NDArray[Any]] | None,
-    then: Callable[[npt.NDArray[Any]], None],
-    dtype: np.dtype[Any],
-    missing: str,
-) -> tuple[Sides | None, str]:
-    """Read one file; return what stands beside its rows, or what is wrong with it."""
-
-    def check(part: npt.NDArray[Any], first: int) -> None:
-        trouble = _not_finite(part, missing, first)
-        if trouble is not None:
-            raise _Unsound(trouble)
-        try:
-            then(part)
-        except OSError as error:  # of the disk that is written to
-            raise _Full(error) from error
-
-    try:
-        return file.stream(room, check, dtype), ""
-    except _Unsound as trouble:
-        return None, str(trouble)
-    except _Full as full:
-        raise full.args[0] from None
-    except (FileNotFoundError, ImportError, MemoryError):
-        raise
-    # Damage inside a file shows in the library that reads it, in many ways.
     except Exception as error:
-        return None, f"cannot be read ({type(error).__name__}: {error})"
+        problem = f"cannot be read ({type(error).__name__}: {error})"
+        raise _InvalidFile(problem) from error
 
 
-def trouble_with(file: SlideFile, missing: str) -> str:
-    """Read the rows of one file only to see what is wrong with them; often nothing."""
-    kind = file.dtype if file.dtype.kind == "f" else np.dtype(np.float32)
-    return _read(file, None, lambda part: None, kind, missing)[1]
+def _valid_blocks(
+    file: SlideFile,
+    missing: str,
+    dtype: np.dtype[Any],
+    out: npt.NDArray[Any] | None = None,
+) -> Iterator[npt.NDArray[Any]]:
+    """Read the blocks of one file; errors of whoever uses them are not caught."""
+    blocks = file.blocks(dtype, out)
+    while True:
+        with _problems_of_the_file():
+            found = next(blocks, None)
+        if found is None:
+            return
+        first, block = found
+        problem = _not_finite(block, missing, first)
+        if problem is not None:
+            raise _InvalidFile(problem)
+        yield block
 
 
-class _Full(Exception):
-    """What went wrong is not the file that is read."""
+def _sides(file: SlideFile) -> Sides:
+    with _problems_of_the_file():
+        return file.sides()
+
+
+def problem_of(file: SlideFile, missing: str) -> str:
+    """Read one file to see what is wrong with it; empty if nothing is."""
+    dtype = file.dtype if file.dtype.kind == "f" else np.dtype(np.float32)
+    try:
+        for _ in _valid_blocks(file, missing, dtype):
+            pass
+        _sides(file)
+    except _InvalidFile as problem:
+        return str(problem)
+    return ""
 
 
 def _joined(sides: Sequence[Sides]) -> list[npt.NDArray[Any] | None]:
-    """Stack coordinates and names where every file has them."""
+    """Stack coordinates and names if every file has them."""
     joined: list[npt.NDArray[Any] | None] = []
     for k in range(2):
         parts = [side[k] for side in sides]
         there = [part for part in parts if part is not None]
-        whole = len(there) == len(parts) > 0
-        joined.append(np.concatenate(there) if whole else None)
+        complete = len(there) == len(parts) > 0
+        joined.append(np.concatenate(there) if complete else None)
     return joined
 
 
 def _memory() -> int:
-    """Return the bytes of memory of this machine, or a cautious guess."""
+    """Return the bytes of memory of this computer, or a cautious guess."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -224,18 +230,18 @@ def _memory() -> int:
 
 
 def _reserve(stream: Any, n_bytes: int) -> None:
-    """Ask for the room at once: cheaper, and a full disk shows before any work."""
+    """Reserve the space at once: faster, and a full disk is noticed before any work."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(stream.fileno(), 0, n_bytes)
 
 
 def _not_finite(part: npt.NDArray[Any], missing: str, first: int) -> str | None:
     if part.dtype == np.float16:
-        sound = all_finite(part)
+        finite = all_finite(part)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            sound = bool(np.isfinite(part.sum()) or np.isfinite(part).all())
-    if sound or (missing == "keep" and not np.isinf(part).any()):
+            finite = bool(np.isfinite(part.sum()) or np.isfinite(part).all())
+    if finite or (missing == "keep" and not np.isinf(part).any()):
         return None
     bad = np.argwhere(~np.isfinite(part))
     kind = "NaN" if np.isnan(part[tuple(bad[0])]) else "infinity"
@@ -249,7 +255,7 @@ def _common_type(files: Sequence[SlideFile]) -> np.dtype[Any]:
 
 
 def _fingerprint(files: Sequence[SlideFile], missing: str) -> str:
-    """Tell one state of the files from another by names, sizes and times."""
+    """Identify the state of the files by their names, sizes and times."""
     text = [missing]
     for file in files:
         status = file.path.stat()

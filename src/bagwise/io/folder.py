@@ -1,4 +1,4 @@
-"""A folder with one file of features a bag, and a table with the labels."""
+"""A folder with one file of features per bag, and a table with the labels."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
-from bagwise.io._errors import TableError, TableWarning
-from bagwise.io._row_cache import Stacked, stacked_rows, trouble_with
-from bagwise.io.readers._slides import SUFFIXES, SlideFile, look_at
-from bagwise.io.readers.common import label_values
+from bagwise.exceptions import (
+    DataError,
+    DataWarning,
+    ParameterError,
+    UnknownColumnError,
+)
+from bagwise.io._row_cache import Stacked, problem_of, stacked_rows
+from bagwise.io._slides import SUFFIXES, SlideFile, look_at
+from bagwise.io.files import label_values
 from bagwise.io.roles import Roles
-from bagwise.io.table import Table, is_missing
+from bagwise.io.table import Table, is_missing, join_targets
 
 _LISTED = 5
 _SHEETS = (".xlsx", ".xls", ".ods")
 _NO_LABEL = "no label for the file of"
-# Rows of so many bytes are looked through when other files are wrong already.
-_LOOKED_THROUGH = 2 * 10**9
+# Rows of up to this many bytes are checked if other files are wrong already.
+_CHECKED_BYTES = 2 * 10**9
 
 
 @dataclass
 class _Problems:
-    """What is wrong with the slides, by kind; all of it is said at once."""
+    """The problems of the slides, by kind; they are reported together."""
 
     source: str
     kinds: dict[str, list[str]] = field(default_factory=dict)
@@ -44,17 +49,17 @@ class _Problems:
             told.append(f"{kind} ({len(names)}): {shown}{more}")
         return "; ".join(told)
 
-    def settle(self, on_missing: str) -> None:
-        """Raise if something is wrong, or warn that it was left out."""
+    def report(self, on_missing: str) -> None:
+        """Raise if there is a problem, or warn that slides were left out."""
         if not self.kinds:
             return
         if on_missing == "error":
-            raise TableError(
+            raise DataError(
                 f"{self.source}: {self.describe()}",
-                "Mend them, or leave them out with {0}.",
+                "Correct them, or leave them out with {0}.",
                 ("on_missing", "drop"),
             )
-        warning = TableWarning(f"{self.source}: left out: {self.describe()}")
+        warning = DataWarning(f"{self.source}: left out: {self.describe()}")
         warnings.warn(warning, stacklevel=5)
         self.kinds = {}
 
@@ -72,18 +77,19 @@ def read_folder(
 ) -> Any:
     """Read a folder of features; see `read_bags`.
 
-    Without `others`, files that the table does not name are passed over in silence.
+    Without `others`, files that the table does not name are ignored without a warning.
     """
     if on_missing not in ("error", "drop"):
-        raise ValueError(f"on_missing must be 'error' or 'drop', got {on_missing!r}.")
+        problem = f"must be 'error' or 'drop', got {on_missing!r}"
+        raise ParameterError("on_missing", problem)
     problems = _Problems(str(folder))
     paths = _files(folder, problems)
     table = None
     if labels is not None:
         table, pool = label_table(labels, roles, pool)
-    if table is None and (roles.label or roles.group or roles.weight or pool):
-        raise TableError(
-            f"{folder}: labels and groups stand in a table of their own, one row a "
+    if table is None and (roles.targets or roles.group or roles.weight or pool):
+        raise DataError(
+            f"{folder}: labels and groups are in a separate table with one row per "
             "slide",
             "Give it with {0}.",
             ("labels", ...),
@@ -93,25 +99,32 @@ def read_folder(
         problems.kinds.pop(_NO_LABEL, None)
     files = _look(rows, paths, dataset, problems)
     if problems.kinds and on_missing == "error":
-        _look_at_rows(files, roles.missing, problems)
-        problems.settle(on_missing)
+        _check_rows(files, roles.missing, problems)
+        problems.report(on_missing)
     files = _in_order(files, table, rows, pool)
     if not files:
-        problems.settle(on_missing)
-        raise TableError(f"{folder}: no slide is left")
-    stacked = stacked_rows(files, cache, roles.missing)
-    for name, trouble in stacked.wrong.items():
-        problems.add("unsound", f"{name!r} {trouble}")
-    problems.settle(on_missing)
+        problems.report(on_missing)
+        raise DataError(f"{folder}: no slide is left")
+    stacked = _stacked(files, cache, roles.missing, folder)
+    for name, problem in stacked.wrong.items():
+        problems.add("invalid", f"{name!r} {problem}")
+    problems.report(on_missing)
     files = [f for f in files if f.name not in stacked.wrong]
     if not files:
-        raise TableError(f"{folder}: no slide is left")
+        raise DataError(f"{folder}: no slide is left")
     without = [repr(f.name) for f in files if f.coords is None]
     if 0 < len(without) < len(files):
         lacking = _Problems(str(folder), {"no coordinates in the file of": without})
         text = f"{folder}: coordinates are left out: {lacking.describe()}"
-        warnings.warn(TableWarning(text), stacklevel=3)
+        warnings.warn(DataWarning(text), stacklevel=3)
     return _assemble(stacked, files, table, rows, roles, pool)
+
+
+def _stacked(files: list[SlideFile], cache: Any, missing: str, folder: Path) -> Stacked:
+    try:
+        return stacked_rows(files, cache, missing)
+    except ValueError as error:  # they do not fit into memory or on the disk
+        raise DataError(f"{folder}: {error}") from None
 
 
 def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
@@ -122,12 +135,18 @@ def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
         if suffix not in SUFFIXES or entry.name.startswith("."):
             continue
         name = entry.name[: -len(suffix)]
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            problems.add("the name of the file is not UTF-8", ascii(entry.name))
+            continue
         if name in found:
             problems.add("two files of one slide", f"{found[name].name}, {entry.name}")
             continue
         found[name] = entry
     if not found:
-        raise TableError(
+        problems.report("error")
+        raise DataError(
             f"{folder}: there is no file of features in it ({', '.join(SUFFIXES)})"
         )
     return found
@@ -136,21 +155,21 @@ def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
 def label_table(
     labels: Any, roles: Roles, pool: str | None
 ) -> tuple[Table, str | None]:
-    """Open the table of labels, one row a slide; find the column to pool by."""
+    """Open the table of labels, one row per slide; find the column to pool by."""
     if isinstance(labels, str | os.PathLike):
         path = Path(labels)
         if path.suffix.lower() in _SHEETS:
-            raise TableError(
+            raise DataError(
                 f"{path}: labels are read from csv and parquet, not from spreadsheets",
                 "Save the sheet as csv and give that with {0}.",
                 ("labels", ...),
             )
         if path.suffix.lower() in (".parquet", ".pq"):
-            from bagwise.io.readers._parquet import read_parquet
+            from bagwise.io.formats import read_parquet
 
             table = read_parquet(path)
         else:
-            from bagwise.io.readers._csv import read_csv
+            from bagwise.io.csv_files import read_csv
 
             table = read_csv(path, roles, more=_spellings(pool))
     else:
@@ -160,15 +179,16 @@ def label_table(
     roles.check_names(table.names, table.source)
     found = [name for name in _spellings(pool) if name in table.names]
     if pool is not None and not found:
-        raise TableError(
+        raise UnknownColumnError(
             f"{table.source}: there is no column {pool!r} to pool by; the table has "
-            + ", ".join(map(repr, list(table.names)[:20]))
+            + ", ".join(map(repr, list(table.names)[:20])),
+            columns=[pool],
         )
     return table, found[0] if found else None
 
 
 def _spellings(pool: str | None) -> tuple[str, ...]:
-    """Return the columns that may be meant: "patient" is also that of "patient_id"."""
+    """Return the possible names: "patient" also finds "patient_id"."""
     return () if pool is None else (pool, f"{pool}_id")
 
 
@@ -184,9 +204,9 @@ def _match(
         return {name: i for i, name in enumerate(paths)}
     names = [_slide_name(v, paths) for v in table.column(roles.bag).values.tolist()]
     unlabelled = np.zeros(table.n_rows, dtype=bool)
-    if roles.label is not None:
-        values = table.column(roles.label).values
-        unlabelled = np.array([is_missing(v) for v in values.tolist()])
+    for target in roles.targets.values():  # a time without an event is no label
+        values = table.column(target).values
+        unlabelled |= np.array([is_missing(v) for v in values.tolist()], dtype=bool)
     rows: dict[str, int] = {}
     for row, name in enumerate(names):
         if name in rows:
@@ -201,7 +221,7 @@ def _match(
         if rows.get(name, -1) < 0:
             problems.add(_NO_LABEL, repr(name))
     rows = {name: row for name, row in rows.items() if row >= 0}
-    # Slides of unknown patients are not those of one patient without a name.
+    # Slides of unknown patients do not belong to one patient without a name.
     for column in dict.fromkeys((roles.group, pool, roles.weight)):
         if column is None:
             continue
@@ -213,17 +233,17 @@ def _match(
 
 
 def _slide_name(value: Any, paths: dict[str, Path]) -> str:
-    """Find the slide that a cell means: its name, or the name of a file of it."""
+    """Find the slide of a cell, which holds its name or the name of a file of it."""
     name = name_of(value)
     if name not in paths and "." in name:
-        # "a.svs" in the table stands for "a.h5" in the folder.
+        # "a.svs" in the table is the slide of "a.h5" in the folder.
         front = name.rsplit(".", 1)[0]
         return front if front in paths else name
     return name
 
 
 def name_of(value: Any) -> str:
-    """Return a cell as a name; gaps in a column turn whole numbers into floats."""
+    """Return a cell as a name; missing cells turn whole numbers into floats."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return "" if is_missing(value) else str(value).strip()
@@ -235,14 +255,14 @@ def _look(
     dataset: str | None,
     problems: _Problems,
 ) -> list[SlideFile]:
-    """Read the sizes of all files, and say which are of no use."""
+    """Read the sizes of all files, and report those that cannot be used."""
     found = []
     for name in rows:
         try:
             file = look_at(paths[name], name, dataset)
         except ImportError:
             raise
-        # A file that is cut off shows in the library that reads it, in many ways.
+        # Libraries report truncated files with errors of many kinds.
         except Exception as error:
             problems.add("cannot be read", f"{name!r} ({str(error)[:300]})")
             continue
@@ -251,7 +271,7 @@ def _look(
             continue
         found.append(file)
     found = _of_usual_width(found, "width", [f.n_features for f in found], problems)
-    # (files without coordinates are no reason to doubt those of others)
+    # Files without coordinates do not make those of other files invalid.
     placed = [f for f in found if f.coords is not None]
     kept = _of_usual_width(
         placed, "number of coordinates", [f.n_coords for f in placed], problems
@@ -263,7 +283,7 @@ def _look(
 def _of_usual_width(
     files: list[SlideFile], what: str, widths: list[int], problems: _Problems
 ) -> list[SlideFile]:
-    """Keep the files whose width is that of most, and say which have another."""
+    """Keep the files of the most frequent width, and report the others."""
     if len(set(widths)) < 2:
         return files
     values, counts = np.unique(widths, return_counts=True)
@@ -276,18 +296,18 @@ def _of_usual_width(
     return [f for f, width in zip(files, widths, strict=True) if width == usual]
 
 
-def _look_at_rows(files: list[SlideFile], missing: str, problems: _Problems) -> None:
-    """Say what is wrong with rows as well, so that all can be mended at once.
+def _check_rows(files: list[SlideFile], missing: str, problems: _Problems) -> None:
+    """Report problems of rows as well, so that all can be corrected at once.
 
-    Where that would take long, only that it was not done.
+    If that would take long, only report that it was not done.
     """
-    if sum(f.n_rows * f.n_features * f.dtype.itemsize for f in files) > _LOOKED_THROUGH:
-        problems.add("not yet looked at for NaN", f"the rows of {len(files)} slides")
+    if sum(f.n_rows * f.n_features * f.dtype.itemsize for f in files) > _CHECKED_BYTES:
+        problems.add("not yet checked for NaN", f"the rows of {len(files)} slides")
         return
     for file in files:
-        trouble = trouble_with(file, missing)
-        if trouble:
-            problems.add("unsound", f"{file.name!r} {trouble}")
+        problem = problem_of(file, missing)
+        if problem:
+            problems.add("invalid", f"{file.name!r} {problem}")
 
 
 def _in_order(
@@ -333,8 +353,8 @@ def _assemble(
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     found: dict[str, Any] = {}
     if table is not None:
-        for part in ("label", "group", "weight"):
-            column = getattr(roles, part)
+        wanted = {**roles.targets, "group": roles.group, "weight": roles.weight}
+        for part, column in wanted.items():
             if column is not None:
                 values = table.column(column).values[[rows[n] for n in names]]
                 _refuse_mixed(values, first, names, ids, part, table)
@@ -343,8 +363,9 @@ def _assemble(
         more["groups"] = found["group"]
     X = Bags(stacked.rows, offsets, ids=ids, **more)
     y = None
-    if table is not None and "label" in found:
-        y = as_labels(found["label"], table.from_text)
+    if table is not None:
+        labels = {p: as_labels(found[p], table.from_text) for p in roles.targets}
+        y = join_targets(labels, table.source)
     if roles.weight is None:
         return X, y
     return X, y, np.asarray(found["weight"], dtype=np.float64)
@@ -358,21 +379,22 @@ def _refuse_mixed(
     part: str,
     table: Table,
 ) -> None:
-    """Pooled slides must agree on what the bag has one of."""
+    """Refuse pooled slides that differ in what a bag has one of."""
     bounds = np.append(first, len(values))
     for i, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
         different = [j for j in range(low, high) if values[j] != values[low]]
         if different:
             j = different[0]
-            raise TableError(
+            raise DataError(
                 f"{table.source}: the slides of {ids[i]!r} have different values of "
                 f"the {part}: {names[low]!r} has {values[low]}, {names[j]!r} has "
-                f"{values[j]}; a bag has one"
+                f"{values[j]}; a bag has one",
+                bag=ids[i],
             )
 
 
 def as_labels(values: npt.NDArray[Any], from_text: bool) -> npt.NDArray[Any]:
-    """Give labels their types once the rows without one are gone."""
+    """Infer the type of labels, after the rows without one were removed."""
     if values.dtype.kind != "O" or not all(isinstance(v, str) for v in values):
         return values
     found = label_values(values.tolist()) if from_text else values

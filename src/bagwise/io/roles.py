@@ -1,16 +1,22 @@
-"""Which column of a table plays which part."""
+"""Which column of a table has which role, and which of two labels is positive."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from bagwise.io._errors import TableError
+import numpy as np
+import numpy.typing as npt
+
+from bagwise.exceptions import DataError, ParameterError, UnknownColumnError
+
+__all__ = ["Roles", "positive_or_not", "same_label", "sounds_like_a_group"]
 
 _SHOWN = 20
+_SINGLE = ("bag", "label", "time", "event", "group", "instance_id", "weight")
 _GROUP_NAME = re.compile(
     "patient|subject|case|donor|compound|family|group|site|scaffold|participant|person"
     "|animal|mouse",
@@ -20,10 +26,12 @@ _GROUP_NAME = re.compile(
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns by the part they play; see `from_frame`."""
+    """The columns by their role; see `read_bags`."""
 
     bag: str | None = None
     label: str | None = None
+    time: str | None = None
+    event: str | None = None
     group: str | None = None
     instance_id: str | None = None
     weight: str | None = None
@@ -31,9 +39,6 @@ class Roles:
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     missing: str = "error"
-    _single: tuple[str, ...] = field(
-        default=("bag", "label", "group", "instance_id", "weight"), repr=False
-    )
 
     @classmethod
     def of(cls, **given: Any) -> Roles:
@@ -44,50 +49,73 @@ class Roles:
         given["coords"] = given.get("coords") or ()
         given["drop"] = given.get("drop") or ()
         if given.get("missing", "error") not in ("error", "keep"):
-            raise ValueError(
-                f"missing must be 'error' or 'keep', got {given['missing']!r}."
+            problem = f"must be 'error' or 'keep', got {given['missing']!r}"
+            raise ParameterError("missing", problem)
+        roles = cls(**given)
+        roles._refuse_half_a_target()
+        return roles
+
+    def _refuse_half_a_target(self) -> None:
+        given = [part for part in ("time", "event") if getattr(self, part) is not None]
+        if len(given) == 1:
+            other = "event" if given == ["time"] else "time"
+            raise ParameterError(
+                given[0],
+                "is given alone, and a time has a meaning only if it is known whether "
+                "the event was seen",
+                "Give {0} as well.",
+                (other, ...),
             )
-        return cls(**given)
+        if given and self.label is not None:
+            problem = "cannot be combined with a time and an event"
+            raise ParameterError("label", problem, "Leave out {0}.", ("label", None))
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """The columns that say what is to be predicted, by role."""
+        found = {part: getattr(self, part) for part in ("label", "time", "event")}
+        return {part: name for part, name in found.items() if name is not None}
 
     def used(self) -> dict[str, str]:
-        """Return the columns that are no features, with the part each plays."""
-        parts = {getattr(self, part): part for part in self._single}
+        """Return the columns that are not features, with the role of each."""
+        parts = {getattr(self, part): part for part in _SINGLE}
         parts |= dict.fromkeys(self.coords, "coords")
         return {name: part for name, part in parts.items() if name is not None}
 
     def feature_columns(self, names: Sequence[str], source: str) -> list[str]:
-        """Return the feature columns, or say which names make no sense."""
+        """Return the feature columns, or report names that do not fit."""
         self.check_names(names, source)
         if self.features is not None:
             return list(self.features)
         left_out = {*self.used(), *self.drop}
         kept = [name for name in names if name not in left_out]
         if not kept:
-            place = f"{source}: " if source else ""
-            raise TableError(
-                f"{place}there is no feature column besides the bag and the label"
+            raise DataError(
+                f"{_prefix(source)}there is no feature column besides the "
+                "bag and the label"
             )
         return kept
 
     def dropped_groups(self, names: Sequence[Any]) -> list[Any]:
-        """Return the columns that are left out although they are called like groups."""
-        if self.label is None or self.group is not None or self.features is not None:
-            return []  # nothing is learned, or somebody knew what to take
+        """Return the columns that are dropped although they are named like groups."""
+        if not self.targets or self.group is not None or self.features is not None:
+            return []  # nothing is learned, or the user chose the features
         known = {*names}
         return [n for n in self.drop if n in known and sounds_like_a_group(n)]
 
     def check_names(self, names: Sequence[str], source: str) -> None:
-        """Say which of the given names are no columns, or play two parts."""
-        source = f"{source}: " if source else ""
+        """Report given names that are not columns, or that have two roles."""
+        source = _prefix(source)
         shown = ", ".join(repr(name) for name in list(names)[:_SHOWN])
         if self.bag is None:
-            raise TableError(
-                f"{source}say which column tells the bag, one of {shown}",
-                "Give {0}.",
+            raise DataError(
+                f"{source}the column with the ids of the bags is not given; the table "
+                f"has {shown}",
+                "Name it with {0}.",
                 ("bag", ...),
             )
         wanted = [
-            *(getattr(self, part) for part in self._single),
+            *(getattr(self, part) for part in _SINGLE),
             *self.coords,
             *self.drop,
             *(self.features or ()),
@@ -95,34 +123,37 @@ class Roles:
         known = {None, *names}
         unknown = [name for name in dict.fromkeys(wanted) if name not in known]
         if unknown:
-            raise TableError(
+            raise UnknownColumnError(
                 f"{source}there is no column {', '.join(map(repr, unknown))}; the "
-                f"table has {shown}"
+                f"table has {shown}",
+                columns=unknown,
             )
-        self._refuse_two_parts(source)
+        self._refuse_two_roles(source)
 
-    def _refuse_two_parts(self, source: str) -> None:
-        single = [getattr(self, p) for p in self._single]
-        parts = [n for n in (*single, *self.coords) if n is not None]
-        for name in parts:
-            roles = [p for p in self._single if getattr(self, p) == name]
+    def _refuse_two_roles(self, source: str) -> None:
+        single = [getattr(self, part) for part in _SINGLE]
+        for name in [n for n in (*single, *self.coords) if n is not None]:
+            roles = [part for part in _SINGLE if getattr(self, part) == name]
             roles += ["coords"] * self.coords.count(name)
-            # A bag may be its own group; anything else twice is a slip.
+            # A bag may be its own group; any other second role is a mistake.
             if len(roles) > 1 and roles != ["bag", "group"]:
-                raise TableError(
-                    f"{source}{' and '.join(roles)} are the same column, {name!r}"
-                )
+                problem = f"{' and '.join(roles)} are the same column, {name!r}"
+                raise DataError(source + problem, columns=[name])
+        roles_of = self.used()
         for name in self.features or ():
-            part = {getattr(self, p): p for p in ("bag", "label", "weight")}.get(name)
-            if part is not None:
-                raise TableError(
-                    f"{source}{name!r} is given as a feature and as the {part}"
-                )
+            part = roles_of.get(name)
+            if part in ("bag", "weight", *self.targets):
+                problem = f"{name!r} is given as a feature and as the {part}"
+                raise DataError(source + problem, columns=[name])
         listed = self.features or ()
         doubled = [name for name, count in Counter(listed).items() if count > 1]
         if doubled or self.features == ():
             what = f"{doubled[0]!r} twice" if doubled else "no column"
-            raise TableError(f"{source}features lists {what}")
+            raise DataError(f"{source}features lists {what}", columns=doubled)
+
+
+def _prefix(source: str) -> str:
+    return f"{source}: " if source else ""
 
 
 def _list_of_names(value: Any, argument: str) -> tuple[str, ...]:
@@ -132,5 +163,40 @@ def _list_of_names(value: Any, argument: str) -> tuple[str, ...]:
 
 
 def sounds_like_a_group(name: Any) -> bool:
-    """Whether a column is called by what bags have in common, such as a patient."""
+    """Whether a name suggests something that bags share, such as a patient."""
     return _GROUP_NAME.search(str(name)) is not None
+
+
+def same_label(pos_label: Any, classes: npt.NDArray[Any]) -> Any:
+    """Return the class whose text is `pos_label`, if classes are not text."""
+    if not isinstance(pos_label, str) or pos_label in classes.astype(object).tolist():
+        return pos_label
+    same = [label for label in classes.tolist() if str(label) == pos_label]
+    return same[0] if same else pos_label
+
+
+def positive_or_not(y: Any, pos_label: Any, source: str = "") -> npt.NDArray[np.int64]:
+    """Return 1 for bags with the positive one of two labels and 0 for the others."""
+    place = _prefix(source)
+    if y is None:
+        raise DataError(
+            f"{place}the positive label {pos_label!r} is given, but no label column",
+            "Give {0}.",
+            ("label", ...),
+        )
+    y = np.asarray(y)
+    classes = np.unique(y)
+    shown = ", ".join(repr(label) for label in classes.tolist()[:6])
+    shown += ", ..." if len(classes) > 6 else ""
+    where = f" ({source})" if source else ""
+    if y.ndim != 1 or len(classes) > 2:
+        raise ParameterError(
+            "pos_label",
+            f"names one of two labels, {pos_label!r}, but there are {len(classes)}: "
+            f"{shown}{where}",
+        )
+    label = same_label(pos_label, classes)
+    if label not in classes.tolist():
+        problem = f"is {pos_label!r}, which is not one of the labels {shown}{where}"
+        raise ParameterError("pos_label", problem)
+    return (y == label).astype(np.int64)

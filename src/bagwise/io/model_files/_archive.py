@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.io._permissions import make_readable
+from bagwise.io.files import whole_file
 
 DESCRIPTION = "model.json"
 # Archives of real models shrink to a third or so; zeros would shrink a thousandfold.
@@ -48,19 +46,12 @@ class Writer:
     def write(self, description: Any, path: Path) -> None:
         """Write the description and the arrays."""
         text = json.dumps(description, allow_nan=False).encode()
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as stream, zipfile.ZipFile(stream, "w") as out:
-                _put(out, DESCRIPTION, text)
-                for number, array in enumerate(self.arrays):
-                    buffer = io.BytesIO()
-                    np.lib.format.write_array(buffer, array, allow_pickle=False)
-                    _put(out, _member(number), buffer.getvalue())
-            make_readable(temporary)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with whole_file(path) as stream, zipfile.ZipFile(stream, "w") as out:
+            _put(out, DESCRIPTION, text)
+            for number, array in enumerate(self.arrays):
+                buffer = io.BytesIO()
+                np.lib.format.write_array(buffer, array, allow_pickle=False)
+                _put(out, _member(number), buffer.getvalue())
 
 
 def _put(out: zipfile.ZipFile, name: str, raw: bytes) -> None:

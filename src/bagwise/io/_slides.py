@@ -1,7 +1,8 @@
-"""One file of features: how large it is, and its rows, whatever wrote it.
+"""One file of features: its sizes, and its rows, in any of the formats of a folder.
 
-Looking at a file reads its sizes only. h5, zarr and npz files hold named arrays; npy
-files and tensors hold one. A leading axis of one, which some tools leave, is ignored.
+Sizes are read without the rows. h5, zarr and npz files hold named arrays; npy files
+hold one array, and files of torch one tensor or several named ones. A leading axis of
+length one, which some tools write, is ignored.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import math
 import os
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise._sizes import check_memory, check_unpacked
-from bagwise.io.readers._zarr import check_store
+from bagwise.io._zarr import check_store
 
 SUFFIXES = (".h5", ".hdf5", ".pt", ".pth", ".npz", ".npy", ".zarr")
 FEATURES = ("features", "feats", "patch_embeddings", "embeddings", "X")
@@ -34,9 +35,16 @@ _INSTALL = {
 }
 
 
+class Sides(NamedTuple):
+    """Coordinates and names of the rows of a file, if it has them."""
+
+    coords: npt.NDArray[Any] | None
+    names: npt.NDArray[Any] | None
+
+
 @dataclass(frozen=True)
 class SlideFile:
-    """A file that was looked at: its name, its sizes, and where its rows are."""
+    """A file whose sizes are known: its name, and where its arrays are."""
 
     name: str
     path: Path
@@ -49,65 +57,47 @@ class SlideFile:
     n_coords: int = 0
     n_stored: int = 0
 
-    def stream(
-        self,
-        room: Callable[[int], npt.NDArray[Any]] | None,
-        check: Callable[[npt.NDArray[Any], int], None],
-        dtype: np.dtype[Any],
-    ) -> Sides:
-        """Read the rows, a few at a time, and hand them on.
-
-        A few: what was read is still in the processor's own memory when it is looked
-        at and copied on. Rows that lie in the file as they are need no library: they
-        are read from their place, or mapped where nobody keeps them.
+    def blocks(
+        self, dtype: np.dtype[Any], out: npt.NDArray[Any] | None = None
+    ) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """Read the rows in blocks that fit into the cache of the processor.
 
         Parameters
         ----------
-        room : callable or None
-            ``room(n)`` returns an array for the next `n` rows, in their order; None if
-            they are needed in `check` alone.
-        check : callable
-            ``check(rows, first)`` is called with the rows, `first` being the place of
-            the first one in the file.
         dtype : dtype
-            The type in which they are wanted.
+            The type in which the rows are wanted.
+        out : ndarray of shape (n_rows, n_features), default=None
+            Array for all rows. Without it a block is overwritten by the next one.
 
-        Returns
-        -------
-        Sides
-            What stands beside the rows.
+        Yields
+        ------
+        first : int
+            Position of the first row of the block in the file.
+        rows : ndarray
+            The rows of the block.
         """
-        with ExitStack() as stack:
-            arrays = stack.enter_context(_opened(self.path))
-            found, raw = arrays[self.dataset], None
-            place = _place(found, self.path)
-            if place is not None and room is None:
-                found = np.memmap(self.path, found.dtype, "r", place, found.shape)
-            elif place is not None and found.dtype == dtype:
-                raw = stack.enter_context(self.path.open("rb", buffering=0))
-                raw.seek(place)
+        with _opened(self.path) as arrays:
+            found = arrays[self.dataset]
             step = self._rows_at_once(found)
             if not hasattr(found, "read_direct") and not isinstance(found, np.ndarray):
                 found = _plain(found).reshape(self.n_rows, self.n_features)
-            flat, same = found.ndim == 2, found.dtype == dtype
-            buffer = np.empty((0, self.n_features), dtype=dtype)
+            direct = found.dtype == dtype and hasattr(found, "read_direct")
+            buffer = np.empty((min(step, self.n_rows), self.n_features), dtype=dtype)
             for first in range(0, self.n_rows, step):
                 last = min(first + step, self.n_rows)
-                n = last - first
-                rows = np.s_[first:last] if flat else np.s_[0, first:last]
-                if room is None and isinstance(found, np.ndarray):
-                    part = np.ascontiguousarray(found[rows], dtype=dtype)
+                rows = np.s_[first:last] if found.ndim == 2 else np.s_[0, first:last]
+                part = buffer[: last - first] if out is None else out[first:last]
+                if direct:
+                    found.read_direct(part, rows)  # without a copy
                 else:
-                    if room is None and n > len(buffer):
-                        buffer = np.empty((n, self.n_features), dtype=dtype)
-                    part = buffer[:n] if room is None else room(n)
-                    if raw is not None:
-                        _fill(part, raw)
-                    elif same and hasattr(found, "read_direct"):
-                        found.read_direct(part, rows)  # no copy in between
-                    else:
-                        part[:] = found[rows]
-                check(part, first)
+                    part[:] = found[rows]
+                yield first, part
+
+    def sides(self) -> Sides:
+        """Read coordinates and names of the rows."""
+        if self.coords is None and self.names is None:
+            return Sides(None, None)
+        with _opened(self.path) as arrays:
             return Sides(
                 self._side(arrays, self.coords, 2), self._side(arrays, self.names, 1)
             )
@@ -130,45 +120,15 @@ class SlideFile:
                 f"{key!r} has the shape {found.shape} for {self.n_rows} rows"
             )
         if axes == 2 and not (found.dtype.kind in "fiu" and np.isfinite(found).all()):
-            raise ValueError(f"{key!r} holds what is no finite number")
+            raise ValueError(f"{key!r} holds values that are not finite numbers")
         if axes == 1 and found.dtype.kind in "SO":
             text = [v.decode() if isinstance(v, bytes) else v for v in found.tolist()]
             found = np.array(text, dtype=str)
         return found
 
 
-def _place(found: Any, path: Path) -> int | None:
-    """Return where an h5 dataset that lies in its file as it is begins, else None."""
-    if not hasattr(found, "read_direct") or found.chunks is not None:
-        return None
-    start, size = found.id.get_offset(), found.id.get_storage_size()
-    plain = found.dtype.isnative and size == found.size * found.dtype.itemsize
-    if start is None or not plain or found.file.userblock_size or not size:
-        return None
-    if start + size > path.stat().st_size:  # cut off: reading it will say so
-        return None
-    return int(start)
-
-
-def _fill(part: npt.NDArray[Any], raw: Any) -> None:
-    """Read the next bytes of a file into an array."""
-    room: Any = memoryview(part.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
-    while room.nbytes:
-        n = raw.readinto(room)
-        if not n:
-            raise EOFError("the file ends within the rows")
-        room = room[n:]
-
-
-class Sides(NamedTuple):
-    """What a file says of its rows: where they lie and what they are called."""
-
-    coords: npt.NDArray[Any] | None
-    names: npt.NDArray[Any] | None
-
-
 def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
-    """Read the sizes of one file; whatever is wrong with it is a ValueError."""
+    """Read the sizes of one file; any problem with it is a ValueError."""
     with _opened(path) as arrays:
         keys = list(arrays.keys())
         if None in keys:
@@ -236,7 +196,7 @@ def _listed(keys: Any) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open a file as a mapping from names to arrays that are not yet read."""
+    """Open a file as a mapping from names to arrays, which are read later."""
     kind = path.suffix.lower()
     if kind in (".h5", ".hdf5"):
         h5py = _require("h5py", path)
@@ -250,7 +210,7 @@ def _opened(path: Path) -> Iterator[Any]:
     elif kind == ".zarr":
         check_store(path)
         zarr = _require("zarr", path)
-        # (absolute: a name is a path here, and never an address)
+        # An absolute path, so that the name cannot be taken for an address.
         store = zarr.open(os.fspath(path.resolve()), mode="r")
         yield {None: store} if hasattr(store, "shape") else _Group(store)
     else:
@@ -258,9 +218,9 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 class _OwnDatasets:
-    """Datasets of an h5 file that lie in the file itself.
+    """Datasets of an h5 file that are stored in the file itself.
 
-    Links to other files and datasets stored elsewhere would read what nobody named.
+    Links to other files and external datasets would read files that nobody named.
     """
 
     def __init__(self, file: Any, h5py: Any) -> None:
@@ -275,10 +235,10 @@ class _OwnDatasets:
         for i in range(len(steps)):
             link = self.file.get("/".join(steps[: i + 1]), getlink=True)
             if not isinstance(link, self.h5py.HardLink):
-                raise ValueError(f"{key!r} is a link to somewhere else")
+                raise ValueError(f"{key!r} is a link to another place")
         found = self.file[key]
         if not isinstance(found, self.h5py.Dataset):
-            raise ValueError(f"{key!r} is no dataset")
+            raise ValueError(f"{key!r} is not a dataset")
         if found.external or found.is_virtual:
             raise ValueError(f"{key!r} is stored in another file")
         return found
@@ -321,7 +281,7 @@ class _Member:
             start = stream.tell()
         size = self.archive.getinfo(self.name).file_size
         if start + math.prod(shape) * dtype.itemsize != size or dtype.hasobject:
-            raise ValueError(f"{self.name} has not the size that it says")
+            raise ValueError(f"{self.name} does not have the size it declares")
         return shape, dtype
 
     def read(self) -> npt.NDArray[Any]:
@@ -334,8 +294,8 @@ class _Member:
 
 def _tensors(path: Path) -> dict[Any, Any]:
     torch = _require("torch", path)
-    # Weights only: anything but tensors and plain containers is refused by torch.
-    # Files of old versions are no archives and cannot be mapped.
+    # With weights_only torch refuses anything but tensors and plain containers. Files
+    # of old versions are not archives and cannot be mapped.
     mapped = zipfile.is_zipfile(path)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)

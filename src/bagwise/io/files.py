@@ -1,46 +1,76 @@
-"""What the readers share: messages with a place, numbers, ids and labels."""
+"""What readers and writers share: whole files, text, numbers, ids and labels."""
 
 from __future__ import annotations
 
+import glob
 import gzip
 import math
+import os
 import re
+import secrets
+import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from bagwise._sizes import check_memory, check_unpacked
-from bagwise.bags import Bags
-from bagwise.bags.stack import group_rows
+from bagwise.exceptions import DataError
 
 # Only one spelling of an integer counts, so that "01" and "1" stay two names.
 _INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")
 _PLAIN_ROW = re.compile(r"[0-9eE+. -]*")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.I)
-# What pandas takes for missing by default, and the question mark of older files.
+# The words that pandas reads as missing by default, and the question mark.
 MISSING_WORDS = frozenset(
     ("", "?", "nan", "NaN", "-nan", "-NaN", "NA", "na", "N/A", "n/a", "<NA>")
     + ("#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "none")
 )
-# "none" and "?" may well be the name of a class.
+# "none" and "?" may be names of classes.
 NO_LABELS = MISSING_WORDS - {"?", "none"}
-_PIECE = 2**22
 _TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
+_PIECE = 2**22
+# A draft of this age was left by a process that was killed.
+_OLD_SECONDS = 3600
 
 
 def fail(path: Path, message: str, line: int | None = None) -> NoReturn:
-    """Raise the one kind of error readers give, with the file and the line."""
-    place = f"{path}" if line is None else f"{path}, line {line}"
-    raise ValueError(f"{place}: {message}")
+    """Raise the error for damaged files, with the file and the line."""
+    row = None if line is None else f"line {line}"
+    place = ", ".join(part for part in (str(path), row) if part)
+    raise DataError(f"{place}: {message}", row=row)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file that appears under its name whole or not at all.
+
+    It is written under another name in the same folder first. Such drafts of the same
+    file that a killed process left behind are removed.
+    """
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        if time.time() - old.stat().st_mtime > _OLD_SECONDS:
+            old.unlink(missing_ok=True)
+    draft = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
+    try:
+        with draft.open("xb") as stream:
+            yield stream
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+# ---------------------------------------------------------------------------- text
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file of text, unpacked, if it fits into memory."""
+    """Return the content of a text file, unpacked, if it fits into memory."""
     size = path.stat().st_size
     _check_text(size, path)
     with path.open("rb") as file:
@@ -59,29 +89,27 @@ def read_bytes(path: Path) -> bytes:
                 _check_text(n_bytes, path)
                 pieces.append(piece)
     except (OSError, EOFError, zlib.error) as error:
-        fail(path, f"the gzip file is damaged or cut off ({error})")
+        fail(path, f"the gzip file is damaged or truncated ({error})")
     return b"".join(pieces)
 
 
 def _check_text(n_bytes: int, path: Path) -> None:
-    # As bytes, as text, and as the numbers that it spells.
+    # The bytes, the text, and the numbers in it.
     hint = "Split the file, or save the table as Parquet or npz."
     check_memory(3.0 * n_bytes, f"{path}: reading the text", hint)
 
 
-def read_text(path: Path, raw: bytes | None = None) -> str:
-    """Return the whole text of a file, or say why it is no text."""
-    if raw is None:
-        raw = read_bytes(path)
+def read_text(path: Path) -> str:
+    """Return the whole text of a file, or report why it is not text."""
+    raw = read_bytes(path)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
         fail(
             path,
-            "the file is not text in UTF-8; save it as such (spreadsheets call it "
+            "the file is not text in UTF-8. Save it as UTF-8 (spreadsheets call it "
             "CSV UTF-8), or is it another format?",
-            line,
+            raw.count(b"\n", 0, error.start) + 1,
         )
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -92,17 +120,20 @@ def read_text(path: Path, raw: bytes | None = None) -> str:
 
 
 def numbered_lines(text: str, comment: str | None = None) -> Iterator[tuple[int, str]]:
-    """Give the lines that are not blank, nor a comment, with their numbers."""
-    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+    """Return the lines that are neither blank nor a comment, with their numbers."""
+    for line_number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         stripped = line.strip()
         if stripped and not (comment and stripped.startswith(comment)):
-            yield number, stripped
+            yield line_number, stripped
+
+
+# ------------------------------------------------------------------------- numbers
 
 
 def number(token: str, decimal: str = ".", finite: bool = True) -> float | None:
     """Return the number that `token` spells, or None.
 
-    Stricter than `float`, which also reads "1_000", "nan" and other alphabets' digits.
+    Stricter than `float`, which also reads "1_000", "nan" and digits of other scripts.
     """
     text = token.strip()
     if decimal != ".":
@@ -118,7 +149,7 @@ def number(token: str, decimal: str = ".", finite: bool = True) -> float | None:
 def numbers(
     tokens: Sequence[str], path: Path, line: int, names: Sequence[str] | None = None
 ) -> list[float]:
-    """Return the numbers of one row, or name the column that holds none."""
+    """Return the numbers of one row, or name the column that does not hold one."""
     # Of these characters alone, `float` reads nothing that `number` would refuse.
     if _PLAIN_ROW.fullmatch("".join(tokens)):
         try:
@@ -140,12 +171,15 @@ def numbers(
 def _shown(token: str) -> str:
     text = token.strip()
     if text == "" or text == "?" or text.lower() in ("nan", "na", "null", "none"):
-        return f"{text!r}, a missing value: impute or drop it first"
+        return f"{text!r}, a missing value. Fill it in or remove it first"
     try:
         float(text.replace("_", "x"))
     except ValueError:
         return f"{text[:40]!r}, which is not a number"
     return f"{text[:40]!r}, which is not a finite number"
+
+
+# ----------------------------------------------------------------- ids and labels
 
 
 def boolean_values(tokens: Sequence[str]) -> npt.NDArray[np.bool_] | None:
@@ -156,7 +190,7 @@ def boolean_values(tokens: Sequence[str]) -> npt.NDArray[np.bool_] | None:
 
 
 def plain_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
-    """Return ids as int64 if every token is spelt as Python would, else as objects."""
+    """Return ids as int64 if every token is written as Python would, else objects."""
     if all(_INTEGER.fullmatch(t) for t in dict.fromkeys(tokens)):
         return np.array([int(t) for t in tokens], dtype=np.int64)
     result = np.empty(len(tokens), dtype=object)
@@ -179,37 +213,3 @@ def label_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
     if all(f is not None for f in floats.values()):
         return np.array([floats[t] for t in tokens], dtype=np.float64)
     return values
-
-
-def assemble(
-    data: Any,
-    bag_tokens: Sequence[str],
-    label_tokens: Sequence[str] | None,
-    lines: Sequence[int],
-    path: Path,
-    feature_names: Sequence[str] | None = None,
-) -> tuple[Bags, npt.NDArray[Any] | None]:
-    """Group rows into bags and give every bag its one label."""
-    matrix, offsets, ids, order = group_rows(data, plain_values(bag_tokens))
-    names = None
-    if feature_names is not None:
-        names = np.array(feature_names, dtype=object)
-    X = Bags(matrix, offsets, ids=ids, feature_names=names)
-    if label_tokens is None:
-        return X, None
-    labels = label_values(label_tokens)[order]
-    if labels.dtype == object:
-        labels = labels.astype(str)
-    first = labels[offsets[:-1]]
-    changed = np.flatnonzero(labels != first[X.bag_index])
-    if changed.size:
-        row = int(changed[0])
-        i = int(X.bag_index[row])
-        line = int(np.asarray(lines)[order][row])
-        fail(
-            path,
-            f"bag {ids[i]} has the label {labels[row]} here and {first[i]} before; "
-            "a bag has one label",
-            line,
-        )
-    return X, first

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.bags import Bags
-from bagwise.io.readers.common import (
+from bagwise.io.files import (
     NO_LABELS,
     fail,
     label_values,
@@ -65,7 +65,7 @@ def read_arff(path: Path, bag: str | None, label: str | None) -> Any:
             fail(
                 path,
                 f"the row has {len(row)} values, the header declares "
-                f"{len(attributes)}; is the file cut off?",
+                f"{len(attributes)}; is the file truncated?",
                 line,
             )
         for attribute, value in zip(attributes, row, strict=True):
@@ -78,7 +78,7 @@ def read_arff(path: Path, bag: str | None, label: str | None) -> Any:
         if label_column is not None:
             labels.append(row[label_column])
             if labels[-1] in NO_LABELS:
-                fail(path, f"the label {labels[-1]!r} is a word for none", line)
+                fail(path, f"the label {labels[-1]!r} is a word for no label", line)
     if not bags:
         fail(path, "there is a header but no row of data")
     doubled = [name for name, count in Counter(ids).items() if count > 1]
@@ -128,7 +128,7 @@ def _header(lines: Iterator[tuple[int, str]], path: Path) -> list[_Attribute]:
             fail(
                 path, f"expected @attribute, @end or @data, got {content[:40]!r}", line
             )
-    fail(path, "there is no @data; is the file cut off?", line)
+    fail(path, "there is no @data; is the file truncated?", line)
 
 
 def _keyword(content: str) -> tuple[str, str]:
@@ -177,7 +177,7 @@ def _roles(
     if label is not None:
         label_column: int | None = names[label]
     else:
-        # WEKA's rule: the class stands last.
+        # In WEKA the class comes last.
         candidates = [i for i in others if attributes[i].name != bag]
         label_column = candidates[-1] if candidates else None
     if bag is not None:
@@ -217,7 +217,7 @@ def _instances(text: str, names: list[str], path: Path, line: int) -> Any:
 
 
 def _split(content: str, path: Path, line: int) -> list[str]:
-    """Split at commas outside quotes, taking quotes and escapes away."""
+    """Split at commas outside quotes; remove quotes and escapes."""
     if content.startswith("{"):
         fail(path, "sparse rows are not supported", line)
     values: list[str] = []
@@ -249,13 +249,13 @@ def _split(content: str, path: Path, line: int) -> list[str]:
             blank = blank and c.isspace()
         i += 1
     if quote:
-        fail(path, "a quote is never closed; is the file cut off?", line)
+        fail(path, "a quote is never closed; is the file truncated?", line)
     values.append(_value(current, closed))
     return values
 
 
 class _Missing(str):
-    """A question mark that stands for a missing value; in quotes it is text."""
+    """A question mark for a missing value; in quotes it is text."""
 
 
 def _value(characters: list[str], quoted: bool) -> str:

@@ -1,8 +1,8 @@
-"""Delimited text with a header: one row per instance.
+"""Delimited text with a header, one row per instance: reading and writing.
 
-numpy's reader does the work in one pass, with columns that look like numbers in the
-first rows read as numbers. Where it stumbles, the file is read again row by row: either
-the rows are sound and only numpy was too strict, or the culprit is named.
+NumPy's reader reads the rows in one pass; columns that look like numbers in the first
+rows are read as numbers. If it fails, the file is read again row by row: either the
+rows are valid and NumPy was too strict, or the invalid row is named.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.io.readers.common import (
+from bagwise.io.files import (
     MISSING_WORDS,
     NO_LABELS,
     boolean_values,
@@ -34,17 +34,19 @@ from bagwise.io.roles import Roles
 from bagwise.io.table import Column, Table
 
 _DELIMITERS = (",", ";", "\t")
-# Rows that decide which columns are numbers; a column that changes later costs time.
+# Rows that decide which columns are numeric; a later change of a column costs time.
 _SNIFFED = 200
 _HEAD = 2**20
-# Written for an empty cell, so that it reads as NaN and can be told from a real one.
+# Written for an empty cell: it is read as NaN, and differs from a NaN in the file.
 _EMPTY = "nAN"
+# How formulas begin, also in the full-width letters that some spreadsheets accept.
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*")
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the text is to be read."""
+    """How the text is read."""
 
     header: list[str]
     delimiter: str
@@ -71,7 +73,7 @@ def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Tab
         for name, part in roles.used().items()
         if part not in ("weight", "coords") and name not in (roles.features or ())
     }
-    # (names that do not exist are refused by the table, before the rows are read)
+    # Names that do not exist are refused before the rows are read.
     if more is None:
         roles.feature_columns(layout.header, str(path))
         wanted |= {*doubtful}
@@ -118,7 +120,7 @@ def _layout(text: str, path: Path) -> _Layout:
         delimiter = "\t"
     header, skip, sample = _first_rows(text[:_HEAD], delimiter, path)
     if len(text) > _HEAD and len(sample) < _SNIFFED:
-        # Very long lines, or a quoted field that the cut has opened.
+        # Very long lines, or a quoted field that continues beyond the sample.
         header, skip, sample = _first_rows(text, delimiter, path)
     if not sample:
         fail(path, "there is a header but no row of data")
@@ -156,7 +158,7 @@ def _first_rows(
 
 
 def _header(row: list[str], path: Path, line: int) -> list[str]:
-    # A column without a name gets the one that pandas would give it.
+    # A column without a name gets the name that pandas would give it.
     names = [name.strip() or f"Unnamed: {j}" for j, name in enumerate(row)]
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
@@ -175,13 +177,13 @@ def _looks_numeric(tokens: list[str], decimal: str) -> bool:
 def _fast(
     path: Path, text: str, layout: _Layout, wanted: set[str], as_text: set[str]
 ) -> dict[str, npt.NDArray[Any]] | None:
-    """Read all rows with numpy, or return None if it cannot be sure of them."""
+    """Read all rows with NumPy, or return None if that is not certain to be right."""
     if '"' in text and not _quoting_is_sound(text, layout.delimiter):
         return None
     kinds = []
     for name, is_number in zip(layout.header, layout.is_number, strict=True):
         if name not in wanted:
-            kinds.append("U1")  # the width of rows is checked, the content is not kept
+            kinds.append("U1")  # only the width of rows is checked
         else:
             kinds.append("f8" if is_number and name not in as_text else "O")
     dtype = np.dtype([(f"c{j}", kind) for j, kind in enumerate(kinds)])
@@ -194,7 +196,7 @@ def _fast(
         return None
     columns = {name: table[f"c{j}"] for j, name in enumerate(layout.header)}
     if layout.decimal == ",":
-        # Commas became points everywhere; in text they have to stay.
+        # Commas became periods everywhere; text is read again with its commas.
         places = [j for j, kind in enumerate(kinds) if kind == "O"]
         if places:
             part = np.dtype([(f"c{j}", "O") for j in places])
@@ -256,7 +258,7 @@ def _fill_empty(text: str, layout: _Layout) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n") + "\n"
     between, end = layout.delimiter, "\n"
     for word in layout.missing:
-        # (the first twice: neighbours share a delimiter)
+        # The first twice, as neighbors share a delimiter.
         for left, right in (
             (between, between),
             (between, between),
@@ -271,11 +273,11 @@ def _fill_empty(text: str, layout: _Layout) -> str:
 
 
 def _rows(path: Path, text: str, layout: _Layout) -> Iterator[tuple[int, list[str]]]:
-    """Give the rows of data with the lines on which they begin."""
+    """Yield the lines on which the rows of data begin, with the rows."""
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=layout.delimiter, strict=True
     )
-    # A quoted field may span lines: a row begins after the line the last one ended.
+    # A quoted field may span lines: a row begins after the last line of the previous.
     start = 1
     try:
         for row in reader:
@@ -296,7 +298,7 @@ def _row_by_row(path: Path, text: str, layout: _Layout) -> dict[str, npt.NDArray
             fail(
                 path,
                 f"the row has {len(row)} fields, the header has "
-                f"{len(layout.header)}; is the file cut off?",
+                f"{len(layout.header)}; is the file truncated?",
                 line,
             )
         rows.append(row)
@@ -310,11 +312,11 @@ def _row_by_row(path: Path, text: str, layout: _Layout) -> dict[str, npt.NDArray
 
 
 def _names(values: npt.NDArray[Any], part: str) -> Column:
-    """Read names or labels: numbers where all of them are, otherwise text."""
+    """Read names or labels: as numbers if all of them are, otherwise as text."""
     if values.dtype.kind == "f":
         return Column("number", values)
     tokens = ["" if t == _EMPTY else t.strip() for t in values.tolist()]
-    if part == "label":
+    if part in ("label", "time", "event"):
         found = label_values(["" if t in NO_LABELS else t for t in tokens])
     else:
         found = plain_values(tokens)
@@ -322,7 +324,7 @@ def _names(values: npt.NDArray[Any], part: str) -> Column:
 
 
 def _feature(values: npt.NDArray[Any], decimal: str) -> Column:
-    """Read a column of tokens as numbers or booleans where all of them are."""
+    """Read tokens as numbers or booleans if all of them are, otherwise as text."""
     if values.dtype.kind == "f":
         return Column("number", values, "numbers")
     tokens = [t.strip() for t in values.tolist()]
@@ -344,3 +346,43 @@ def _feature(values: npt.NDArray[Any], decimal: str) -> Column:
         None if absent else t for t, absent in zip(tokens, missing, strict=True)
     ]
     return Column("text", found, "text")
+
+
+# -------------------------------------------------------------------------- writing
+
+
+def write_csv(
+    file: TextIO,
+    header: Iterable[str],
+    rows: Iterable[Iterable[Any]],
+    *,
+    escape: bool = True,
+) -> None:
+    """Write a header and rows as CSV.
+
+    Parameters
+    ----------
+    file : text file
+        Open for writing, with ``newline=""``.
+    header : iterable of str
+        Names of the columns.
+    rows : iterable of iterables
+        The cells.
+    escape : bool, default=True
+        Whether text that a spreadsheet would take for a formula (it begins with ``=``,
+        ``+``, ``-`` or ``@``) gets an apostrophe in front. Numbers are never changed,
+        nor is text that spells a number.
+    """
+    cell = _escaped if escape else (lambda value: value)
+    writer = csv.writer(file)
+    writer.writerow([cell(name) for name in header])
+    writer.writerows([cell(value) for value in row] for row in rows)
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    text = str(value)
+    if _FORMULA.match(text) and number(text) is None:
+        return f"'{text}"
+    return value

@@ -1,0 +1,308 @@
+"""`read_bags`: one function for all formats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from bagwise.exceptions import DataError, ParameterError
+from bagwise.io.roles import Roles, positive_or_not
+from bagwise.io.table import bags_from_table
+
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".npz": "npz",
+    ".data": "musk",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".arff": "arff",
+}
+FORMATS = ("arff", "csv", "musk", "npz", "parquet", "svmlight")
+_TABLES = ("csv", "parquet")
+# Which formats know which roles; all other formats refuse them.
+_KNOWN_TO = {
+    "bag": (*_TABLES, "npz", "arff", "folder"),
+    "label": (*_TABLES, "npz", "arff", "folder"),
+    "time": (*_TABLES, "npz", "folder"),
+    "event": (*_TABLES, "npz", "folder"),
+    "group": (*_TABLES, "npz", "folder"),
+    "instance_id": (*_TABLES, "npz"),
+    "weight": (*_TABLES, "folder"),
+    "coords": _TABLES,
+    "features": _TABLES,
+    "drop": _TABLES,
+}
+
+
+def read_bags(
+    path: str | os.PathLike[str],
+    bag: str | None = None,
+    label: str | None = None,
+    *,
+    time: str | None = None,
+    event: str | None = None,
+    pos_label: Any = None,
+    group: str | None = None,
+    instance_id: str | None = None,
+    weight: str | None = None,
+    coords: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    missing: Literal["error", "keep"] = "error",
+    format: str | None = None,
+    n_features: int | None = None,
+    sparse: bool | None = None,
+    labels: Any = None,
+    dataset: str | None = None,
+    pool: str | None = None,
+    on_missing: Literal["error", "drop"] = "error",
+    cache: str | os.PathLike[str] | bool | None = None,
+) -> Any:
+    r"""Read bags from a file, or from a folder with one file per bag.
+
+    ============  =====================  ==============================================
+    format        suffix                 content
+    ============  =====================  ==============================================
+    ``csv``       .csv .tsv .txt (.gz)   header; one row per instance; comma,
+                                         semicolon or tab; decimal commas with the
+                                         latter two
+    ``parquet``   .parquet .pq           one row per instance (pyarrow or polars)
+    ``npz``       .npz                   arrays ``X`` (or ``data``, ``indices``,
+                                         ``indptr``, ``shape``), ``bag``, ``y``; a
+                                         3-D ``X`` needs no ``bag``
+    ``musk``      .data                  UCI Musk: molecule, conformation, features,
+                                         class
+    ``svmlight``  .svm .svmlight         ``instance:bag:label index:value ...``
+    ``arff``      .arff                  WEKA, one relational attribute
+    ``folder``    a folder               one file per bag (slide): .h5, .pt, .npz,
+                                         .npy, .zarr; labels in a separate table
+    ============  =====================  ==============================================
+
+    In a folder, the rows are the dataset ``features`` (or ``feats``,
+    ``patch_embeddings``, ``embeddings``, ``X``) of each file, with or without a leading
+    axis of length one. Coordinates (``coords``) and names of the rows are read if all
+    files have them. The sizes of all files are read first. Rows that would fill the
+    memory are copied once into a file that is mapped into memory and used again next
+    time. Half precision is kept.
+
+    Parameters
+    ----------
+    path : str or path
+        The file or folder.
+    bag : str, default=None
+        Name of the bag column. Required for ``csv`` and ``parquet``. For ``npz`` it
+        defaults to ``"bag"``, for ``arff`` to the first attribute that is neither the
+        relation nor the label. ``musk`` and ``svmlight`` have a fixed position.
+    label : str, default=None
+        Name of the label column. Without it ``csv`` and ``parquet`` give no labels,
+        ``npz`` uses ``"y"`` if it exists, ``arff`` the last attribute.
+    time, event : str, default=None
+        For survival, in place of `label` (``csv``, ``parquet``, ``npz``, folders): the
+        column of times until the event or until the end of observation, and the column
+        that is true, or 1, if the event was seen.
+    pos_label : label, default=None
+        The positive one of two labels: `y` is 1 for it and 0 for the other. The command
+        line and :func:`bagwise.compare` accept it as well and keep the names of the
+        classes.
+    group : str, default=None
+        The column that says which bags belong together (a patient, a compound),
+        constant inside every bag; stored as ``X.groups``. For ``npz`` an array with one
+        entry per bag, by default ``"groups"`` if it exists.
+    instance_id : str, default=None
+        The column with the names of the rows, stored as ``X.instance_ids`` (``npz``: an
+        array, by default ``"instance_ids"`` if it exists).
+    weight : str, default=None
+        The column with the weight of the bag, constant inside every bag.
+    coords : sequence of str, default=None
+        The columns with the coordinates of an instance, stored as ``X.coords``.
+    features : sequence of str, default=None
+        The feature columns (``csv``, ``parquet``); by default all columns without
+        another role.
+    drop : sequence of str, default=()
+        Columns that are not used (``csv``, ``parquet``).
+    missing : {"error", "keep"}, default="error"
+        Whether missing values in features (``csv``, ``parquet``, ``npz``, folders) are
+        an error, or become NaN for an imputer to fill in.
+    format : str, default=None
+        One of the formats above; inferred from the suffix by default.
+    n_features : int, default=None
+        Number of columns of a ``svmlight`` file; the largest index by default.
+    sparse : bool, default=None
+        Whether a ``svmlight`` file gives CSR. By default it does if the matrix is
+        mostly zero and large.
+    labels : path or table, default=None
+        For a folder: the table with one row per slide and the columns `bag`, `label`,
+        `time`, `event`, `group`, `weight` and `pool`. Names of files are compared
+        without their suffix.
+    dataset : str, default=None
+        For a folder: the name of the features inside each file.
+    pool : str, default=None
+        For a folder: the column of `labels` whose equal values make one bag, such as
+        "patient" (a column "patient_id" is found as well). The bag is then called by
+        that value, and `instance_ids` hold the slide of each row if the files have no
+        names for their rows.
+    on_missing : {"error", "drop"}, default="error"
+        For a folder: what happens to files without a label, labels without a file, and
+        files that are empty, truncated, duplicated, of another width, or hold NaN. All
+        are listed in one message; "drop" continues without them and warns. A slide
+        without a time or without an event has no label.
+    cache : path, bool or None, default=None
+        For a folder: where the rows are kept. By default in memory if they take less
+        than an eighth of it, otherwise in a file of the user's cache folder (or of
+        ``BAGWISE_CACHE``). True always uses that file, False always uses memory.
+
+    Returns
+    -------
+    X : Bags
+        Bags in the order of first appearance, with ids and feature names.
+    y : ndarray of shape (n_bags,) or None
+        The labels: integers, floats or booleans if all of them are, otherwise text. An
+        ``npz`` may hold several labels per bag as a matrix. With `time` and `event` a
+        structured array with these two fields.
+    sample_weight : ndarray of shape (n_bags,)
+        The weights. Only if `weight` is given.
+
+    Raises
+    ------
+    DataError
+        The file is damaged, not in its format, or cannot become bags. The message names
+        the file and, in text formats, the line. Columns that are not numeric are listed
+        together with the argument that leaves them out. Missing values are refused
+        unless they are kept, infinity is always refused.
+    ParameterError
+        An argument does not fit the format.
+
+    Warns
+    -----
+    DataWarning
+        A column without a name counts the rows and is left out; or numbers look like
+        names or groups.
+
+    See Also
+    --------
+    bagwise.from_frame : The same for a table in memory.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from bagwise.io import read_bags
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "toy.csv"
+    >>> _ = path.write_text("mol,active,u\na,1,0.5\na,1,2\nb,0,1\n")
+    >>> X, y = read_bags(path, bag="mol", label="active")
+    >>> X.n_bags, y
+    (2, array([1, 0]))
+    """
+    file = Path(path)
+    _refuse_other_names(file)
+    kind = "folder" if file.is_dir() and format is None else _format(file, format)
+    roles = Roles.of(
+        bag=bag,
+        label=label,
+        time=time,
+        event=event,
+        group=group,
+        instance_id=instance_id,
+        weight=weight,
+        coords=coords,
+        features=features,
+        drop=drop,
+        missing=missing,
+    )
+    of_folders = {"labels": labels, "dataset": dataset, "pool": pool, "cache": cache}
+    of_svmlight = {"n_features": n_features, "sparse": sparse}
+    _refuse_options(file, kind, roles, of_folders, of_svmlight)
+    if kind == "folder":
+        from bagwise.io.folder import read_folder
+
+        found = read_folder(file, roles, on_missing=on_missing, **of_folders)
+    else:
+        found = _read_file(file, kind, roles, of_svmlight)
+    if pos_label is None:
+        return found
+    X, y, *weights = found
+    return X, positive_or_not(y, pos_label, str(file)), *weights
+
+
+def _read_file(file: Path, kind: str, roles: Roles, of_svmlight: Any) -> Any:
+    if kind == "arff":
+        from bagwise.io._arff import read_arff
+
+        return read_arff(file, roles.bag, roles.label)
+    if kind == "csv":
+        from bagwise.io.csv_files import read_csv
+
+        table = read_csv(file, roles)
+    else:
+        from bagwise.io import formats
+
+        if kind == "npz":
+            return formats.read_npz(file, roles)
+        if kind == "musk":
+            return formats.read_musk(file)
+        if kind == "svmlight":
+            return formats.read_svmlight(file, **of_svmlight)
+        table = formats.read_parquet(file)
+    X, y, sample_weight = bags_from_table(table, roles)
+    return (X, y) if roles.weight is None else (X, y, sample_weight)
+
+
+def _refuse_other_names(path: Path) -> None:
+    """Refuse a name that could be written into no message, table or report."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{ascii(str(path))}: the name of the file is not UTF-8. Rename it"
+        ) from None
+
+
+def _format(path: Path, given: str | None) -> str:
+    if given is not None:
+        if given not in FORMATS:
+            problem = f"must be one of {', '.join(FORMATS)}, got {given!r}"
+            raise ParameterError("format", problem)
+        return given
+    suffixes = [s.lower() for s in path.suffixes if s.lower() != ".gz"]
+    kind = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if kind is None:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file or folder.")
+        raise DataError(
+            f"{path}: the format cannot be inferred from the suffix {path.suffix!r}",
+            f"Give {{0}}, one of {', '.join(FORMATS)}.",
+            ("format", ...),
+        )
+    return kind
+
+
+def _refuse_options(
+    path: Path,
+    kind: str,
+    roles: Roles,
+    of_folders: dict[str, Any],
+    of_svmlight: dict[str, Any],
+) -> None:
+    """Refuse options that a format would ignore."""
+    for name, formats in _KNOWN_TO.items():
+        if getattr(roles, name) and kind not in formats:
+            problem = f"is for {_listed(formats)}, not for {kind} ({path})"
+            raise ParameterError(name, problem, "Leave out {0}.", (name, None))
+    if roles.missing == "keep" and kind not in (*_TABLES, "npz", "folder"):
+        problem = f"is for {_listed((*_TABLES, 'npz', 'folder'))}, not for {kind}"
+        raise ParameterError("missing", f"{problem} ({path})")
+    for options, only in ((of_folders, "folder"), (of_svmlight, "svmlight")):
+        given = [name for name, value in options.items() if value is not None]
+        if given and kind != only:
+            problem = f"is for {_listed((only,))}, not for {kind} ({path})"
+            raise ParameterError(given[0], problem)
+
+
+def _listed(formats: Sequence[str]) -> str:
+    names = ["folders" if name == "folder" else f"{name} files" for name in formats]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
