@@ -12,8 +12,7 @@ from bagwise import Bags
 from bagwise.datasets import make_bags
 from bagwise.density import EMDD, DiverseDensity
 from bagwise.density import _base as density_base
-from bagwise.density._base import screened_starts
-from bagwise.density._objective import density_objective
+from bagwise.density._base import density_objective, screened_starts
 from bagwise.solvers.lbfgs import Descent
 
 

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
 from bagwise.embedding import BagOfWords, MiFV, MiVLAD
-from bagwise.embedding.codebook import EnergyProjection, distinct_rows, power_l2
+from bagwise.embedding.codebooks import EnergyProjection, distinct_rows, power_l2
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from scipy.stats import norm
 from bagwise import Bags
 from bagwise.rectangles import IAPR
 from bagwise.rectangles._iapr import _start
-from bagwise.rectangles.loops.boxes import cover, grow
+from bagwise.rectangles._loops import cover, grow
 
 
 def toy(seed, n_bags=20, d=4):

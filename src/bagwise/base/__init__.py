@@ -17,15 +17,17 @@ from bagwise.base._classifiers import (
     BagClassifierMixin,
     BinaryBagClassifier,
     MulticlassBagClassifier,
+    ProbabilityMixin,
     WeightedBagClassifier,
 )
 from bagwise.base._estimator import (
     BagInputTags,
     BaseBagEstimator,
     check_bag_weight,
+    class_factors,
+    weight_arguments,
 )
 from bagwise.base._folds import bag_folds, most_folds
-from bagwise.base._probabilities import ProbabilityMixin
 from bagwise.base._regressors import BaseBagRegressor
 from bagwise.base._survival import check_survival, require_survival, survival_target
 from bagwise.base._thresholds import (
@@ -50,8 +52,10 @@ __all__ = [
     "check_bag_weight",
     "check_survival",
     "choose_threshold",
+    "class_factors",
     "most_folds",
     "require_survival",
     "sigmoid_threshold",
     "survival_target",
+    "weight_arguments",
 ]

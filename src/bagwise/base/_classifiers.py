@@ -9,6 +9,7 @@ for ``classes_[1]``. The turn from one to the other stands here and nowhere else
 import warnings
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,10 +21,10 @@ from bagwise.bags.segments import segment_argmax, segment_max
 from bagwise.base._estimator import (
     BaseBagEstimator,
     check_bag_weight,
+    class_factors,
     scores_instances,
 )
 from bagwise.base._thresholds import choose_threshold, sigmoid_threshold
-from bagwise.base.weights import class_factors
 
 
 class BagClassifierMixin(ClassifierMixin):
@@ -450,3 +451,48 @@ class WeightedBagClassifier(BinaryBagClassifier):
         self
         """
         return self._fit_classes(X, y, sample_weight)
+
+
+class ProbabilityMixin:
+    """Adds `predict_proba` to a method that has a probability.
+
+    A two-class method writes ``_positive_probability(X)``; any other
+    ``_probabilities(X)``, a column per class (of two, the positive one comes second).
+    Where a two-class method has a `threshold`, its scores are log-odds, which are moved
+    by the cut: a bag at the cut has probability one half.
+    """
+
+    def predict_proba(self, X):
+        """Return the probability of each class for each bag.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Rows sum to one; with more than two classes the one-vs-rest
+            probabilities are divided by their sum.
+        """
+        check_is_fitted(self)
+        columns = self._probabilities(self._check_bags(X, reset=False))
+        return columns[:, ::-1] if self._turned else columns
+
+    def _probabilities(self, X):
+        columns = [
+            one._moved_probability(X)
+            if getattr(one, "threshold_", 0.0)
+            else one._positive_probability(X)
+            for one in self._parts()
+        ]
+        if len(columns) == 1:
+            return np.column_stack([1.0 - columns[0], columns[0]])
+        raw = np.column_stack(columns)
+        total = raw.sum(axis=1, keepdims=True)
+        flat = np.full_like(raw, 1.0 / raw.shape[1])
+        return np.divide(raw, total, out=flat, where=total > 0)
+
+    def _moved_probability(self, X):
+        return expit(self._score_bags(X) - self.threshold_)

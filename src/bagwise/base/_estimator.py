@@ -1,17 +1,98 @@
-"""The base class of every estimator whose samples are bags, and its tags."""
+"""The base class of every estimator whose samples are bags, its tags and weights."""
 
+from __future__ import annotations
+
+import warnings
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import InputTags
-from sklearn.utils.validation import column_or_1d
+from sklearn.pipeline import Pipeline
+from sklearn.utils import InputTags, compute_class_weight
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from bagwise._compat import _check_sample_weight
 from bagwise.bags import check_bags
 from bagwise.bags.annotations import first_missing, refuse_masked
-from bagwise.base._scales import warn_of_scales
+
+# Rows that are looked at, evenly spaced: only the order of magnitude is needed.
+_ROWS = 1_000
+# A column with a range this many times another's hides it from distances and penalties.
+_APART = 1e5
+# Below this share of the largest range, or of its own values, a range is rounding.
+_ROUNDING = 1e-10, 1e-9
+# Outside of these ranges an absolute penalty is all that counts, or has no effect.
+_SMALL, _LARGE = 1e-3, 1e5
+
+
+def warn_of_scales(X, scale_sensitive):
+    """Warn when the scales of the columns hide some of them, or all.
+
+    Parameters
+    ----------
+    X : Bags
+        The training bags.
+    scale_sensitive : {"no", "relative", "absolute"}
+        What the method assumes of scales; see `BagInputTags`.
+    """
+    if scale_sensitive == "no":
+        return
+    width, size = _ranges(X)
+    widest = width.max(initial=0.0)
+    counted = np.flatnonzero(
+        (width > _ROUNDING[0] * widest) & (width > _ROUNDING[1] * size)
+    )
+    if not counted.size:
+        return
+    low, high = counted[[width[counted].argmin(), width[counted].argmax()]]
+    text = None
+    if width[high] > _APART * width[low]:
+        text = (
+            f"{_name(X, high)} has a range of {width[high]:.1e} and {_name(X, low)} "
+            f"one of {width[low]:.1e}: on such different scales columns with a small "
+            "range have no effect."
+        )
+    elif scale_sensitive == "absolute" and width[high] < _SMALL:
+        text = (
+            f"no column has a range above {width[high]:.1e} ({_name(X, high)}): on "
+            "this scale the penalty outweighs the data."
+        )
+    elif scale_sensitive == "absolute" and width[high] > _LARGE:
+        text = (
+            f"{_name(X, high)} has a range of {width[high]:.1e}: on this scale the "
+            "penalty has no effect."
+        )
+    if text is not None:
+        warnings.warn(
+            f"{text} Scale the columns first, for instance with make_pipeline("
+            "OnInstances(StandardScaler()), ...).",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _ranges(X):
+    """Return the range of each column and its largest absolute value, of some rows."""
+    step = max(1, X.n_instances // _ROWS)
+    if X.on_disk:  # only these rows are read
+        rows = X.take_rows(np.arange(0, X.n_instances, step))
+    else:
+        rows = X.data[::step]
+    if sp.issparse(rows):
+        top, bottom = rows.max(axis=0), rows.min(axis=0)
+        top, bottom = (np.ravel(side.toarray()) for side in (top, bottom))
+    else:
+        top, bottom = rows.max(axis=0), rows.min(axis=0)
+    top, bottom = top.astype(np.float64), bottom.astype(np.float64)
+    return top - bottom, np.maximum(np.abs(top), np.abs(bottom))
+
+
+def _name(X, j):
+    return f"column {j if X.feature_names is None else repr(str(X.feature_names[j]))}"
 
 
 @dataclass(slots=True)
@@ -205,3 +286,48 @@ def check_bag_weight(sample_weight, n_bags):
             bag = int(np.flatnonzero(wrong)[0])
             raise ValueError(f"sample_weight {what}, got {weight[bag]} for bag {bag}.")
     return weight
+
+
+def weight_arguments(
+    model: Any, sample_weight: NDArray[np.float64] | None
+) -> dict[str, NDArray[np.float64]]:
+    """Return how `fit` of a model is given the weights; empty if it takes none.
+
+    A pipeline of an embedding and a classifier takes them in its last step: the
+    embedding sees every bag alike.
+    """
+    if sample_weight is None:
+        return {}
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        inner = weight_arguments(last, sample_weight)
+        return {f"{name}__{key}": value for key, value in inner.items()}
+    if has_fit_parameter(model, "sample_weight"):
+        return {"sample_weight": sample_weight}
+    return {}
+
+
+def class_factors(
+    class_weight: dict[Any, float] | str | None,
+    classes: NDArray[Any],
+    codes: NDArray[np.int64] | None = None,
+    count: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return the factor that `class_weight` gives to the weight of each class.
+
+    A factor is the same as a `sample_weight` for all samples of the class.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        The parameter of the estimator. "balanced" makes the weights of all classes
+        equal; samples count as often as they weigh.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    codes, count : ndarray of shape (n_samples,), default=None
+        Position in `classes` and weight of each sample; only for "balanced".
+    """
+    if class_weight == "balanced":
+        total = np.bincount(codes, weights=count, minlength=len(classes))
+        return total.sum() / (len(classes) * total)
+    return compute_class_weight(class_weight, classes=classes, y=classes)

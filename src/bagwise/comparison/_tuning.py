@@ -25,8 +25,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from bagwise.base import bag_folds, most_folds
-from bagwise.base.weights import weight_arguments
+from bagwise.base import bag_folds, most_folds, weight_arguments
 from bagwise.comparison._search import Search, resolved
 from bagwise.comparison.description import build_estimator, to_plain
 from bagwise.comparison.evaluate import auroc, average_precision, predictions

@@ -7,13 +7,13 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from bagwise.bags import Bags
-from bagwise.base.weights import class_factors
+from bagwise.base import class_factors
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
 from bagwise.distributed._partitions import Partitions, labels_of, weights_of
 from bagwise.distributed._safe import fit_safe, fit_safe_regressor
 from bagwise.embedding import MiFV
-from bagwise.embedding.codebook import EnergyProjection
+from bagwise.embedding.codebooks import EnergyProjection
 from bagwise.least_squares import SAFE, SAFERegressor
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
 from bagwise.solvers.moments import Moments

@@ -1,13 +1,12 @@
 """Bags as rows: transformers to a matrix, and the classifiers built on them."""
 
-from bagwise.embedding._bag_of_words import BagOfWords
 from bagwise.embedding._mi_fv import MiFV
-from bagwise.embedding._mi_vlad import MiVLAD
 from bagwise.embedding._miles import MILDE, MILES
 from bagwise.embedding._prototypes import PrototypeEmbedding
 from bagwise.embedding._sliced_wasserstein import SlicedWassersteinEmbedding
 from bagwise.embedding._soft_ksc import SoftKSCEmbedding
 from bagwise.embedding._two_level import TwoLevelClassifier
+from bagwise.embedding.codebooks import BagOfWords, MiVLAD
 
 __all__ = [
     "MILDE",

@@ -12,7 +12,7 @@ from bagwise._compat import Interval, _fit_context
 from bagwise.bags.chunks import Chunks, larger_than_a_piece
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._loops import fisher_sums
-from bagwise.embedding.codebook import EnergyProjection, distinct_rows, power_l2
+from bagwise.embedding.codebooks import EnergyProjection, distinct_rows, power_l2
 from bagwise.solvers.moments import Moments
 
 

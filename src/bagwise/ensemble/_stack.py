@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max
-from bagwise.base import bag_folds, most_folds
-from bagwise.base.weights import weight_arguments
+from bagwise.base import bag_folds, most_folds, weight_arguments
 from bagwise.compose.forests import class_probabilities, values
 from bagwise.ensemble._inputs import Input, Made
 from bagwise.kernels.emd import thin_bags

@@ -22,7 +22,7 @@ from bagwise.rectangles._boxes import (
     product_boxes,
     sampled_boxes,
 )
-from bagwise.rectangles.loops.winnow import count_errors, winnow_pass
+from bagwise.rectangles._loops import count_errors, winnow_pass
 
 _BLOCK_BYTES = 2**26
 

@@ -11,7 +11,7 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min
 from bagwise.base import BinaryBagClassifier, best_threshold
 from bagwise.kernels.box.loops.points import canonical_sets
-from bagwise.rectangles.loops.boxes import cover, eliminate, grow
+from bagwise.rectangles._loops import cover, eliminate, grow
 
 
 class IAPR(BinaryBagClassifier):

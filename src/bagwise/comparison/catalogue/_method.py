@@ -19,7 +19,7 @@ from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from bagwise.base.weights import weight_arguments
+from bagwise.base import weight_arguments
 from bagwise.comparison.description import (
     Spec,
     build_estimator,
