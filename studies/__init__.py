@@ -3,5 +3,5 @@
 `python -m studies reproduce TABLE` re-runs a published table and writes the measured
 figures next to the published ones; `python -m studies leaderboard` ranks all methods of
 a store.
-`studies.scripts` holds scripts that were run once, `studies/results` what they wrote.
+`studies.scripts` holds scripts that were run once, `studies/results` their results.
 """

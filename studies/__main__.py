@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "--store",
         type=Path,
         default=Path("papers.sqlite"),
-        help="SQLite file of the runs; what it holds is not run again",
+        help="SQLite file of the runs; finished runs are not repeated",
     )
     one.add_argument("--out", type=Path, default=RESULTS, help="folder of the pages")
     one.add_argument(

@@ -1,4 +1,4 @@
-"""All methods over all data sets of a store: mean ranks and what they are worth.
+"""All methods over all data sets of a store: mean ranks and tests.
 
 Ranks are averaged over data sets and compared as Demsar [1]_ recommends: Friedman's
 test [2]_ in the form of Iman and Davenport, then Nemenyi's critical difference. Holm's
@@ -44,7 +44,7 @@ class Leaderboard:
     Parameters
     ----------
     metric : str
-        What is compared.
+        The metric that is compared.
     methods, datasets : tuple of str
         The complete block that is ranked; methods by their mean rank.
     values : ndarray of shape (n_datasets, n_methods)
@@ -52,17 +52,17 @@ class Leaderboard:
     ranks : ndarray of shape (n_methods,)
         Mean rank, 1 is best.
     times : ndarray of shape (n_datasets, n_methods)
-        Seconds to fit, tuning apart.
+        Seconds to fit, without tuning.
     critical_difference : float
-        Two mean ranks further apart than this differ (Nemenyi, 5%).
+        Smallest significant difference of mean ranks (Nemenyi, 5%).
     p_friedman : float
-        Probability of ranks as different as these if all methods were equal.
+        p value of Friedman's test.
     p_holm : dict
-        Against the best method, adjusted.
+        Adjusted p values of the comparison with the best method.
     protocols : dict
         How each data set was split.
     left_out : list of str
-        What is in the store and not in the block, with the reason.
+        Runs of the store that are not in the block, with the reason.
     """
 
     metric: str
@@ -78,7 +78,7 @@ class Leaderboard:
     left_out: list[str] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict a method, the best first."""
+        """Return one dict per method, the best first."""
         best = self.ranks[0] if len(self.ranks) else float("nan")
         return [
             {
@@ -122,12 +122,12 @@ def leaderboard(
 
     Notes
     -----
-    A test over data sets needs every method on every set. What is ranked is the largest
-    block without a gap that a search finds: from every set in turn, the set that has
-    most of the methods at hand joins, and methods it lacks go. A set that was split in
-    several ways stands in it once. Of a method that ran in several settings the one
-    with most folds is taken, and only folds that all methods have finished. `left_out`
-    names the rest. Sets that are drawn anew for each repeat count as one.
+    A test over data sets needs every method on every set. The largest complete block
+    that a greedy search finds is ranked: from every set in turn, the set with most of
+    the remaining methods is added, and methods without it are removed. A set that was
+    split in several ways is used once. Of a method with several settings, the one with
+    most folds is used, and only folds that all methods have finished. `left_out` lists
+    the rest. Sets that are simulated again for each repeat count as one.
     """
     if metric not in METRICS:
         raise ValueError(f"unknown metric {metric!r}; known: {', '.join(METRICS)}")
@@ -195,7 +195,8 @@ def critical_difference(n_methods: int, n_datasets: int, alpha: float = ALPHA) -
 def friedman(values: Array) -> float:
     """Return the p value of Friedman's test, corrected by Iman and Davenport.
 
-    NaN for fewer than two data sets. Ties are not corrected for, which is cautious.
+    NaN for fewer than two data sets. There is no correction for ties, which is
+    conservative.
     """
     n, k = values.shape
     if n < 2 or k < 2:
@@ -227,20 +228,20 @@ Folds = dict[tuple[str, int, int, int], Mapping[str, Any]]
 
 
 def _variant(row: Mapping[str, Any]) -> str:
-    """Return what tells two settings of one method apart."""
-    told = ("estimator", "grid", "scale", "tuning")
-    return json.dumps([row["description"][name] for name in told], sort_keys=True)
+    """Return the settings of a run, to separate several of one method."""
+    settings = ("estimator", "grid", "scale", "tuning")
+    return json.dumps([row["description"][name] for name in settings], sort_keys=True)
 
 
 def _one_variant(found: Mapping[tuple[str, str], Folds]) -> dict[str, Folds]:
     """Keep the setting of each method with most folds, of equals the latest."""
 
-    def worth(folds: Folds) -> tuple[int, float]:
+    def priority(folds: Folds) -> tuple[int, float]:
         return len(folds), max(row["finished"] for row in folds.values())
 
     chosen: dict[str, Folds] = {}
     for (method, _), folds in found.items():
-        if method not in chosen or worth(folds) > worth(chosen[method]):
+        if method not in chosen or priority(folds) > priority(chosen[method]):
             chosen[method] = folds
     return chosen
 
@@ -319,7 +320,7 @@ def _largest_block(table: Table) -> tuple[list[Column], list[str]]:
 
 
 def _left_out(table: Table, block: list[Column], names: list[str]) -> list[str]:
-    """Say what the block lacks: methods, then data sets."""
+    """List the methods, then the data sets, that are not in the block."""
     methods = {method for found in table.values() for method in found}
     lines = []
     for method in sorted(methods - set(names)):

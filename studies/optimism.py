@@ -2,7 +2,7 @@
 
 Many published figures were found so. Every candidate of the grid is fitted on the
 training bags of each fold and scored on its test bags; the best mean over the folds is
-the optimistic figure. It estimates nothing: it says how much of a published figure the
+the optimistic figure. It is no estimate: it shows how much of a published figure the
 choice of parameters on the test bags can explain.
 """
 

@@ -37,13 +37,13 @@ class Reproduction:
     table : Table
         The published one.
     cells : list of Measured
-        All of its cells, measured or not.
+        All cells, measured or not.
     repeats : int
-        Repeats asked for.
+        Number of repeats of the protocol.
     failures : list of dict
         Rows of runs that failed.
     paths : dict of str to Path
-        What was written.
+        The files.
     """
 
     table: Table
@@ -58,7 +58,7 @@ class Reproduction:
         Parameters
         ----------
         repeats : int, optional
-            How often; as often as it was asked for by default.
+            Number of repeats; by default that of this re-run.
 
         Returns
         -------
@@ -75,11 +75,11 @@ class Reproduction:
         return {verdict: found.count(verdict) for verdict in verdicts}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict a cell, as in the CSV file."""
+        """Return one dict per cell, as in the CSV file."""
         return csv_rows(self.table, self.cells, self.command)
 
     def to_markdown(self) -> str:
-        """Return measured next to published as a page of Markdown."""
+        """Return the page of measured and published figures as Markdown."""
         return table_page(self.rows())
 
     def write(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
@@ -157,21 +157,21 @@ def reproduce(
     Returns
     -------
     Reproduction
-        All cells, with verdicts; `RULE` says how they are found.
+        All cells, with verdicts by `RULE`.
     """
     chosen = load_table(table) if isinstance(table, str) else table
     times = 1 if repeats is None else int(repeats)
     if not 1 <= times <= MAX_REPEATS:
         raise ValueError(f"repeats must be between 1 and {MAX_REPEATS}, got {times}")
-    asked = _choose(chosen, datasets, methods)
+    wanted = _choose(chosen, datasets, methods)
     path = Path(store)
     source = _Data(seed)
-    # The store may hold more repeats than are asked for; they are reported, too.
+    # The store may hold more repeats than are requested; they are reported, too.
     plans = {id(cell): _Plan(cell, source, seed, times) for cell in chosen.cells}
     scores = OptimisticScores(path.with_suffix(".optimistic.jsonl"))
     with Store(path) as db:
         if run:
-            todo = _todo(chosen, asked, plans, times, folds)
+            todo = _todo(chosen, wanted, plans, times, folds)
             if optimistic != "only":
                 with _listener(progress, chosen.name) as listener:
                     run_all(
@@ -285,19 +285,19 @@ class _Plan:
 
 def _todo(
     table: Table,
-    asked: set[int],
+    wanted: set[int],
     plans: dict[int, _Plan],
     repeats: int,
     folds: int | None,
 ) -> list[tuple[Cell, Run]]:
-    """Return the runs asked for, one repeat after the other, column by column."""
+    """Return the requested runs, one repeat after the other, column by column."""
     order = {label: place for place, label in enumerate(table.columns)}
     cells = sorted(table.cells, key=lambda cell: order[cell.column])
     runs: list[tuple[Cell, Run]] = []
     for repeat in range(repeats):
         for cell in cells:
             plan = plans[id(cell)]
-            if id(cell) in asked and repeat < len(plan.runs):
+            if id(cell) in wanted and repeat < len(plan.runs):
                 runs += [(cell, run) for run in plan.runs[repeat][:folds]]
     return runs
 
@@ -327,7 +327,7 @@ def _collect(
                 source.problems,
                 plan.test_share(),
                 missing=plan.missing,
-                looked=_scores_on_test(plan, scores),
+                on_test=_scores_on_test(plan, scores),
             )
         )
     unique = {row["key"]: row for row in failures}
@@ -347,7 +347,7 @@ def _scores_on_test(plan: _Plan, scores: OptimisticScores) -> list[Any]:
 def _choose(
     table: Table, datasets: Sequence[str] | None, methods: Sequence[str] | None
 ) -> set[int]:
-    """Return the ids of the cells that are asked for."""
+    """Return the ids of the cells that are requested."""
     columns = {name: {name, name.lower()} for name in table.columns}
     rows = {name: {name, name.lower()} for name in table.rows}
     for cell in table.cells:
@@ -364,13 +364,13 @@ def _choose(
 
 
 def _named(
-    asked: Sequence[str] | None, known: dict[str, set[str]], what: str, table: str
+    wanted: Sequence[str] | None, known: dict[str, set[str]], what: str, table: str
 ) -> set[str]:
-    if asked is None:
+    if wanted is None:
         return set(known)
     keep: set[str] = set()
     everything = set().union(*known.values())
-    for name in _whole([asked] if isinstance(asked, str) else asked, everything):
+    for name in _whole([wanted] if isinstance(wanted, str) else wanted, everything):
         found = {
             label for label, names in known.items() if {name, name.lower()} & names
         }
@@ -382,12 +382,12 @@ def _named(
     return keep
 
 
-def _whole(asked: Sequence[str], names: set[str]) -> Iterator[str]:
-    """Yield names; one with commas in it may come in pieces, split at them."""
+def _whole(wanted: Sequence[str], names: set[str]) -> Iterator[str]:
+    """Yield names; those that contain commas may have been split at them."""
     at = 0
-    while at < len(asked):
-        for end in range(len(asked), at, -1):
-            name = ", ".join(asked[at:end])
+    while at < len(wanted):
+        for end in range(len(wanted), at, -1):
+            name = ", ".join(wanted[at:end])
             if end == at + 1 or {name, name.lower()} & names:
                 break
         yield name

@@ -189,7 +189,7 @@ def load_table(name: str) -> Table:
     text = (PAPERS / f"{name}.toml").read_text(encoding="utf-8")
     table = parse_table(tomllib.loads(text))
     if table.name != name:
-        raise ValueError(f"{name}.toml holds the table {table.name!r}")
+        raise ValueError(f"{name}.toml contains the table {table.name!r}")
     return table
 
 
@@ -199,7 +199,7 @@ def parse_table(values: Mapping[str, Any]) -> Table:
     Raises
     ------
     ValueError
-        Something is missing, unknown or of the wrong size; the message says where.
+        An entry is missing, unknown or of the wrong size.
     """
     name = str(values.get("name", "?"))
     _only(values, _TABLE_KEYS, name)

@@ -161,7 +161,7 @@ def measure(
     test_share: float,
     *,
     missing: str = "",
-    looked: Sequence[NDArray[Any]] = (),
+    on_test: Sequence[NDArray[Any]] = (),
 ) -> Measured:
     """Summarize the runs of a cell.
 
@@ -179,7 +179,7 @@ def measure(
         Test bags over training bags.
     missing : str
         Why there are no data, if there are none.
-    looked : sequence of ndarray
+    on_test : sequence of ndarray
         Scores of all candidates on the test bags, for each fold.
 
     Notes
@@ -209,7 +209,7 @@ def measure(
         std_error = math.sqrt(corrected_variance(figures, test_share))
     verdict, reason = _verdict(cell, mean, std_error, len(figures), rows, keys, missing)
     ends = [row.get("grid_ends") or {} for row in done]
-    optimistic = best_on_reported_folds(list(looked))
+    optimistic = best_on_reported_folds(list(on_test))
     last = max(done, key=lambda row: row["finished"], default=None)
     return Measured(
         cell,
