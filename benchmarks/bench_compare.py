@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from bagwise.comparison import KFold, Method, compare
+from bagwise.comparison import CrossValidation, Method, compare
 
 from .common import Benchmark, gaussian
 
@@ -45,7 +45,7 @@ class Compare(Benchmark):
         self.options = {"progress": False, "n_jobs": 1}
         if shape[0] < 100:
             methods = ["SimpleMI", "MI-SVM (linear)"]
-            self.options |= {"protocol": KFold(2), "methods": methods}
+            self.options |= {"protocol": CrossValidation(2), "methods": methods}
 
     def time_compare(self, shape):
         """Compare all methods."""
@@ -67,7 +67,7 @@ class Runner(Benchmark):
         self.number_of_stores = 0
         self.options = {
             "methods": [Method("constant", f"{__name__}.Constant", scale="none")],
-            "protocol": KFold(10, n_repeats),
+            "protocol": CrossValidation(10, n_repeats),
             "grid": "none",
             "progress": False,
             "n_jobs": 1,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise.comparison import KFold, compare
+from bagwise.comparison import CrossValidation, compare
 from bagwise.io import from_frame, read_bags
 from bagwise.report import write_report
 
@@ -117,7 +117,7 @@ class Report(Benchmark):
             X,
             y,
             methods=["SimpleMI", "MI-SVM (linear)"],
-            protocol=KFold(2),
+            protocol=CrossValidation(2),
             grid="none",
             progress=False,
             n_jobs=1,

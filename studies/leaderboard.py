@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.protocols import protocol_from_dict
 from bagwise.comparison.statistics import holm
 from bagwise.comparison.store import Store
+from studies.schemes import describe_once, protocol_of
 
 __all__ = ["Leaderboard", "critical_difference", "leaderboard", "mean_ranks"]
 
@@ -264,9 +264,8 @@ def _gather(
             continue
         if methods is not None and row["method"] not in methods:
             continue
-        fold = (row["data_hash"], row["seed"], row["repeat"], row["fold"])
-        protocol = protocol_from_dict(row["description"]["protocol"])
-        split = protocol.once().describe()
+        fold = (row["data_hash"], row["random_state"], row["repeat"], row["fold"])
+        split = describe_once(protocol_of(row["description"]["protocol"]))
         raw[base, split][row["method"], _variant(row)][fold] = row
     groups = {key: _one_variant(found) for key, found in raw.items()}
     table: Table = {}

@@ -131,9 +131,9 @@ def scores_on_test(run: Run, problem: Problem, scoring: str) -> Scores:
     """
     X, y = problem.X, problem.targets
     train, test = run.protocol.split(
-        problem.strata, run.repeat, run.fold, run.seed, problem.groups
+        problem.strata, run.repeat, run.fold, run.random_state, problem.groups
     )
-    seed = (1_000_003 * run.seed + 1_009 * run.repeat + run.fold) % 2**31
+    seed = (1_000_003 * run.random_state + 1_009 * run.repeat + run.fold) % 2**31
     scores = []
     for candidate in ParameterGrid(run.grid):
         try:
@@ -144,7 +144,7 @@ def scores_on_test(run: Run, problem: Problem, scoring: str) -> Scores:
                 scale=run.scale,
                 impute=run.impute,
                 grid={name: [value] for name, value in candidate.items()},
-                seed=seed,
+                random_state=seed,
             )
         except ValueError:
             scores.append(np.nan)

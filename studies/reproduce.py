@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bagwise.comparison import as_problem
 from bagwise.comparison.description import DataRef, Run, run_key
-from bagwise.comparison.problem import Problem
+from bagwise.comparison.problem import Problem, as_problem
 from bagwise.comparison.runner import Event, Listener, run_all
 from bagwise.comparison.store import Store
 from studies.optimism import OptimisticScores

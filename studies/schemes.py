@@ -8,18 +8,47 @@ repeats are added to earlier ones, and tables with the same measurement share ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.comparison.protocols import Halves, KFold, Protocol, TrainTest
+from bagwise.comparison.protocols import (
+    CrossValidation,
+    Halves,
+    LeaveOneBagOut,
+    Protocol,
+    TrainTest,
+)
 from studies.paper_sets import training_bags
 
-__all__ = ["MAX_REPEATS", "Place", "Scheme", "TwoWay", "parse_scheme"]
+__all__ = [
+    "MAX_REPEATS",
+    "Place",
+    "Scheme",
+    "TwoWay",
+    "describe_once",
+    "parse_scheme",
+    "protocol_of",
+]
 
 MAX_REPEATS = 10
+
+
+def describe_once(protocol: Protocol) -> str:
+    """Describe one repeat of a protocol in words."""
+    if hasattr(protocol, "n_repeats"):
+        protocol = replace(protocol, n_repeats=1)
+    return protocol.describe()
+
+
+def protocol_of(values: Mapping[str, Any]) -> Protocol:
+    """Return the protocol that `Protocol.to_dict` has described."""
+    kinds = (CrossValidation, Halves, LeaveOneBagOut, TrainTest, TwoWay)
+    known: dict[str, type[Protocol]] = {cls.kind: cls for cls in kinds}
+    values = dict(values)
+    return known[values.pop("kind")](**values)
 
 
 class Place(NamedTuple):
@@ -66,7 +95,7 @@ class Scheme:
     def describe(self, dataset: str) -> str:
         """Describe one repeat in words."""
         again = ", data simulated again each time" if self.redraw else ""
-        return self.protocol(dataset).once().describe() + again
+        return describe_once(self.protocol(dataset)) + again
 
     def test_share(self, dataset: str, y: NDArray[Any]) -> float:
         """Return test bags over training bags, counted on the first split."""
@@ -80,7 +109,7 @@ class Folds(Scheme):
 
     def protocol(self, dataset: str) -> Protocol:
         """Return the folds."""
-        return KFold(self.n_runs, MAX_REPEATS)
+        return CrossValidation(self.n_runs, MAX_REPEATS)
 
 
 @dataclass(frozen=True)
@@ -207,17 +236,17 @@ class TwoWay(Protocol):
         y: NDArray[Any],
         repeat: int,
         fold: int,
-        seed: int,
+        random_state: int,
         groups: NDArray[Any] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the training and test bags of one pair of folds."""
         if groups is not None:
             raise ValueError(
                 "TwoWay splits each class on its own and cannot keep groups together;"
-                " use KFold"
+                " use CrossValidation"
             )
         positive = np.asarray(y == np.unique(y)[-1])
-        rng = np.random.default_rng(seed)  # one shuffle for all runs of the protocol
+        rng = np.random.default_rng(random_state)  # the same for all runs
         own = rng.permutation(np.flatnonzero(positive))
         other = rng.permutation(np.flatnonzero(~positive))
         held_out = np.array_split(own, self.n_positive)[fold]
@@ -243,7 +272,7 @@ class TwoWay(Protocol):
         self, y: NDArray[Any], counts: NDArray[Any], inner: int
     ) -> tuple[int, int]:
         if len(counts) != 2:
-            raise ValueError("TwoWay is for two classes; use KFold")
+            raise ValueError("TwoWay is for two classes; use CrossValidation")
         # One negative fold, and all positive folds but one, must feed every inner fold.
         positive = counts[-1] - int(np.ceil(counts[-1] / self.n_positive))
         negative = (len(y) - counts[-1]) // self.n_negative

@@ -225,7 +225,7 @@ def measure(
         float(np.sum(cpu)),
         per_repeat,
         "" if last is None else str(last["data_hash"]),
-        0 if last is None else int(last["seed"]),
+        0 if last is None else int(last["random_state"]),
         NAN if last is None else float(last["finished"]),
         {} if last is None else dict(last["versions"]),
         float(np.mean(bests)) if bests else NAN,

@@ -36,7 +36,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import wilcoxon
 
-from bagwise.comparison import KFold, Method, Problem, compare, find_method
+from bagwise.comparison import CrossValidation, Method, compare, find_method
+from bagwise.comparison.problem import Problem
 from bagwise.comparison.run_one import versions
 from bagwise.comparison.store import Store
 from bagwise.datasets import fetch
@@ -107,7 +108,7 @@ def measure(store, n_jobs, time_limit, only, singles):
         result = compare(
             problem,
             methods=methods(problem.X, singles),
-            protocol=KFold(n_folds),
+            protocol=CrossValidation(n_folds),
             metric="auroc",
             n_jobs=n_jobs,
             time_limit=time_limit,

@@ -39,7 +39,8 @@ from scipy.stats import rankdata
 from sklearn.metrics import r2_score
 
 from bagwise.bags import Bags
-from bagwise.comparison import Halves, Problem, TrainTest, compare, list_methods
+from bagwise.comparison import Halves, TrainTest, compare, list_methods
+from bagwise.comparison.problem import Problem
 from bagwise.comparison.run_one import versions
 from bagwise.datasets import fetch, load_digit_bags, make_regression_bags
 
@@ -91,7 +92,7 @@ def measure(store, n_jobs, n_repeats, only=()):
             n_jobs=n_jobs,
             store=store,
             progress=False,
-            seed=SEED,
+            random_state=SEED,
         )
         if result.failures:
             # A rank beside methods that were not measured says nothing.

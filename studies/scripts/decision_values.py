@@ -19,8 +19,9 @@ import warnings
 
 import numpy as np
 
-from bagwise.comparison import as_problem, list_methods
+from bagwise.comparison import list_methods
 from bagwise.comparison._tuning import fit_method
+from bagwise.comparison.problem import as_problem
 
 SETS = ("musk1", "elephant", "digits")
 TOLERANCE = 1e-10

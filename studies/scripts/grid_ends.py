@@ -31,7 +31,7 @@ from bagwise.comparison._search import (
     shared_scores,
 )
 from bagwise.comparison._tuning import Preparation
-from bagwise.comparison.catalogue._grids import times as widths
+from bagwise.comparison.catalog._grids import times as widths
 from bagwise.comparison.description import build_estimator
 from bagwise.comparison.grid_ends import central, ends_of, expand
 from bagwise.datasets import fetch

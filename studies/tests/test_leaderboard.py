@@ -5,12 +5,13 @@ import pytest
 from matplotlib.text import Text
 from scipy import stats
 
-from bagwise.comparison import KFold, Store
+from bagwise.comparison import CrossValidation
 from bagwise.comparison.description import (
     DataRef,
     Run,
 )
 from bagwise.comparison.run_one import Outcome
+from bagwise.comparison.store import Store
 from studies.__main__ import main
 from studies.leaderboard import (
     critical_difference,
@@ -43,7 +44,7 @@ def fill(path, values, *, skip=(), n_folds=N_FOLDS, seconds=None):
                 if (i, j) in skip:
                     continue
                 for fold in range(n_folds):
-                    run = Run(f"m{j}", {"class": "x"}, ref, KFold(3), 0, fold)
+                    run = Run(f"m{j}", {"class": "x"}, ref, CrossValidation(3), 0, fold)
                     shift = 0.01 * (fold - 1)
                     fit = 1.0 if seconds is None else seconds[j]
                     outcome = Outcome(
@@ -127,7 +128,7 @@ def test_the_largest_block_is_taken(tmp_path):
         with Store(path) as store:  # the first set once more, in other folds
             ref = DataRef("set0", "hash0")
             for j in np.flatnonzero(other):
-                run = Run(f"m{j}", {"class": "x"}, ref, KFold(5))
+                run = Run(f"m{j}", {"class": "x"}, ref, CrossValidation(5))
                 times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
                 done = Outcome("ok", {"accuracy": 0.5}, times)
                 store.put(repr(run), run, done)
@@ -166,7 +167,7 @@ def test_a_method_with_one_repeat_stands_beside_those_with_more(tmp_path, values
             ref = DataRef(f"set{i}", f"hash{i}")
             for j in range(4):
                 for fold in range(N_FOLDS):
-                    run = Run(f"m{j}", {"class": "x"}, ref, KFold(3), 1, fold)
+                    run = Run(f"m{j}", {"class": "x"}, ref, CrossValidation(3), 1, fold)
                     done = Outcome("ok", {"accuracy": 0.5}, times)
                     store.put(repr(run), run, done)
     board = leaderboard(path)
@@ -180,7 +181,7 @@ def test_of_several_settings_of_a_method_one_is_taken_whole(tmp_path):
     with Store(path) as store:
         ref = DataRef("set0", "hash0")
         for fold in range(N_FOLDS - 1):  # better, but with fewer folds
-            run = Run("m1", {"class": "y"}, ref, KFold(3), 0, fold)
+            run = Run("m1", {"class": "y"}, ref, CrossValidation(3), 0, fold)
             store.put(repr(run), run, Outcome("ok", {"accuracy": 1.0}, times))
     board = leaderboard(path)
     assert board.methods == ("m0", "m1")
@@ -193,7 +194,7 @@ def test_draws_of_one_set_count_once(tmp_path):
         for draw in range(4):
             ref = DataRef(f"toy:{draw}", f"hash{draw}")
             for name, value in (("a", 0.9), ("b", 0.8)):
-                run = Run(name, {"class": "x"}, ref, KFold(3))
+                run = Run(name, {"class": "x"}, ref, CrossValidation(3))
                 times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
                 store.put(repr(run), run, Outcome("ok", {"accuracy": value}, times))
     board = leaderboard(path)

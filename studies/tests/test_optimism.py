@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from test_reproduce import small
 
-from bagwise.comparison import as_problem
-from bagwise.comparison.protocols import KFold
+from bagwise.comparison.problem import as_problem
+from bagwise.comparison.protocols import CrossValidation
 from bagwise.compose import OnInstances, SimpleMI
 from studies.optimism import best_on_reported_folds
 from studies.pages import _gaps as gaps
@@ -37,7 +37,7 @@ def test_the_optimistic_figure_by_brute_force(tmp_path):
     X, y = problem.X, problem.y
     scores = np.zeros((2, len(POOLINGS)))
     for fold in range(2):
-        train, test = KFold(2, MAX_REPEATS).split(y, 0, fold, 0)
+        train, test = CrossValidation(2, MAX_REPEATS).split(y, 0, fold, 0)
         scaler = OnInstances().fit(X[train])
         for k, pooling in enumerate(POOLINGS):
             model = SimpleMI(pooling=pooling).fit(scaler.transform(X[train]), y[train])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_papers import SMALL
 
-from bagwise.comparison import as_problem
+from bagwise.comparison.problem import as_problem
 from bagwise.datasets import make_generalized_bags
 from bagwise.svm import transductive_box_svc
 from studies.__main__ import main
@@ -73,7 +73,7 @@ def fake(values, status="ok"):
             "tune_time": 2.0,
             "predict_time": 0.5,
             "data_hash": "h",
-            "seed": 0,
+            "random_state": 0,
             "finished": 1.0,
             "versions": {},
             "error": "ValueError: no",

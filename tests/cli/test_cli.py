@@ -141,7 +141,7 @@ def test_a_failed_run_gives_a_status(capsys, table, tmp_path, monkeypatch):
 def test_a_locked_store_is_one_line(capsys, table, tmp_path, monkeypatch):
     import sqlite3
 
-    from bagwise.comparison import Store
+    from bagwise.comparison.store import Store
 
     out = tmp_path / "out"
     out.mkdir()

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from bagwise.comparison import Method, Store
-from bagwise.comparison.catalogue import _lookup
+from bagwise.comparison import Method, choose
+from bagwise.comparison.store import Store
 
 ROLES = ["--bag", "slide", "--label", "diagnosis", "--instance-id", "tile"]
 ROLES += ["--group", "patient", "--drop", "stain", "--positive", "ill"]
@@ -239,8 +239,8 @@ def test_parameters_that_cannot_be_meant(run, setting, message):
 
 
 def test_real_values_have_a_column_of_their_own(run, tmp_path, monkeypatch):
-    own = Method("pooled", "bagwise.compose.SimpleMIRegressor")
-    monkeypatch.setattr(_lookup, "METHODS", [*_lookup.METHODS, own])
+    own = Method("pooled", "bagwise.compose.SimpleMIRegressor", task="regression")
+    monkeypatch.setattr(choose, "METHODS", [*choose.METHODS, own])
     rng = np.random.default_rng(0)
     path, out = tmp_path / "energy.csv", tmp_path / "out"
     lines = ["molecule,energy,u"]

@@ -3,7 +3,7 @@
 import pytest
 from toy_methods import make_problem
 
-from bagwise.comparison import KFold
+from bagwise.comparison import CrossValidation
 from bagwise.comparison._compare import make_runs
 from bagwise.comparison.description import DataRef
 
@@ -27,7 +27,7 @@ def toy_runs(problems):
         problem = make_problem(n_bags)
         data = DataRef(problem.name, problem.hash())
         problems[data.hash] = problem
-        protocol = KFold(n_splits, n_repeats)
+        protocol = CrossValidation(n_splits, n_repeats)
         return make_runs(list(methods), data, protocol, protocol.folds(n_bags))
 
     return make

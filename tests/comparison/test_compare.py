@@ -6,16 +6,10 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 from toy_methods import make_problem, toy
 
-from bagwise.comparison import (
-    Halves,
-    LeaveOneBagOut,
-    Method,
-    Problem,
-    as_problem,
-    compare,
-)
+from bagwise.comparison import Halves, LeaveOneBagOut, Method, compare
 from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.description import describe_estimator
+from bagwise.comparison.problem import Problem, as_problem
 from bagwise.compose import SimpleMI
 from bagwise.least_squares import SAFE
 from bagwise.report._tables import member_table
@@ -132,7 +126,13 @@ def test_shared_work_chooses_as_a_plain_search_does(problem, model, grid):
     X, y = problem.X, problem.y
     tuning = {"n_splits": 3, "scoring": "roc_auc"}
     fitted = fit_method(
-        describe_estimator(model), X, y, scale="none", grid=grid, tuning=tuning, seed=1
+        describe_estimator(model),
+        X,
+        y,
+        scale="none",
+        grid=grid,
+        tuning=tuning,
+        random_state=1,
     )
     splits = StratifiedKFold(3, shuffle=True, random_state=1)
     plain = GridSearchCV(model, grid, scoring="roc_auc", cv=splits).fit(X, y)

@@ -7,7 +7,8 @@ import pytest
 
 import bagwise
 from bagwise.cli import main
-from bagwise.comparison import KFold, LeaveOneBagOut, Problem, as_problem
+from bagwise.comparison import CrossValidation, LeaveOneBagOut
+from bagwise.comparison.problem import Problem, as_problem
 from bagwise.datasets import make_survival_bags
 from bagwise.metrics import concordance_index
 from bagwise.report import write_report
@@ -26,7 +27,7 @@ def result(toy):
     return bagwise.compare(
         *toy,
         methods=["Mean + Cox"],
-        protocol=KFold(3),
+        protocol=CrossValidation(3),
         n_jobs=1,
         progress=False,
         time_limit=None,

@@ -5,8 +5,8 @@ import time
 import pytest
 from toy_methods import toy
 
-from bagwise.comparison import Store
 from bagwise.comparison.runner import run_all
+from bagwise.comparison.store import Store
 
 distributed = pytest.importorskip("distributed")
 

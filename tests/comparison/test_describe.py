@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
-from bagwise.comparison import KFold
+from bagwise.comparison import CrossValidation
 from bagwise.comparison.description import (
     DataRef,
     Run,
@@ -25,7 +25,7 @@ def some_run(**changes):
         "method": "SimpleMI",
         "estimator": describe_estimator(SimpleMI()),
         "data": DataRef("toy", "abc"),
-        "protocol": KFold(5),
+        "protocol": CrossValidation(5),
         "fold": 2,
         "grid": {"pooling": ["mean"]},
     }
@@ -38,7 +38,7 @@ def test_the_key_is_made_of_content_and_not_of_place(monkeypatch):
     changed = [
         run_key(some_run(data=DataRef("toy", "abd"))),
         run_key(some_run(fold=3)),
-        run_key(some_run(seed=1)),
+        run_key(some_run(random_state=1)),
         run_key(some_run(grid={})),
         run_key(some_run(estimator=describe_estimator(SimpleMI(SVC(C=2))))),
     ]

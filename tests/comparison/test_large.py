@@ -9,12 +9,14 @@ from toy_methods import make_problem, toy
 
 from bagwise import Bags
 from bagwise.bags import stored as _stored
-from bagwise.comparison import KFold, Problem, choose_methods, compare
+from bagwise.comparison import CrossValidation, compare
 from bagwise.comparison._data_files import (
     DataFileError,
     load_problem,
     write_problem,
 )
+from bagwise.comparison.choose import choose_methods
+from bagwise.comparison.problem import Problem
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
 
@@ -125,10 +127,14 @@ def test_larger_than_memory_takes_what_reads_pieces(slides, monkeypatch):
     }
     for name in ("WrapperMI (logistic)", "MI-Kernel", "BagClassifier"):
         assert "would take 0.0 GB of the 0.0 GB" in choices[name].reason
-        assert "it does not read them in pieces" in choices[name].reason
+        assert "it does not read them in chunks" in choices[name].reason
     assert "in place of SAFE" in choices["SAFE (features)"].reason
     result = compare(
-        slides, methods=sorted(chosen), protocol=KFold(2), grid="none", **QUIET
+        slides,
+        methods=sorted(chosen),
+        protocol=CrossValidation(2),
+        grid="none",
+        **QUIET,
     )
     assert [(r["method"], r["error"]) for r in result.failures] == []
     monkeypatch.setenv("BAGWISE_MEMORY", "1GB")
@@ -142,7 +148,7 @@ def test_the_baseline_is_first_and_patients_have_an_interval(slides):
     result = compare(
         slides,
         methods=["MILR", "Mean + logistic"],
-        protocol=KFold(3),
+        protocol=CrossValidation(3),
         grid="none",
         **QUIET,
     )

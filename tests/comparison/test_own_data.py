@@ -9,18 +9,11 @@ from sklearn.pipeline import make_pipeline
 from toy_methods import make_problem, toy
 
 from bagwise import Bags, load
-from bagwise.comparison import (
-    KFold,
-    LeaveOneBagOut,
-    Problem,
-    TrainTest,
-    as_problem,
-    compare,
-    explain_file,
-    predict_file,
-)
+from bagwise.comparison import CrossValidation, LeaveOneBagOut, TrainTest, compare
 from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.evaluate import value_metrics
+from bagwise.comparison.own_files import explain_file, predict_file
+from bagwise.comparison.problem import Problem, as_problem
 from bagwise.embedding import BagOfWords
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
@@ -69,7 +62,7 @@ def test_inner_folds_keep_groups_too():
     assert kept.tune_score < 0.75
 
 
-@pytest.mark.parametrize("protocol", [KFold(4), LeaveOneBagOut()])
+@pytest.mark.parametrize("protocol", [CrossValidation(4), LeaveOneBagOut()])
 def test_every_group_is_tested_whole_and_once(protocol):
     _, y, groups = patients(12)
     seen = []
@@ -99,7 +92,14 @@ def test_what_groups_forbid_is_said():
     with pytest.raises(ValueError, match="3 entries for 30 bags"):
         compare(X, y, groups=groups[:3], **QUIET)
     with pytest.raises(ValueError, match="class 0 has 5 of 10 groups"):
-        compare(X, y, groups=groups, methods=["SimpleMI"], protocol=KFold(8), **QUIET)
+        compare(
+            X,
+            y,
+            groups=groups,
+            methods=["SimpleMI"],
+            protocol=CrossValidation(8),
+            **QUIET,
+        )
     with pytest.raises(ValueError, match="training and in the test file"):
         TrainTest(4).split(y, 0, 0, 0, groups)
 
@@ -269,7 +269,7 @@ def test_whole_numbers_are_classes_unless_told_otherwise():
     assert as_problem(X, counts).task == "classification"
     asked = as_problem(X, counts, task="regression")
     assert asked.task == "regression"
-    assert len(list(KFold(4).splits(asked.targets))) == 4
+    assert len(list(CrossValidation(4).splits(asked.targets))) == 4
     with pytest.raises(ValueError, match="SimpleMI is for classification"):
         compare(X, y, methods=["SimpleMI"], **QUIET)
     with pytest.raises(ValueError, match="nothing to predict"):

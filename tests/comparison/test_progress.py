@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 from toy_methods import toy
 
-from bagwise.comparison import Store
 from bagwise.comparison import _progress as module
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison.runner import run_all
+from bagwise.comparison.store import Store
 
 
 def follow(runs, problems, store, *, terminal, names=("a", "b")):

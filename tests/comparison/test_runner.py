@@ -14,10 +14,11 @@ import pytest
 from joblib import Parallel, delayed
 from toy_methods import Toy, toy
 
-from bagwise.comparison import Store, compare, runner
+from bagwise.comparison import compare, runner
 from bagwise.comparison._data_files import DataFileError
 from bagwise.comparison.run_one import run_one
 from bagwise.comparison.runner import run_all
+from bagwise.comparison.store import Store
 from bagwise.datasets import make_bags
 
 STABLE = ("key", "status", "method", "fold", "accuracy", "auroc", "params", "error")
@@ -89,7 +90,7 @@ def test_limits_and_deaths_end_as_rows_and_spare_the_others(
 
 SCRIPT = """
 import pickle, sys
-from bagwise.comparison import Store
+from bagwise.comparison.store import Store
 from bagwise.comparison.description import trust
 from bagwise.comparison.runner import run_all
 from bagwise.datasets import make_bags

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from toy_methods import toy
 
-from bagwise.comparison import Store, StoreError
 from bagwise.comparison.description import run_key
 from bagwise.comparison.run_one import Outcome
+from bagwise.comparison.store import Store, StoreError
 
 
 def outcome(value=0.5):

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from bagwise import Bags
-from bagwise.comparison import Problem
+from bagwise.comparison.problem import Problem
 from bagwise.comparison.tasks import task_of
 
 

@@ -7,11 +7,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from toy_methods import make_problem, toy
 
-from bagwise.comparison import KFold, as_problem, compare, fit_file, list_methods
+from bagwise.comparison import CrossValidation, compare, list_methods
 from bagwise.comparison._data_files import load_problem, write_problem
 from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.evaluate import predictions
+from bagwise.comparison.own_files import fit_file
+from bagwise.comparison.problem import as_problem
 from bagwise.compose import SimpleMI
 from bagwise.report._page import render_report, report_context
 
@@ -46,7 +48,7 @@ def test_bags_of_no_weight_might_as_well_not_be_there(problem):
 def test_every_fold_gets_the_weights_of_its_own_bags(problem, method, calibrate):
     """Methods and pipelines that end in one are fitted with them, calibrated or not."""
     found = compare(
-        problem, methods=[method], protocol=KFold(3), sample_weight=WEIGHT,
+        problem, methods=[method], protocol=CrossValidation(3), sample_weight=WEIGHT,
         calibrate=calibrate, **QUIET,
     )  # fmt: skip
     assert found.unweighted == []
@@ -54,7 +56,11 @@ def test_every_fold_gets_the_weights_of_its_own_bags(problem, method, calibrate)
     for row in found.rows:
         arrays = found.arrays[row["key"]]
         train = np.setdiff1d(np.arange(40), arrays["test"])
-        how = {"seed": row["fold"], "scale": entry.scale, "calibrate": calibrate}
+        how = {
+            "random_state": row["fold"],
+            "scale": entry.scale,
+            "calibrate": calibrate,
+        }
         told, untold = (
             predictions(
                 fit_method(
@@ -69,7 +75,9 @@ def test_every_fold_gets_the_weights_of_its_own_bags(problem, method, calibrate)
         np.testing.assert_allclose(arrays["score"], told, atol=1e-9)
         assert not np.allclose(told, untold, atol=1e-4)
     best = found.fit_best().model
-    plain = compare(problem, methods=[method], protocol=KFold(3), **QUIET).fit_best()
+    plain = compare(
+        problem, methods=[method], protocol=CrossValidation(3), **QUIET
+    ).fit_best()
     score = [
         predictions(m, problem.X, np.arange(2))["score"] for m in (best, plain.model)
     ]
@@ -79,9 +87,13 @@ def test_every_fold_gets_the_weights_of_its_own_bags(problem, method, calibrate)
 def test_figures_count_all_test_bags_alike(problem):
     """A method that takes no weights has the figures it had, and is named."""
     methods = ["SimpleMI", toy("deaf")]
-    plain = compare(problem, methods=methods, protocol=KFold(3), **QUIET)
+    plain = compare(problem, methods=methods, protocol=CrossValidation(3), **QUIET)
     found = compare(
-        problem, methods=methods, protocol=KFold(3), sample_weight=WEIGHT, **QUIET
+        problem,
+        methods=methods,
+        protocol=CrossValidation(3),
+        sample_weight=WEIGHT,
+        **QUIET,
     )
     assert found.unweighted == ["deaf"]
     assert plain.unweighted == []

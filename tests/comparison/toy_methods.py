@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_info
 
 from bagwise import Bags
-from bagwise.comparison import Method, Problem
+from bagwise.comparison import Method
+from bagwise.comparison.problem import Problem
 
 
 class Toy(ClassifierMixin, BaseEstimator):

@@ -12,7 +12,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 
 from bagwise import Bags
-from bagwise.comparison import as_problem, fit_file
+from bagwise.comparison.own_files import fit_file
+from bagwise.comparison.problem import as_problem
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.inspection import explain, instance_importance

@@ -5,7 +5,7 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 
 from bagwise import compare
-from bagwise.comparison import KFold
+from bagwise.comparison import CrossValidation
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.inspection import instance_scores
@@ -16,7 +16,7 @@ from bagwise.svm import MISVM, BagSVC
 METHODS = ["SimpleMI", "MI-SVM"]
 QUIET = {
     "methods": METHODS,
-    "protocol": KFold(2),
+    "protocol": CrossValidation(2),
     "grid": "none",
     "n_jobs": 1,
     "time_limit": None,

@@ -10,7 +10,7 @@ from sklearn.utils import get_tags
 import bagwise
 from bagwise import Bags
 from bagwise.comparison import find_method
-from bagwise.comparison.protocols import KFold
+from bagwise.comparison.protocols import CrossValidation
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import BagStackingClassifier
@@ -70,7 +70,7 @@ def test_compare_by_name():
     assert method.name == "Attention network"
     methods = [method, "SimpleMI"]
     quick = {"n_jobs": 1, "progress": False, "time_limit": None}  # in this process
-    found = bagwise.compare(X, y, methods=methods, protocol=KFold(2), **quick)
+    found = bagwise.compare(X, y, methods=methods, protocol=CrossValidation(2), **quick)
     names = {row.method for row in found.ranking}
     assert names == {"Attention network", "SimpleMI"}
 

@@ -4,8 +4,9 @@ import numpy as np
 from report_helpers import EVIL
 
 from bagwise import Bags
-from bagwise.comparison import Comparison, KFold, LeaveOneBagOut, Method, Problem
+from bagwise.comparison import Comparison, CrossValidation, LeaveOneBagOut, Method
 from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.problem import Problem
 from bagwise.comparison.tasks import task_of
 
 LONG = "a method whose name is as long as some people think that names should be " * 2
@@ -42,7 +43,7 @@ def build(
     if task == "classification":
         truth = np.searchsorted(problem.classes, y)
     judge = task_of(problem)
-    protocol = KFold(4) if protocol is None else protocol
+    protocol = CrossValidation(4) if protocol is None else protocol
     rows, arrays = [], {}
     for m, (method, say) in enumerate(methods.items()):
         for repeat, fold in protocol.folds(len(y), X.groups):
@@ -228,7 +229,7 @@ CASES = {
         _words(30), {"a": of(2), "b": constant}, protocol=LeaveOneBagOut()
     ),
     "repeats": lambda: build(
-        _words(40), {"a": of(2), "b": of(2)}, protocol=KFold(4, n_repeats=3)
+        _words(40), {"a": of(2), "b": of(2)}, protocol=CrossValidation(4, n_repeats=3)
     ),
     "a rare class": lambda: build(
         np.where(np.arange(120) % 15 == 0, "yes", "no"),

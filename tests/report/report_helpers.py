@@ -3,8 +3,9 @@
 import numpy as np
 
 from bagwise import Bags
-from bagwise.comparison import Comparison, KFold, Method, Problem
+from bagwise.comparison import Comparison, CrossValidation, Method
 from bagwise.comparison.choose import Choice
+from bagwise.comparison.problem import Problem
 
 EVIL = "</script><script>window.hacked=1</script><b>&\"'"
 
@@ -22,7 +23,7 @@ def make_comparison(
     X = Bags(data, offsets, ids=ids, feature_names=columns)
     pictures = rng.random((offsets[-1], 6, 6)) if images else None
     problem = Problem(EVIL, X, y, rng.random(offsets[-1]) < 0.3, pictures)
-    protocol = KFold(4)
+    protocol = CrossValidation(4)
     rows, arrays = [], {}
     for k, name in enumerate(names):
         for repeat, fold in protocol.folds(n_bags):

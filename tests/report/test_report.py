@@ -7,7 +7,7 @@ from report_helpers import EVIL, make_comparison
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from bagwise import Bags
-from bagwise.comparison import KFold, compare
+from bagwise.comparison import CrossValidation, compare
 from bagwise.datasets import make_bags
 from bagwise.report import write_report
 from bagwise.report._bags import instance_table
@@ -123,7 +123,7 @@ def test_instance_scores_of_several_classes_are_those_of_the_predicted_one():
     y = np.arange(24) % 3
     X = [rng.normal(size=(3, 2)) + 2.0 * k for k in y]
     result = compare(
-        X, y, methods=["WrapperMI"], protocol=KFold(2), grid="none", **QUIET
+        X, y, methods=["WrapperMI"], protocol=CrossValidation(2), grid="none", **QUIET
     )
     view = View(result)
     scores = instance_table(view, result.best)
@@ -190,7 +190,7 @@ def test_runs_measure_faithfulness_and_bags_show_names():
         X.data, X.offsets, instance_ids=[f"conf {k}" for k in range(X.n_instances)]
     )
     result = compare(
-        named, y, methods=["MI-SVM"], protocol=KFold(2), grid="none", **QUIET
+        named, y, methods=["MI-SVM"], protocol=CrossValidation(2), grid="none", **QUIET
     )
     context = report_context(result)
     (row,) = context["explanations"]
@@ -210,7 +210,7 @@ def test_features_over_all_bags_and_inside_instances():
         X,
         y,
         methods=["MILR", "SimpleMI"],
-        protocol=KFold(2),
+        protocol=CrossValidation(2),
         grid="none",
         permute_features=True,
         **QUIET,
@@ -243,7 +243,7 @@ def test_sampled_parts_of_scores_that_are_not_linear():
         X,
         y,
         methods=["MI-SVM"],
-        protocol=KFold(2),
+        protocol=CrossValidation(2),
         grid="none",
         permute_features=True,
         **QUIET,

@@ -61,7 +61,7 @@ def test_no_places_no_pictures():
 
 
 def test_of_large_data_the_scores_of_some_bags_are_kept(monkeypatch):
-    from bagwise.comparison import KFold, compare
+    from bagwise.comparison import CrossValidation, compare
     from bagwise.comparison import run_one as _run_one
     from bagwise.datasets import make_bags
     from bagwise.report._bags import instance_table
@@ -69,7 +69,7 @@ def test_of_large_data_the_scores_of_some_bags_are_kept(monkeypatch):
 
     X, y = make_bags(24, random_state=0)
     placed = Bags(X.data, X.offsets, coords=X.data[:, :2])
-    asked = {"methods": ["MILR"], "protocol": KFold(3), "grid": "none"}
+    asked = {"methods": ["MILR"], "protocol": CrossValidation(3), "grid": "none"}
     asked |= {"n_jobs": 1, "time_limit": None, "progress": False}
     whole = instance_table(View(compare(placed, y, **asked)), "MILR")
     monkeypatch.setattr(_run_one, "MAX_STORED_INSTANCES", X.n_instances // 2)

@@ -84,6 +84,7 @@ def compare(
     The same command continues where it was stopped.
     """
     from bagwise import comparison
+    from bagwise.comparison.choose import choose_methods
 
     problem = source.problem()
     names: list[Any] | None = None
@@ -93,7 +94,7 @@ def compare(
         _announce(problem, names)
     if set_:
         if names is None:
-            chosen = comparison.choose_methods(problem)
+            chosen = choose_methods(problem)
             names = [choice.method for choice in chosen if choice.chosen]
         names = with_settings(names, set_)
     folder = Path(f"bagwise-{_safe(problem.name)}") if out is None else out
@@ -103,7 +104,7 @@ def compare(
         protocol=_protocol(folds, repeats, leave_one_out, half_splits),
         metric=metric,
         grid=grid,
-        seed=seed,
+        random_state=seed,
         n_jobs=jobs,
         scheduler=scheduler,
         time_limit=time_limit if time_limit > 0 else None,
@@ -130,13 +131,12 @@ def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any
         return comparison.LeaveOneBagOut()
     if halves:
         return comparison.Halves(halves)
-    return comparison.KFold(folds, repeats)
+    return comparison.CrossValidation(folds, repeats)
 
 
 def _announce(problem: Any, names: list[str] | None) -> None:
     """Say what the data are, which methods were chosen, and why others were not."""
-    from bagwise import comparison
-    from bagwise.comparison.choose import wanted_task
+    from bagwise.comparison.choose import choose_methods, wanted_task
 
     console = Console(stderr=True, highlight=False)
 
@@ -147,7 +147,7 @@ def _announce(problem: Any, names: list[str] | None) -> None:
     say(_what_is_predicted(problem))
     if names is not None:
         return
-    choices = comparison.choose_methods(problem)
+    choices = choose_methods(problem)
     taken = [choice for choice in choices if choice.chosen]
     say(f"methods: {', '.join(choice.method.name for choice in taken)}")
     for choice in choices:

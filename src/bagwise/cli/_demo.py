@@ -21,6 +21,6 @@ def demo(
     from bagwise import comparison
 
     result = comparison.demo(
-        out, n_bags=bags, n_jobs=jobs, seed=seed, progress=not json
+        out, n_bags=bags, n_jobs=jobs, random_state=seed, progress=not json
     )
     return write_outcome(result, out, as_json=json)

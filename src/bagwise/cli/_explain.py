@@ -32,9 +32,9 @@ def explain(
     (--by leave_out). High scores speak for the positive class of two, of more classes
     for the one that is predicted; --positive names another one.
     """
-    from bagwise import comparison
+    from bagwise.comparison.own_files import explain_file
 
-    found = comparison.explain_file(
+    found = explain_file(
         model,
         source.bags() if source.is_file else replace(source, positive=None).problem(),
         by=by,

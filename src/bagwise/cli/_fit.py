@@ -29,14 +29,18 @@ def fit(
     json: Json = False,
 ) -> int:
     """Tune and fit one method on all bags of DATA, and save the model."""
-    from bagwise import comparison
-    from bagwise.comparison.own_files import DEFAULTS
+    from bagwise.comparison.own_files import DEFAULTS, fit_file
 
     problem = source.problem()
     name = DEFAULTS[problem.task] if method is None else method
     fixed = with_settings([name], set_ or [], skip="set" in source.settled)[0]
-    found = comparison.fit_file(
-        problem, fixed, out=out, grid=grid, seed=seed, impute=source.impute
+    found = fit_file(
+        problem,
+        fixed,
+        out=out,
+        grid=grid,
+        random_state=seed,
+        impute=source.impute,
     )
     if json:
         write_json(

@@ -8,9 +8,9 @@ from bagwise.cli._common import Json, write_json
 
 def methods(json: Json = False) -> int:
     """List the methods that can be compared and fitted."""
-    from bagwise import comparison
+    from bagwise.comparison.choose import list_methods, missing_methods
 
-    found = comparison.list_methods()
+    found = list_methods()
     if json:
         write_json(
             [
@@ -36,6 +36,6 @@ def methods(json: Json = False) -> int:
         table.add_row(method.name, method.path, scores, respected, method.note)
     console = Console(highlight=False)
     console.print(table)
-    for method in comparison.missing_methods():
+    for method in missing_methods():
         console.print(f"Not listed: {method.missing}", markup=False, soft_wrap=True)
     return 0

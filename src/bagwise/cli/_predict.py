@@ -23,9 +23,9 @@ def predict(
 
     Name the label column with --label if the file has one, so that it is no feature.
     """
-    from bagwise import comparison
+    from bagwise.comparison.own_files import predict_file
 
-    rows = comparison.predict_file(model, source.bags())
+    rows = predict_file(model, source.bags())
     if json:
         write_json(rows)
     else:

@@ -83,7 +83,7 @@ class Source:
 
     def problem(self, data: str | None = None) -> Any:
         """Return the labelled problem."""
-        from bagwise.comparison import as_problem
+        from bagwise.comparison.problem import as_problem
 
         name = self.data if data is None else data
         if not _on_disk(name):
@@ -115,7 +115,7 @@ class Source:
 
     def bags(self) -> Any:
         """Return the bags, without labels."""
-        from bagwise.comparison import as_problem
+        from bagwise.comparison.problem import as_problem
 
         # Whatever belongs together, nothing is split here.
         warnings.simplefilter("ignore", DroppedGroupWarning)
@@ -144,7 +144,7 @@ class Source:
             return replace(self, columns=kept).read(data)
 
     def _refuse_columns(self, name: str) -> None:
-        from bagwise.comparison import as_problem
+        from bagwise.comparison.problem import as_problem
 
         if self.columns:
             as_problem(name)  # no such file or set is the better message

@@ -22,13 +22,13 @@ from bagwise.base import require_survival
 from bagwise.comparison._outputs import write_outputs
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison._tuning import IMPUTE
-from bagwise.comparison.catalogue._method import Method
+from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import choose_methods
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS, GroupCounts
 from bagwise.comparison.problem import Problem, as_problem, join_problems
-from bagwise.comparison.protocols import KFold, Protocol, TrainTest
+from bagwise.comparison.protocols import CrossValidation, Protocol, TrainTest
 from bagwise.comparison.run_one import versions
 from bagwise.comparison.runner import Listener, run_all
 from bagwise.comparison.store import Store
@@ -47,7 +47,7 @@ def compare(
     metric: str = "auto",
     grid: str = "default",
     inner_splits: int = 3,
-    seed: int = 0,
+    random_state: int = 0,
     n_jobs: int = -1,
     scheduler: str | None = None,
     time_limit: float | None = 900.0,
@@ -85,11 +85,12 @@ def compare(
         Labels or values; a table of zeros and ones for several labels a bag, each of
         which then has a model of its own.
     methods : sequence, optional
-        Names of the catalogue, estimators, or pairs ``(name, estimator)``. By default
+        Names in the catalog, estimators, or pairs ``(name, estimator)``. By default
         those that suit the size and kind of the data; `Comparison.choices` says why.
         What `choose_methods` returned is taken as it is.
     protocol : Protocol, optional
-        `KFold`, `Halves` or `LeaveOneBagOut`; ``KFold(5)`` by default.
+        `CrossValidation`, `Halves` or `LeaveOneBagOut`; 5-fold cross-validation by
+        default.
     metric : str, default="auto"
         What ranks: a name of `METRICS`. "auto" takes accuracy where classes are of
         similar size, average precision where positive bags are rare, AUROC where
@@ -99,8 +100,8 @@ def compare(
         inside each training fold as long as the best value stands at its end.
     inner_splits : int, default=3
         Folds of the inner cross-validation that tunes.
-    seed : int, default=0
-        Fixes splits and methods.
+    random_state : int, default=0
+        Random seed of splits and methods.
     n_jobs : int, default=-1
         Worker processes; every run uses one thread.
     scheduler : str, optional
@@ -193,7 +194,7 @@ def compare(
         problem, n_train = join_problems(problem, held_out)
         protocol = TrainTest(n_train)
     if protocol is None:
-        protocol = KFold(5)
+        protocol = CrossValidation(5)
     inner = 0 if grid == "none" else inner_splits
     problem.check_positive()
     names = problem.classes.tolist() if problem.task == "classification" else None
@@ -228,7 +229,7 @@ def compare(
             folds,
             grid=grid,
             tuning=tuning,
-            seed=seed,
+            random_state=random_state,
             impute=impute,
             calibrate=calibrate,
             permute_features=permute_features,
@@ -256,7 +257,7 @@ def compare(
         "command": command or shlex.join(sys.argv),
         "data": problem.name,
         "data_hash": ref.hash,
-        "seed": seed,
+        "random_state": random_state,
         "protocol": protocol.describe(),
         "tuning": f"{inner}-fold inside each training fold" if inner else "none",
         "grid": grid,
@@ -274,7 +275,7 @@ def compare(
         metric,
         protocol,
         tuning,
-        seed,
+        random_state,
         choices,
         provenance,
         metric_reason,
@@ -296,7 +297,7 @@ def make_runs(
     *,
     grid: str = "default",
     tuning: dict[str, Any] | None = None,
-    seed: int = 0,
+    random_state: int = 0,
     impute: str | None = None,
     calibrate: bool = False,
     permute_features: bool = False,
@@ -314,7 +315,7 @@ def make_runs(
             protocol,
             repeat,
             fold,
-            seed,
+            random_state,
             method.scale,
             method.grid_of(grid),
             tuning if method.grid_of(grid) else None,

@@ -39,7 +39,7 @@ def demo(
     *,
     n_bags: int = 120,
     n_jobs: int = -1,
-    seed: int = 0,
+    random_state: int = 0,
     progress: Any = True,
 ) -> Comparison:
     """Compare methods on bags of digits.
@@ -55,8 +55,8 @@ def demo(
         Number of bags.
     n_jobs : int, default=-1
         Worker processes.
-    seed : int, default=0
-        Fixes data, splits and methods.
+    random_state : int, default=0
+        Random seed of data, splits and methods.
     progress : bool or callable, default=True
         Live table on the terminal.
 
@@ -67,14 +67,16 @@ def demo(
     """
     from bagwise.datasets import load_digit_bags
 
-    problem = as_problem(load_digit_bags(n_bags, random_state=seed), name="digit bags")
+    problem = as_problem(
+        load_digit_bags(n_bags, random_state=random_state), name="digit bags"
+    )
     known = {choice.method.name for choice in choose_methods(problem)}
     methods = [name for name in METHODS if name in known]
     return compare(
         problem,
         methods=methods,
         n_jobs=n_jobs,
-        seed=seed,
+        random_state=random_state,
         out=out,
         progress=progress,
         command="bagwise demo",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
-from bagwise.comparison.catalogue import Method
+from bagwise.comparison.catalog import Method
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import Protocol as SplitProtocol

@@ -42,10 +42,10 @@ SHARE = 3
 LEAST_BAGS = 30
 
 
-def resolved(candidate: Candidate, X: Any, seed: int) -> dict[str, Any]:
+def resolved(candidate: Candidate, X: Any, random_state: int) -> dict[str, Any]:
     """Return the parameters of a candidate: widths as numbers, estimators built."""
     return {
-        name: build_value(_width(value, X), seed)
+        name: build_value(_width(value, X), random_state)
         for name, value in candidate.values.items()
     }
 
@@ -73,8 +73,8 @@ class Search:
         Inner folds.
     scoring : str or callable
         As in scikit-learn.
-    seed : int
-        Fixes the bags of the first round.
+    random_state : int
+        Random seed of the selection of bags for the first round.
     weights : dict of ndarray
         Arguments of `fit` with an entry for each bag.
     """
@@ -85,7 +85,7 @@ class Search:
     strata: NDArray[Any]
     splits: list[tuple[Any, Any]]
     scoring: Any
-    seed: int
+    random_state: int
     weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def best(
@@ -147,7 +147,7 @@ class Search:
             enough = len(train) >= SHARE * LEAST_BAGS
             if not enough or most_folds(inside, strata, SHARE) < SHARE:
                 return candidates
-            _, part = bag_folds(inside, strata, SHARE, self.seed)[0]
+            _, part = bag_folds(inside, strata, SHARE, self.random_state)[0]
             fewer.append((np.asarray(train)[np.sort(part)], test))
         try:
             scores = np.nan_to_num(self.scores(candidates, fewer), nan=-np.inf)
@@ -161,7 +161,7 @@ class Search:
         return [candidates[k] for k in sorted(kept)]
 
     def _params(self, candidates: list[Candidate]) -> list[dict[str, Any]]:
-        return [resolved(one, self.X, self.seed) for one in candidates]
+        return [resolved(one, self.X, self.random_state) for one in candidates]
 
     def _shared(self, candidates: list[Candidate]) -> NDArray[np.float64] | None:
         if self.weights:

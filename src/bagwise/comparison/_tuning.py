@@ -32,7 +32,7 @@ from bagwise.comparison.evaluate import auroc, average_precision, predictions
 from bagwise.comparison.grid_ends import ends_of, expand
 from bagwise.compose import OneModelPerLabel, OnInstances
 
-__all__ = ["IMPUTE", "Fitted", "Preparation", "fit_method", "uncalibrated"]
+__all__ = ["IMPUTE", "TunedModel", "Preparation", "fit_method", "uncalibrated"]
 
 CALIBRATION_FOLDS = 5
 SCALES = ("standard", "minmax", "l2", "none")
@@ -40,7 +40,7 @@ IMPUTE = ("median", "mean", "most_frequent")
 
 
 @dataclass
-class Fitted:
+class TunedModel:
     """A fitted pipeline, the parameters chosen for it, and what it cost.
 
     Parameters
@@ -129,11 +129,11 @@ def fit_method(
     impute: str | None = None,
     grid: Any = None,
     tuning: Mapping[str, Any] | None = None,
-    seed: int = 0,
+    random_state: int = 0,
     calibrate: bool = False,
     pos_label: Any = None,
     sample_weight: NDArray[np.float64] | None = None,
-) -> Fitted:
+) -> TunedModel:
     """Scale, tune by inner cross-validation, and fit on all given bags.
 
     Parameters
@@ -153,7 +153,7 @@ def fit_method(
     tuning : dict, optional
         ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None. With
         ``"extend": True`` a grid is widened where the best value stands at its end.
-    seed : int
+    random_state : int
         Fixes the inner splits and the estimator.
     calibrate : bool
         Whether to turn decision values into probabilities by a sigmoid that is fitted
@@ -166,17 +166,17 @@ def fit_method(
 
     Returns
     -------
-    Fitted
+    TunedModel
         The pipeline and the chosen parameters.
     """
     started = time.perf_counter()
     steps, prepared = Preparation(scale, impute).fit(X)
     prepare_time = time.perf_counter() - started
-    model = build_estimator(estimator, seed)
+    model = build_estimator(estimator, random_state)
     if pos_label is not None:
         model = with_pos_label(model, pos_label)
     weights = weight_arguments(model, sample_weight)
-    how = (grid, tuning, seed, calibrate and is_classifier(model), weights)
+    how = (grid, tuning, random_state, calibrate and is_classifier(model), weights)
     if y.ndim == 2 and not is_regressor(model):
         parts = [_fit_one(model, prepared, column, *how) for column in y.T]
         result = _join(parts, steps)
@@ -198,7 +198,7 @@ def with_pos_label(model: Any, pos_label: Any) -> Any:
     return model.set_params(**dict.fromkeys(asked, pos_label))
 
 
-def _join(parts: list[Fitted], steps: list[tuple[str, Any]]) -> Fitted:
+def _join(parts: list[TunedModel], steps: list[tuple[str, Any]]) -> TunedModel:
     """Put the models of several labels together; the preparation is shared."""
     models = [Pipeline([*steps, ("model", part.model)]) for part in parts]
     scores = [part.tune_score for part in parts if part.tune_score is not None]
@@ -212,7 +212,7 @@ def _join(parts: list[Fitted], steps: list[tuple[str, Any]]) -> Fitted:
         for k, part in enumerate(parts)
         for name, end in part.grid_ends.items()
     }
-    return Fitted(
+    return TunedModel(
         OneModelPerLabel.of(models),
         named,
         float(np.mean(scores)) if scores else None,
@@ -228,10 +228,10 @@ def _fit_one(
     y: NDArray[Any],
     grid: Any,
     tuning: Mapping[str, Any] | None,
-    seed: int,
+    random_state: int,
     calibrate: bool,
     weights: dict[str, NDArray[np.float64]],
-) -> Fitted:
+) -> TunedModel:
     candidates = expand(grid)
     started = time.perf_counter()
     best, score = candidates[0], None
@@ -240,16 +240,16 @@ def _fit_one(
         table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
         if y.dtype.names is not None:  # every fold has its share of events
             table = y["event"]
-        splits = bag_folds(X, table, tuning["n_splits"], seed)
+        splits = bag_folds(X, table, tuning["n_splits"], random_state)
         scoring = scorer(tuning["scoring"])
-        search = Search(model, X, y, table, splits, scoring, seed, weights)
+        search = Search(model, X, y, table, splits, scoring, random_state, weights)
         best, score = search.best(candidates, extend=bool(tuning.get("extend")))
     tuned = time.perf_counter()
-    chosen = resolved(best, X, seed)
+    chosen = resolved(best, X, random_state)
     fitted = clone(model).set_params(**chosen).fit(X, y, **weights)
     if calibrate:
-        fitted = _calibrated(fitted, X, y, seed, weights)
-    return Fitted(
+        fitted = _calibrated(fitted, X, y, random_state, weights)
+    return TunedModel(
         fitted,
         to_plain(chosen),
         score,
@@ -263,11 +263,11 @@ def _calibrated(
     model: Any,
     X: Any,
     y: NDArray[Any],
-    seed: int,
+    random_state: int,
     weights: dict[str, NDArray[np.float64]],
 ) -> Any:
     """Fit the sigmoid on out-of-fold values; the model itself is that of all bags."""
-    folds = bag_folds(X, y, most_folds(X, y, CALIBRATION_FOLDS), seed)
+    folds = bag_folds(X, y, most_folds(X, y, CALIBRATION_FOLDS), random_state)
     plain, twin = clone(model), clone(model)
     classes = np.asarray(model.classes_)
     named = {

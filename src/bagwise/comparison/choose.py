@@ -1,24 +1,43 @@
-"""Which methods fit the data, and why."""
+"""Choose methods: by name, or those that suit the data.
+
+Nothing is built or imported for it, unless a tag of a class is needed: whether it takes
+sparse data, more than two classes, or bags on disk.
+"""
 
 from __future__ import annotations
 
+import difflib
+import inspect
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 
 from bagwise._sizes import memory_budget
-from bagwise.comparison.catalogue import Method, list_methods
-from bagwise.comparison.catalogue._lookup import resolve
+from bagwise.comparison.catalog import METHODS, Method
+from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.problem import Problem
 
-__all__ = ["Choice", "choose_methods"]
+__all__ = [
+    "Choice",
+    "choose_methods",
+    "find_method",
+    "judge",
+    "list_methods",
+    "missing_methods",
+    "refuse_other_task",
+    "resolve",
+    "wanted_task",
+]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A method of the catalogue, whether it takes part, and why.
+    """A method, whether it takes part, and why.
 
     Parameters
     ----------
@@ -48,9 +67,9 @@ def choose_methods(
     problem : Problem
         The data.
     methods : sequence, optional
-        Names of the catalogue, estimators, pairs ``(name, estimator)`` or entries, all
-        of which take part. By default the methods of the catalogue that suit the size
-        and the kind of the data. A list of choices is returned as it is.
+        Names in the catalog, estimators, pairs ``(name, estimator)`` or entries, all of
+        which take part. By default the methods of the catalog that suit the size and
+        the kind of the data. A list of choices is returned as it is.
 
     Returns
     -------
@@ -60,7 +79,7 @@ def choose_methods(
     if methods is None:
         choices = judge(list_methods(), problem)
         if not any(choice.chosen for choice in choices):
-            raise ValueError("no method of the catalogue suits these data; name some")
+            raise ValueError("no method of the catalog suits these data; pass methods=")
         return choices
     methods = [methods] if isinstance(methods, str) else list(methods)
     if methods and all(isinstance(item, Choice) for item in methods):
@@ -93,26 +112,28 @@ def judge(methods: Iterable[Method], problem: Problem) -> list[Choice]:
 
 
 def _too_large(method: Method, problem: Problem) -> str:
-    """Say by what the data are too large for a method; empty if they are not."""
+    """Return why the data are too large for a method; empty if they are not."""
     X = problem.X
     width = 4 if X.dtype == np.float16 else X.dtype.itemsize
     n_bytes, budget = float(width) * X.n_instances * X.n_features, memory_budget()
     if X.on_disk and n_bytes > budget and not method.chunked:
         return (
-            f"the instances lie on disk and would take {n_bytes / 1e9:.1f} GB of the"
-            f" {budget / 1e9:.1f} GB of memory; it does not read them in pieces"
+            f"the instances are on disk and would take {n_bytes / 1e9:.1f} GB of the"
+            f" {budget / 1e9:.1f} GB of memory; it does not read them in chunks"
         )
     for what, size, limit in (
         ("bags", X.n_bags, method.max_bags),
         ("instances", X.n_instances, method.max_instances),
     ):
         if limit is not None and size > limit:
-            return f"{size:,} {what} are more than {limit:,}"
+            grows = f" (its time grows with the square of the number of {method.cost})"
+            grows = "" if method.cost == "linear" else grows
+            return f"{size:,} {what} are more than {limit:,}{grows}"
     return ""
 
 
 def wanted_task(problem: Problem) -> str:
-    """Return the task that a method must be for; several labels are many of one."""
+    """Return the task of suitable methods; several labels are that many tasks."""
     return "classification" if problem.task == "multilabel" else problem.task
 
 
@@ -121,7 +142,7 @@ def refuse_other_task(method: Method, problem: Problem) -> None:
     wanted = wanted_task(problem)
     if method.task != wanted:
         raise ValueError(
-            f"{method.name} is for {method.task}, and the task is {wanted}; task= says"
+            f"{method.name} is for {method.task}, and the task is {wanted}; task= sets"
             " what y holds"
         )
 
@@ -133,16 +154,139 @@ def _judge(method: Method, problem: Problem) -> Choice:
     if not method.default:
         return Choice(method, False, f"only on request: {method.note}")
     if X.is_sparse and not method.sparse:
-        return Choice(method, False, "the data are sparse, and it needs dense ones")
+        return Choice(method, False, "it does not take sparse data")
     several = problem.task == "classification" and len(problem.classes) > 2
     if several and not method.multiclass:
-        return Choice(method, False, f"{len(problem.classes)} classes; it takes two")
+        return Choice(method, False, "it takes two classes only")
     too_large = _too_large(method, problem)
     if too_large:
-        growth = {
-            "bags": " (its cost grows with the square of the bags)",
-            "instances": " (its cost grows with the square of the instances)",
-        }.get(method.cost, "")
-        growth = "" if "on disk" in too_large else growth
-        return Choice(method, False, too_large + growth)
+        return Choice(method, False, too_large)
     return Choice(method, True, method.note or f"suits {X.n_bags:,} bags")
+
+
+def list_methods() -> list[Method]:
+    """Return the methods that can be used, in the order of the catalog.
+
+    Examples
+    --------
+    >>> "SimpleMI" in [method.name for method in list_methods()]
+    True
+    """
+    return [method for method in METHODS if not method.missing]
+
+
+def missing_methods() -> list[Method]:
+    """Return the methods that cannot be used because a package is not installed.
+
+    Examples
+    --------
+    >>> from bagwise.comparison import missing_methods
+    >>> all(method.missing for method in missing_methods())
+    True
+    """
+    return [method for method in METHODS if method.missing]
+
+
+def find_method(name: Any) -> Method:
+    """Return a method by name, or wrap an estimator given instead of a name.
+
+    Parameters
+    ----------
+    name : str, Method or estimator
+        A name in the catalog (spaces and hyphens do not matter, and capitals only
+        where two names differ by nothing else), an entry, or an unfitted estimator,
+        which is used as it is, without tuning.
+
+    Returns
+    -------
+    Method
+        The entry.
+    """
+    if isinstance(name, Method):
+        return name
+    if isinstance(name, BaseEstimator):
+        return from_estimator(name)
+    if inspect.isclass(name):
+        raise TypeError(f"pass an instance, {name.__name__}(), not the class itself")
+    if not isinstance(name, str):
+        raise TypeError(
+            f"a method is a name, an estimator or a Method, got {type(name).__name__}"
+        )
+    known = list_methods()
+    exact = [m for m in known if m.name == name] or [
+        m for m in known if name in m.names()
+    ]
+    if exact:
+        return exact[0]
+    table: dict[str, list[Method]] = {}
+    for method in known:
+        for other in method.names():
+            entries = table.setdefault(_fold(other), [])
+            if method not in entries:
+                entries.append(method)
+    found = table.get(_fold(name), [])
+    own = [method for method in found if _fold(method.name) == _fold(name)]
+    found = own or found  # before others that share the class
+    if len(found) == 1:
+        return found[0]
+    if found:  # "MI-SVM" and "mi-SVM" are two methods
+        near = [method.name for method in found]
+        raise ValueError(
+            f"{name!r} is ambiguous: {_either(near)}; capitals matter here"
+        )
+    for method in missing_methods():
+        if _fold(name) in {_fold(other) for other in method.names()}:
+            raise ImportError(method.missing)
+    close = difflib.get_close_matches(_fold(name), table, n=4, cutoff=0.5)
+    near = list(dict.fromkeys(m.name for key in close for m in table[key]))[:5]
+    hint = f"did you mean {_either(near)}?" if near else "see `bagwise methods`"
+    raise ValueError(f"unknown method {name!r}; {hint}")
+
+
+def from_estimator(estimator: BaseEstimator, name: str | None = None) -> Method:
+    """Make an entry of an unfitted estimator."""
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
+        raise TypeError(
+            f"{type(estimator).__name__} has no predict; a transformer must be followed"
+            " by a classifier in a Pipeline"
+        )
+    spec, kind = describe_estimator(estimator), get_tags(estimator).estimator_type
+    return Method(
+        name or type(estimator).__name__,
+        spec["class"],
+        spec["params"],
+        scale="none",
+        kind="own",
+        task={"regressor": "regression", "survival": "survival"}.get(
+            str(kind), "classification"
+        ),
+    )
+
+
+def resolve(methods: Iterable[Any]) -> list[Method]:
+    """Return the entries of several names; a pair is ``(name, estimator)``."""
+    found: list[Method] = []
+    for item in methods:
+        if isinstance(item, tuple):
+            label, estimator = item
+            method = from_estimator(estimator, str(label))
+        else:
+            method = find_method(item)
+        if any(method.name == other.name for other in found):
+            raise ValueError(
+                f"two methods are called {method.name!r}; give them names as pairs"
+                " (name, estimator)"
+            )
+        found.append(method)
+    return found
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[^a-z0-9+]", "", name.lower())
+
+
+def _either(names: list[str]) -> str:
+    quoted = [repr(name) for name in names]
+    if len(quoted) == 1:
+        return quoted[0]
+    return ", ".join(quoted[:-1]) + " or " + quoted[-1]

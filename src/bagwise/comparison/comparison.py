@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bagwise.bags.notebook import interval, table
 from bagwise.comparison._limits import single_thread
-from bagwise.comparison._tuning import Fitted, fit_method
-from bagwise.comparison.catalogue import Method
+from bagwise.comparison._tuning import TunedModel, fit_method
+from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import Choice
 from bagwise.comparison.evaluate import METRICS, GroupCounts
 from bagwise.comparison.grid_ends import widen_note
@@ -58,8 +58,8 @@ class Comparison:
         How bags were split.
     tuning : dict or None
         The inner cross-validation; None without tuning.
-    seed : int
-        What fixed splits and methods.
+    random_state : int
+        Random seed of splits and methods.
     choices : list of Choice
         Why each method takes part or not.
     metric_reason, grid : str
@@ -69,7 +69,7 @@ class Comparison:
     paths : dict of str to Path
         What was written.
     provenance : dict
-        Versions, data hash, command, seed and so on.
+        Versions, data hash, command, random seed and so on.
     calibrate : bool
         Whether every method was calibrated inside its training folds.
     impute : str or None
@@ -82,7 +82,7 @@ class Comparison:
     metric: str
     protocol: Protocol
     tuning: dict[str, Any] | None
-    seed: int
+    random_state: int
     choices: list[Choice] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
     metric_reason: str = ""
@@ -146,7 +146,7 @@ class Comparison:
         frame = _pandas().DataFrame([row.to_dict() for row in self.ranking])
         return frame.set_index("rank")
 
-    def fit_best(self, method: str | None = None) -> Fitted:
+    def fit_best(self, method: str | None = None) -> TunedModel:
         """Tune and fit a method on all bags.
 
         Parameters
@@ -156,7 +156,7 @@ class Comparison:
 
         Returns
         -------
-        Fitted
+        TunedModel
             The pipeline and the chosen parameters.
         """
         name = self.best if method is None else method
@@ -170,7 +170,7 @@ class Comparison:
                 impute=self.impute,
                 grid=entry.grid_of(self.grid),
                 tuning=self.tuning,
-                seed=self.seed,
+                random_state=self.random_state,
                 calibrate=self.calibrate,
                 pos_label=self.problem.pos_label,
                 sample_weight=self.problem.sample_weight,

@@ -68,11 +68,11 @@ class Run:
     data : DataRef
         The data set.
     protocol : Protocol
-        How bags are split: `KFold` and its siblings.
+        How bags are split: `CrossValidation` and others.
     repeat, fold : int
         Which split of the protocol.
-    seed : int
-        Fixes the splits, the inner splits and every `random_state`.
+    random_state : int
+        Random seed of the splits, the inner splits and the method.
     scale : {"standard", "minmax", "l2", "none"}
         Scaler of the instances, fitted on the training fold.
     grid : dict or list of dict
@@ -93,7 +93,7 @@ class Run:
     protocol: Protocol
     repeat: int = 0
     fold: int = 0
-    seed: int = 0
+    random_state: int = 0
     scale: str = "standard"
     grid: Any = field(default_factory=dict)
     tuning: dict[str, Any] | None = None

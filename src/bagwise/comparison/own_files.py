@@ -11,12 +11,11 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from bagwise.comparison._limits import single_thread
-from bagwise.comparison._tuning import Fitted, fit_method
-from bagwise.comparison.catalogue import find_method
-from bagwise.comparison.choose import refuse_other_task
+from bagwise.comparison._tuning import TunedModel, fit_method
+from bagwise.comparison.choose import find_method, refuse_other_task
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.problem import as_problem, as_unlabelled
-from bagwise.comparison.protocols import KFold
+from bagwise.comparison.protocols import CrossValidation
 from bagwise.comparison.tasks import task_of
 from bagwise.compose import OneModelPerLabel
 from bagwise.inspection import Explanation, explain
@@ -42,7 +41,7 @@ def fit_file(
     grid: str = "default",
     scoring: str | None = None,
     inner_splits: int = 3,
-    seed: int = 0,
+    random_state: int = 0,
     bag: str | None = None,
     label: str | None = None,
     groups: Any = None,
@@ -51,7 +50,7 @@ def fit_file(
     impute: str | None = None,
     sample_weight: Any = None,
     **columns: Any,
-) -> Fitted:
+) -> TunedModel:
     """Tune and fit one method on all bags of a file, and save the model.
 
     Parameters
@@ -59,7 +58,7 @@ def fit_file(
     data : str, path or Problem
         A file, or the name of a known data set.
     method : str or estimator, default=None
-        Name of the catalogue, or an estimator. By default BagClassifier, for values
+        Name in the catalog, or an estimator. By default BagClassifier, for values
         BagRegressor.
     out : path, optional
         Where the model is written.
@@ -69,8 +68,8 @@ def fit_file(
         What tuning maximises; what suits the data by default, as in `compare`.
     inner_splits : int, default=3
         Folds of the tuning.
-    seed : int, default=0
-        Fixes splits and method.
+    random_state : int, default=0
+        Random seed of splits and method.
     bag, label : str, optional
         Columns of the file.
     groups, pos_label, task, impute, sample_weight
@@ -80,7 +79,7 @@ def fit_file(
 
     Returns
     -------
-    Fitted
+    TunedModel
         The pipeline and the chosen parameters.
     """
     if method is not None:
@@ -113,7 +112,7 @@ def fit_file(
         )
     tuning: dict[str, Any] | None = None
     if grid != "none" and entry.grid_of(grid):
-        KFold(inner_splits).check(problem.strata, groups=problem.groups)
+        CrossValidation(inner_splits).check(problem.strata, groups=problem.groups)
         best = METRICS[task_of(problem).default_metric()[0]].scoring
         tuning = {"n_splits": inner_splits, "scoring": scoring or best}
         if grid == "auto":
@@ -127,7 +126,7 @@ def fit_file(
             impute=impute,
             grid=entry.grid_of(grid),
             tuning=tuning,
-            seed=seed,
+            random_state=random_state,
             pos_label=problem.pos_label,
             sample_weight=problem.sample_weight,
         )

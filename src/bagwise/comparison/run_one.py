@@ -165,9 +165,9 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     X, y, task = problem.X, problem.targets, task_of(problem)
     weight = problem.sample_weight
     train, test = run.protocol.split(
-        problem.strata, run.repeat, run.fold, run.seed, problem.groups
+        problem.strata, run.repeat, run.fold, run.random_state, problem.groups
     )
-    seed = 1_000_003 * run.seed + 1_009 * run.repeat + run.fold
+    state = (1_000_003 * run.random_state + 1_009 * run.repeat + run.fold) % 2**31
     _warm_up(run, problem)
     cpu = time.process_time()
     with PeakMemory() as peak:
@@ -179,7 +179,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
             impute=run.impute,
             grid=run.grid,
             tuning=run.tuning,
-            seed=seed % 2**31,
+            random_state=state,
             calibrate=run.calibrate,
             sample_weight=None if weight is None else np.array(weight[train]),
         )
@@ -209,9 +209,9 @@ def _measure(run: Run, problem: Problem) -> Outcome:
             if slope is not None:
                 arrays["feature_slope"] = slope.astype(np.float32)
     if run.permute_features and run.repeat == 0:
-        arrays["feature_falls"] = _feature_falls(fitted.model, held_out, y[test], seed)
+        arrays["feature_falls"] = _feature_falls(fitted.model, held_out, y[test], state)
         if instances is not None and "feature_slope" not in arrays:
-            arrays |= _feature_parts(fitted.model, held_out, seed)
+            arrays |= _feature_parts(fitted.model, held_out, state)
     last = uncalibrated(getattr(fitted.model, "steps", [("", None)])[-1][1])
     if hasattr(last, "_fit_arrays"):
         arrays.update(last._fit_arrays())
@@ -266,7 +266,7 @@ def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
 
 
 def _feature_falls(
-    model: Any, X: Any, y: NDArray[Any], seed: int
+    model: Any, X: Any, y: NDArray[Any], state: int
 ) -> NDArray[np.float64]:
     """Return what is lost of the default score when a feature is permuted.
 
@@ -274,7 +274,9 @@ def _feature_falls(
     """
     if y.ndim == 2:
         each = zip(model.estimators_, y.T, strict=True)
-        return np.mean([_feature_falls(one, X, own, seed) for one, own in each], axis=0)
+        return np.mean(
+            [_feature_falls(one, X, own, state) for one, own in each], axis=0
+        )
     classes = getattr(model, "classes_", None)
     both = classes is not None and len(np.unique(y)) == 2 == len(classes)
     scoring: Any = "roc_auc" if both else "r2" if is_regressor(model) else "accuracy"
@@ -286,12 +288,12 @@ def _feature_falls(
         y,
         scoring=scoring,
         n_repeats=FEATURE_REPEATS,
-        random_state=seed % 2**31,
+        random_state=state,
     )
     return np.asarray(found.importances_mean)
 
 
-def _feature_parts(model: Any, X: Any, seed: int) -> dict[str, NDArray[Any]]:
+def _feature_parts(model: Any, X: Any, state: int) -> dict[str, NDArray[Any]]:
     """Return what features add to instance scores that are not linear, of a few bags.
 
     "feature_parts" has the rows of the bags "part_bags", which are places among the
@@ -305,7 +307,6 @@ def _feature_parts(model: Any, X: Any, seed: int) -> dict[str, NDArray[Any]]:
     n_bags = max(1, int(PART_ROWS / X.sizes[fit].mean()))
     places = np.linspace(0, len(fit) - 1, min(n_bags, len(fit)))
     few = fit[np.unique(places.astype(int))]
-    state = seed % 2**31
     found = feature_contributions(
         model, X[few], n_permutations=PART_ORDERS, random_state=state
     )

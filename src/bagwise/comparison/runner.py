@@ -155,7 +155,7 @@ def run_all(
 
 
 def _outcomes(
-    tasks: Iterator[Task], pool: _Pool, *, again: bool = True
+    tasks: Iterator[Task], pool: _InProcess, *, again: bool = True
 ) -> Iterator[tuple[str, Outcome]]:
     """Keep the pool busy, and yield outcomes as they come."""
     busy: dict[Future[Outcome], Task] = {}
@@ -180,7 +180,7 @@ def _outcomes(
         yield from _outcomes(iter([task]), pool, again=False)
 
 
-class _Pool:
+class _InProcess:
     """Carry out one run at a time, in this process."""
 
     def __init__(self, limits: Limits, problems: Problems) -> None:
@@ -201,7 +201,7 @@ class _Pool:
         return future.result()
 
 
-class _WorkerPool(_Pool):
+class _FromFiles(_InProcess):
     """Base of the pools that read data from files."""
 
     def __init__(self, limits: Limits, problems: Problems, folder: Path) -> None:
@@ -218,7 +218,7 @@ class _WorkerPool(_Pool):
         return str(folder)
 
 
-class _Processes(_WorkerPool):
+class _Processes(_FromFiles):
     """Worker processes of joblib, each with one run at a time.
 
     A worker has an executor of its own: if it dies, it is known during which run, and
@@ -321,7 +321,7 @@ def exit_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class _Cluster(_WorkerPool):
+class _Cluster(_FromFiles):
     """Workers of a dask.distributed cluster."""
 
     def __init__(
@@ -382,11 +382,11 @@ def _open_pool(
     limits: Limits,
     problems: Problems,
     folder: str | os.PathLike[str] | None,
-) -> Iterator[_Pool]:
+) -> Iterator[_InProcess]:
     n_workers = joblib.effective_n_jobs(n_jobs)
     if scheduler is None and n_workers == 1 and limits.hold_here():
         with single_thread():
-            yield _Pool(limits, problems)
+            yield _InProcess(limits, problems)
         return
     with contextlib.ExitStack() as stack:
         if folder is None:

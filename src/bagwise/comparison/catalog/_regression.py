@@ -1,11 +1,23 @@
-"""Entries of the catalogue: regressors."""
+"""The regressors of the catalog, and its models of times until an event."""
 
 from __future__ import annotations
 
-from bagwise.comparison.catalogue._grids import WIDTHS, WIDTHS_LARGE
-from bagwise.comparison.catalogue._method import Method
+from typing import Any
 
-__all__ = ["REGRESSION"]
+from bagwise.comparison.catalog._grids import (
+    DONG,
+    GAERTNER,
+    LANGONE,
+    MEUNIER,
+    STACK,
+    WIDTHS,
+    WIDTHS_LARGE,
+    ZHANG_EMD,
+    network,
+)
+from bagwise.comparison.catalog._method import Method
+
+__all__ = ["REGRESSORS", "SURVIVAL"]
 
 _ALPHAS = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
 _RAY = "Ray and Page, Multiple instance regression, ICML 2001"
@@ -18,34 +30,88 @@ _FOREST = {
     "class": "sklearn.ensemble.RandomForestRegressor",
     "params": {"n_estimators": 100, "min_samples_leaf": 2, "max_features": "sqrt"},
 }
+_COX_PAPER = "Cox, Regression models and life-tables, JRSS B 1972"
+_COX = {
+    "class": "sklearn.pipeline.Pipeline",
+    "params": {
+        "steps": [
+            ["scale", {"class": "sklearn.preprocessing.StandardScaler", "params": {}}],
+            [
+                "cox",
+                {
+                    "class": "sksurv.linear_model.CoxPHSurvivalAnalysis",
+                    "params": {"alpha": 1.0},
+                },
+            ],
+        ]
+    },
+}
+_RIDGES = {"estimator__cox__alpha": [0.1, 1.0, 10.0, 100.0, 1000.0]}
+_SURVIVAL_FOREST = {
+    "class": "sksurv.ensemble.RandomSurvivalForest",
+    "params": {"n_estimators": 100, "min_samples_leaf": 5},
+}
+_BOOSTING = {
+    "class": "sksurv.ensemble.GradientBoostingSurvivalAnalysis",
+    "params": {"n_estimators": 100, "max_depth": 2, "subsample": 0.7},
+}
+_SLICED = {
+    "class": "bagwise.embedding.SlicedWassersteinEmbedding",
+    "params": {"n_projections": 20, "n_quantiles": 10},
+}
 
-REGRESSION: list[Method] = [
-    Method(
+
+def _regressor(name: str, path: str, params: Any = None, **more: Any) -> Method:
+    return Method(name, path, params or {}, task="regression", **more)
+
+
+def _survival(name: str, embedding: Any, model: Any, **more: Any) -> Method:
+    params = {"embedding": embedding, "estimator": model}
+    return Method(
+        name,
+        "bagwise.compose.EmbeddedSurvival",
+        params,
+        kind="survival",
+        task="survival",
+        needs="sksurv",
+        **more,
+    )
+
+
+REGRESSORS: list[Method] = [
+    network(
+        "Attention network (values)",
+        "bagwise.neural.NeuralBagRegressor",
+        task="regression",
+        note="A network with attention over instances, for real values.",
+        aliases=("NeuralBagRegressor",),
+    ),
+    _regressor(
         "Mean + ridge",
         "bagwise.compose.SimpleMIRegressor",
         {"estimator": _RIDGE},
         grid={"estimator__alpha": [0.01, 0.1, 1.0, 10.0, 100.0]},
         kind="pooling",
-        paper="Dong, A comparison of multi-instance learning algorithms, 2006",
-        note="Ridge regression on the means of bags: the baseline to beat.",
+        paper=DONG,
+        note="Ridge regression on the means of bags: the baseline.",
     ),
-    Method(
+    _regressor(
         "BagRegressor",
         "bagwise.ensemble.BagRegressor",
         scale="none",
         kind="ensemble",
-        paper="a stack of views and members, see its documentation",
-        note="Members that look at bags in different ways; nothing to tune.",
+        paper=STACK,
+        note="A stack of models on different views of the bags; needs no tuning.",
     ),
-    Method(
+    _regressor(
         "Statistics + trees",
         "bagwise.compose.SimpleMIRegressor",
         {"estimator": _TREES, "pooling": "statistics"},
         kind="pooling",
-        paper="Dong, A comparison of multi-instance learning algorithms, 2006",
+        paper=DONG,
         note="Extra trees on means, spreads and extremes of the features.",
     ),
-    Method(
+    _regressor(
         "Instance forest",
         "bagwise.compose.WrapperMIRegressor",
         {"estimator": _FOREST},
@@ -57,7 +123,7 @@ REGRESSION: list[Method] = [
         " 2008",
         note="Instances inherit the value of their bag; predictions are averaged.",
     ),
-    Method(
+    _regressor(
         "Linear, mean",
         "bagwise.linear_model.MILinearRegression",
         grid={"C": [0.1, 1.0, 10.0, 100.0]},
@@ -66,7 +132,7 @@ REGRESSION: list[Method] = [
         note="The mean of linear values of instances.",
         default=False,
     ),
-    Method(
+    _regressor(
         "Linear, max",
         "bagwise.linear_model.MILinearRegression",
         {"pooling": "max"},
@@ -74,19 +140,19 @@ REGRESSION: list[Method] = [
         kind="linear",
         max_instances=200_000,
         paper=_RAY,
-        note="The largest linear value of an instance: reads like a model.",
+        note="The largest linear value of an instance; interpretable.",
     ),
-    Method(
+    _regressor(
         "Prime instances",
         "bagwise.linear_model.MILinearRegression",
         {"pooling": "prime"},
         grid={"C": [0.1, 1.0, 10.0, 100.0]},
         kind="linear",
         paper=_RAY,
-        note="Trains on the instance that fits best; predicts the median.",
+        note="Fitted to the instance that fits best; predicts the median.",
         default=False,
     ),
-    Method(
+    _regressor(
         "Set-kernel ridge",
         "bagwise.least_squares.BagKernelRidge",
         {"alphas": _ALPHAS},
@@ -96,10 +162,10 @@ REGRESSION: list[Method] = [
         cost="instances",
         max_bags=5_000,
         max_instances=20_000,
-        paper="Gaertner, Flach, Kowalczyk and Smola, Multi-instance kernels, ICML 2002",
+        paper=GAERTNER,
         note="Kernel ridge on mean similarities; leave-one-out chooses its penalty.",
     ),
-    Method(
+    _regressor(
         "Distribution regression",
         "bagwise.least_squares.BagKernelRidge",
         {"kernel": "distribution", "alphas": _ALPHAS},
@@ -113,7 +179,7 @@ REGRESSION: list[Method] = [
         " distribution regression, JMLR 2016",
         note="A Gaussian kernel between mean embeddings.",
     ),
-    Method(
+    _regressor(
         "EMD ridge",
         "bagwise.least_squares.BagKernelRidge",
         {"kernel": "emd", "alphas": _ALPHAS},
@@ -121,11 +187,10 @@ REGRESSION: list[Method] = [
         cost="bags",
         max_bags=800,
         max_instances=12_000,
-        paper="Zhang, Marszalek, Lazebnik and Schmid, Local features and kernels, IJCV"
-        " 2007",
+        paper=ZHANG_EMD,
         note="Kernel ridge on earth mover's distances.",
     ),
-    Method(
+    _regressor(
         "Sliced Wasserstein ridge",
         "bagwise.embedding.SlicedWassersteinEmbedding",
         then={
@@ -133,11 +198,10 @@ REGRESSION: list[Method] = [
             "params": {"alphas": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
         },
         kind="embedding",
-        paper="Meunier, Pontil and Ciliberto, Distribution regression with sliced"
-        " Wasserstein kernels, ICML 2022",
+        paper=MEUNIER,
         note="Quantiles of random projections and ridge: linear in the instances.",
     ),
-    Method(
+    _regressor(
         "BagSVR",
         "bagwise.svm.BagSVR",
         grid={"C": [1.0, 10.0, 100.0], "gamma": WIDTHS},
@@ -148,18 +212,17 @@ REGRESSION: list[Method] = [
         paper="Smola and Schoelkopf, A tutorial on support vector regression, 2004",
         note="Support vector regression on mean similarities.",
     ),
-    Method(
+    _regressor(
         "SAFE regression",
         "bagwise.least_squares.SAFERegressor",
         grid={"rho": [3.0, 30.0, 300.0], "gamma": WIDTHS},
         kind="least squares",
         cost="instances",
         max_instances=10_000,
-        paper="Langone and Suykens, Supervised aggregated feature learning for multiple"
-        " instance classification, Information Sciences 2017",
+        paper=LANGONE,
         note="Least squares on bag sums with real values.",
     ),
-    Method(
+    _regressor(
         "Nearest bags",
         "bagwise.neighbors.BagKNeighborsRegressor",
         grid={"n_neighbors": [3, 5, 10], "weights": ["uniform", "distance"]},
@@ -169,5 +232,51 @@ REGRESSION: list[Method] = [
         max_instances=20_000,
         paper="Wang and Zucker, Solving the multiple-instance problem, ICML 2000",
         note="The mean value of the nearest bags by a Hausdorff distance.",
+    ),
+]
+
+# Times until an event, on scikit-survival.
+SURVIVAL: list[Method] = [
+    _survival(
+        "Mean + Cox",
+        "mean",
+        _COX,
+        grid=_RIDGES,
+        paper=_COX_PAPER,
+        note="Proportional hazards with a ridge on the means of bags: the baseline.",
+    ),
+    _survival(
+        "Statistics + Cox",
+        "statistics",
+        _COX,
+        grid=_RIDGES,
+        paper=_COX_PAPER,
+        note="The same on means, spreads and extremes of the features.",
+    ),
+    _survival(
+        "Sliced Wasserstein + Cox",
+        _SLICED,
+        _COX,
+        grid=_RIDGES,
+        paper=MEUNIER,
+        note="The same on quantiles of random projections.",
+    ),
+    _survival(
+        "Statistics + survival forest",
+        "statistics",
+        _SURVIVAL_FOREST,
+        max_bags=2_000,
+        paper="Ishwaran, Kogalur, Blackstone and Lauer, Random survival forests, Annals"
+        " of Applied Statistics 2008",
+        note="Trees on statistics of bags: no proportional hazards needed.",
+    ),
+    _survival(
+        "Statistics + survival boosting",
+        "statistics",
+        _BOOSTING,
+        grid={"estimator__learning_rate": [0.03, 0.1]},
+        max_bags=5_000,
+        paper="Ridgeway, The state of boosting, Computing Science and Statistics 1999",
+        note="Boosted trees for the partial likelihood, on statistics of bags.",
     ),
 ]

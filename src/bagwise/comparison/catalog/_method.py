@@ -1,13 +1,13 @@
-"""An entry of the catalogue: a class, how it is built, and what it is tuned over.
+"""An entry of the catalog: a class, how it is built, and what it is tuned over.
 
 What a method can do (sparse data, several classes, instance scores, probabilities) is
-not written down here: it is read from the tags and methods of the class.
+not written down: it is read from the tags and methods of the class when it is asked
+for. Entries name classes by text, so that nothing is imported before.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
@@ -30,48 +29,49 @@ from bagwise.inspection import assumption_line, measured_assumptions
 
 __all__ = ["Method"]
 
-# The extra of bagwise that brings a package.
+# The extra of bagwise that installs a package.
 _EXTRAS = {"torch": "torch", "sksurv": "survival"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """An entry of the catalogue.
+    """An entry of the catalog.
 
     Parameters
     ----------
     name : str
-        Name in tables, as the literature has it.
+        Name in tables, as in the literature.
     path : str
         Class, as ``package.Class``.
     params : dict
         Parameters it is built with.
     grid, large_grid : dict or list of dict
-        Candidates for tuning: a few for interactive use, and those of the literature.
+        Candidates for tuning: few for interactive use, and those of the literature.
     then : dict, optional
-        Description of the scikit-learn classifier that follows, for embeddings; its
-        parameters are ``classify__...`` in grids and the embedding's ``embed__...``.
+        Description of the classifier that follows, for embeddings; in grids its
+        parameters are ``classify__...``, those of the embedding ``embed__...``.
     scale : {"standard", "minmax", "l2", "none"}
         Scaler of instances.
     kind : str
         Family: pooling, instances, svm, kernel, embedding, density, neighbors,
         boosting, boxes, least squares, reduction, ensemble, network, survival.
+    task : {"classification", "regression", "survival"}
+        What is predicted.
     cost : {"linear", "bags", "instances"}
-        What it is quadratic in, if anything.
+        The number in which the time grows quadratically, if any.
     max_bags, max_instances : int, optional
-        Above these the method is not chosen by default.
+        Above these numbers the method is not chosen by default.
     larger : str
-        Name of the entry that takes its place above these limits: the same method with
-        a linear kernel, or on explicit features.
+        Name of the entry that replaces it above these numbers: the same method with a
+        linear kernel, or on explicit features.
     paper : str
         Reference.
     note : str
-        One sentence for whoever chooses.
+        One sentence about the method, for choosing.
     default : bool
-        Whether `compare` may choose it on its own.
+        Whether `compare` may choose it by default.
     baseline : bool
-        Whether it stands first in every report, whatever its rank: what is no better
-        is not worth its price.
+        Whether it is listed first in every report, whatever its rank.
     aliases : tuple of str
         Other names.
     needs : str
@@ -81,10 +81,8 @@ class Method:
     ----------
     sparse, multiclass, instances, probability, weights, chunked : bool
         Takes CSR data; takes more than two classes; scores instances; gives
-        probabilities; takes weights of bags; reads bags on disk piece by piece. From
-        the tags and methods of the class.
-    task : {"classification", "regression", "survival"}
-        What it predicts, from the class.
+        probabilities; takes weights of bags; reads bags on disk in chunks. From the
+        tags and methods of the class.
     """
 
     name: str
@@ -95,6 +93,7 @@ class Method:
     then: Spec | None = None
     scale: str = "standard"
     kind: str = "other"
+    task: str = "classification"
     cost: str = "linear"
     max_bags: int | None = None
     max_instances: int | None = None
@@ -107,7 +106,7 @@ class Method:
     needs: str = ""
 
     def __post_init__(self) -> None:
-        """Allow descriptions to name the class: entries are made by programs."""
+        """Allow descriptions to name the class: entries come from programs."""
         trust({self.path: None})
 
     def spec(self) -> Spec:
@@ -124,7 +123,8 @@ class Method:
         Parameters
         ----------
         size : {"default", "large", "auto", "none"}
-            Few candidates, those of the literature, few that are widened, or none.
+            Few candidates, those of the literature, few with automatic extension, or
+            none.
 
         Returns
         -------
@@ -140,13 +140,13 @@ class Method:
         raise ValueError(f"unknown grid {size!r}; known: default, large, auto, none")
 
     def with_params(self, **params: Any) -> Method:
-        """Return the entry with some parameters fixed, which are then not tuned.
+        """Return the entry with some parameters fixed; these are not tuned.
 
         Parameters
         ----------
         **params
             Parameters of the class, of nested estimators as ``estimator__C``, of the
-            classifier behind an embedding as ``classify__C``.
+            classifier that follows an embedding as ``classify__C``.
 
         Examples
         --------
@@ -184,7 +184,7 @@ class Method:
 
     @property
     def _steps(self) -> list[Any]:
-        """The estimators that bags go through, from the first to the last."""
+        """The steps of the estimator, from the first to the last."""
         built = self._built
         steps = [built]
         while isinstance(steps[-1], Pipeline):
@@ -219,30 +219,23 @@ class Method:
 
     @property
     def chunked(self) -> bool:
-        """Whether bags on disk are read piece by piece, by scaler and method."""
+        """Whether scaler and method read bags on disk in chunks."""
         scaled = self.scale in ("standard", "minmax", "none")
         tags = get_tags(self._steps[0]).input_tags
         return scaled and bool(getattr(tags, "chunked", False))
 
     @property
-    def task(self) -> str:
-        """What is predicted: "classification", "regression" or "survival"."""
-        if self.kind == "survival":  # scikit-survival is slow to import
-            return "survival"
-        last = self._steps[-1]
-        if get_tags(last).estimator_type == "survival":
-            return "survival"
-        return "regression" if is_regressor(last) else "classification"
-
-    @property
     def assumption(self) -> str:
         """Whether it respects the standard assumption: one line, measured.
 
-        An estimator that is not of the catalogue is asked for its tag.
+        Of an estimator outside the catalog the tag is read.
         """
-        if self.name in measured_assumptions() or not self.available():
+        if self.name in measured_assumptions():
             return assumption_line(self.name)
-        return assumption_line(self._built)
+        try:
+            return assumption_line(self._built)
+        except ImportError:  # its package is not installed
+            return assumption_line(self.name)
 
     @property
     def missing(self) -> str:
@@ -256,18 +249,8 @@ class Method:
             f" {package}"
         )
 
-    def available(self) -> bool:
-        """Tell whether the class is there."""
-        if self.missing:
-            return False
-        module, _, name = self.path.rpartition(".")
-        try:
-            return hasattr(importlib.import_module(module), name)
-        except ModuleNotFoundError:
-            return False
-
     def names(self) -> tuple[str, ...]:
-        """Return every name the method answers to."""
+        """Return all names of the method."""
         return (self.name, self.path.rpartition(".")[2], *self.aliases)
 
 

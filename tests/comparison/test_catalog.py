@@ -6,20 +6,16 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import ParameterGrid
 from sklearn.svm import SVC
+from sklearn.utils import get_tags
 
 from bagwise import Bags
-from bagwise.comparison import (
-    Method,
-    Problem,
-    find_method,
-    list_methods,
-    missing_methods,
-)
+from bagwise.comparison import Method, find_method, list_methods
 from bagwise.comparison._search import FEW, LEAST, MOST, SHARE
 from bagwise.comparison._tuning import fit_method
-from bagwise.comparison.catalogue._lookup import METHODS, resolve
-from bagwise.comparison.choose import judge
+from bagwise.comparison.catalog import METHODS
+from bagwise.comparison.choose import choose_methods, judge, missing_methods, resolve
 from bagwise.comparison.description import build_estimator, describe_estimator
+from bagwise.comparison.problem import Problem
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.inspection import instance_scores
 from bagwise.svm import MISVM, BagSVC
@@ -54,11 +50,29 @@ def test_every_method_has_a_paper_and_a_note():
         assert method.note, method.name
 
 
-def test_an_absent_class_is_not_listed():
-    absent = Method("none", "bagwise.compose.NotYet")
-    nowhere = Method("none", "bagwise.nowhere.NotYet")
-    assert not absent.available()
-    assert not nowhere.available()
+@pytest.mark.parametrize("method", AVAILABLE, ids=lambda method: method.name)
+def test_the_task_is_that_of_the_class(method):
+    kind = get_tags(build_estimator(method.spec())).estimator_type
+    named = {"classifier": "classification", "regressor": "regression"}
+    assert method.task == named.get(kind, "survival")
+
+
+@pytest.mark.parametrize("name", ["SimpleMI", "MI-SVM", "Mean + ridge"])
+def test_nothing_is_built_that_is_not_run(problem, monkeypatch, name):
+    """To choose by size and task, no class is needed."""
+    built = []
+
+    def note(spec, random_state=None):
+        built.append(spec["class"])
+        return build_estimator(spec, random_state)
+
+    monkeypatch.setattr("bagwise.comparison.catalog._method.build_estimator", note)
+    chosen = [choice for choice in choose_methods(problem) if choice.chosen]
+    assert len(chosen) > 10
+    assert built == []
+    values = Problem("values", problem.X, 1.5 * np.arange(40), task="regression")
+    choose_methods(values if name == "Mean + ridge" else problem, [name])
+    assert built == []
 
 
 def test_a_missing_package_is_named(monkeypatch):
@@ -72,7 +86,7 @@ def test_a_missing_package_is_named(monkeypatch):
     assert names >= {"Attention network", "Attention network (values)"}
     assert not names & {method.name for method in list_methods()}
     line = r"Attention network needs torch.*pip install 'bagwise\[torch\]'"
-    for name in ("Attention network", "attentionbagclassifier"):
+    for name in ("Attention network", "neuralbagclassifier"):
         with pytest.raises(ImportError, match=line):
             find_method(name)
 
@@ -86,7 +100,7 @@ def test_capitals_matter_only_where_they_must():
     assert find_method("simplemi").name == "SimpleMI"
     assert find_method("MISVM").name == "MI-SVM"
     assert find_method("mi-SVM").name == "mi-SVM"
-    with pytest.raises(ValueError, match="capitals matter"):
+    with pytest.raises(ValueError, match="is ambiguous.*capitals matter"):
         find_method("misvm")
 
 
@@ -124,7 +138,7 @@ def test_a_larger_variant_takes_the_place_of_a_method(problem):
     assert (chosen["small"].chosen, chosen["wide"].chosen) == (True, False)
 
 
-def test_variants_for_large_data_are_in_the_catalogue():
+def test_variants_for_large_data_are_in_the_catalog():
     names = {method.name: method for method in METHODS}
     pairs = [m for m in METHODS if m.larger]
     assert {m.name for m in pairs} >= {"MI-SVM", "SAFE", "MI-Kernel"}
@@ -160,7 +174,7 @@ def quick(method):
 
 
 @pytest.mark.parametrize("method", REGRESSORS, ids=lambda method: method.name)
-def test_what_the_catalogue_says_of_a_regressor_is_true(method):
+def test_what_the_catalog_says_of_a_regressor_is_true(method):
     X, y = tiny_bags(3)
     y = y + 0.1 * np.arange(len(y))
     model = fit_method(quick(method), X, y, scale="none").model
@@ -179,7 +193,7 @@ def test_what_the_catalogue_says_of_a_regressor_is_true(method):
 
 
 @pytest.mark.parametrize("method", CLASSIFIERS, ids=lambda method: method.name)
-def test_what_the_catalogue_says_of_a_method_is_true(method):
+def test_what_the_catalog_says_of_a_method_is_true(method):
     """Sparse data, several classes, instance scores, probabilities: by doing it."""
     X, y = tiny_bags(3)
     with warnings.catch_warnings():
@@ -198,6 +212,6 @@ def test_what_the_catalogue_says_of_a_method_is_true(method):
 
 
 def test_assumptions_are_measured_or_read_from_the_tag():
-    assert "worst of" in find_method("MI-SVM").assumption
+    assert "worst AUROC of" in find_method("MI-SVM").assumption
     assert find_method(MISVM()).assumption.endswith("yes, measured")
     assert find_method(BagSVC(kernel="precomputed")).assumption.endswith("not measured")
