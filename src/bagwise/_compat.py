@@ -33,7 +33,6 @@ __all__ = [
     "_is_constant_feature",
     "_is_fitted",
     "compiled_trees",
-    "forest_rows",
     "validate_parameter_constraints",
 ]
 
@@ -44,8 +43,3 @@ def compiled_trees():
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
     return Tree, NODE_DTYPE, PREDICTOR_RECORD_DTYPE
-
-
-def forest_rows(forest, rows):
-    """Return rows as the trees of a forest take them, checked."""
-    return forest._validate_X_predict(rows)

@@ -57,7 +57,7 @@ def compile_all(*, verbose: bool = False) -> None:
 def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
     """Give names, "sparse" behind those that take sparse rows, and what to call."""
     from bagwise.bags import segments
-    from bagwise.bags.half_precision import widened
+    from bagwise.bags.stored import widened
     from bagwise.density import EMDD, DiverseDensity
     from bagwise.embedding import MILES, MiFV, SlicedWassersteinEmbedding
     from bagwise.ensemble import MIBoosting, MILBoost

@@ -4,7 +4,7 @@ import numpy as np
 
 from bagwise import Bags
 from bagwise.bags.chunks import Chunks
-from bagwise.bags.half_precision import Buffers, all_finite, widened
+from bagwise.bags.stored import Buffers, all_finite, widened
 
 EVERY = np.arange(2**16, dtype=np.uint16).view(np.float16)
 

@@ -2,9 +2,8 @@
 
 from bagwise.bags import segments
 from bagwise.bags._bags import Bags
-from bagwise.bags._check import check_bags
-from bagwise.bags._convert import as_bags
-from bagwise.bags._ragged import Ragged
+from bagwise.bags._check import as_bags, check_bags
+from bagwise.bags.segmented import Ragged
 
 __all__ = [
     "Bags",

@@ -10,12 +10,18 @@ import numpy.typing as npt
 
 from bagwise._later import sparse as sp
 from bagwise._sizes import check_memory
-from bagwise.bags._matrix import as_matrix, frozen
-from bagwise.bags.annotations import joined, names, part, places, refuse_missing_group
-from bagwise.bags.half_precision import widened
 from bagwise.bags.segmented import Offsets, Segmented, check_offsets, read_only
 from bagwise.bags.stack import group_rows, one_per_bag, stack_list
-from bagwise.bags.stored import StoredRows, forget_pages, map_behind
+from bagwise.bags.stored import StoredRows, forget_pages, map_behind, widened
+from bagwise.bags.validation import (
+    as_matrix,
+    frozen,
+    joined,
+    names,
+    part,
+    places,
+    refuse_missing_group,
+)
 
 # Rows that are read from a map before its pages are let go.
 _ROWS_AT_ONCE = 1000

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bagwise._later import sparse as sp
 from bagwise.bags._bags import Bags
-from bagwise.bags.half_precision import Buffers, widened
+from bagwise.bags.stored import Buffers, widened
 
 # Bytes of instances that a piece may take once they are converted. What is computed of
 # a piece should fit into memory that the process has already: above 32 MB every array

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise._later import sparse as sp
-from bagwise.bags._matrix import refuse_other_values
 from bagwise.bags.segmented import Offsets
+from bagwise.bags.validation import refuse_other_values
 
 
 def stack_list(bags: Sequence[Any]) -> tuple[Any, Offsets]:

@@ -22,6 +22,7 @@ from bagwise.base._classifiers import (
 )
 from bagwise.base._estimator import (
     BagInputTags,
+    BagTransformerMixin,
     BaseBagEstimator,
     check_bag_weight,
     class_factors,
@@ -35,7 +36,6 @@ from bagwise.base._thresholds import (
     choose_threshold,
     sigmoid_threshold,
 )
-from bagwise.base._transformers import BagTransformerMixin
 
 __all__ = [
     "BagClassifierMixin",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
-from bagwise.bags.annotations import first_missing, refuse_masked
+from bagwise.bags.validation import first_missing, refuse_masked
 from bagwise.base import check_survival
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.io import read_bags

@@ -13,8 +13,6 @@ from sklearn.ensemble import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._compat import forest_rows
-
 _CLASSIFIERS = (ExtraTreesClassifier, RandomForestClassifier)
 _REGRESSORS = (ExtraTreesRegressor, RandomForestRegressor)
 
@@ -54,7 +52,7 @@ def _is_plain(model, kinds):
 
 
 def _mean_of_trees(forest, rows):
-    rows = forest_rows(forest, rows)
+    rows = forest._validate_X_predict(rows)  # as its own methods do
     total = 0.0
     for tree in forest.estimators_:
         total = total + tree.tree_.predict(rows)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise._sizes import check_disk, check_memory, check_unpacked
-from bagwise.bags.half_precision import all_finite
+from bagwise.bags.stored import all_finite
 from bagwise.io._slides import Sides, SlideFile
 from bagwise.io.files import whole_file
 

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
-from bagwise.bags.annotations import refuse_masked
+from bagwise.bags.validation import refuse_masked
 from bagwise.kernels import BAG_KERNELS
 from bagwise.kernels.additive import ADDITIVE_KERNELS
 
