@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from bagwise import Bags, compare
-from bagwise.comparison import KFold, as_problem
+from bagwise.comparison import CrossValidation
 from bagwise.comparison.evaluate import GroupCounts, group_labels, group_metrics
+from bagwise.comparison.problem import as_problem
 from bagwise.report._page import report_context
 
 QUIET = {"progress": False, "n_jobs": 1, "grid": "none", "methods": ["SimpleMI"]}
@@ -59,19 +60,19 @@ def test_every_class_needs_groups():
 
 def test_a_selected_few_groups_give_no_figure():
     X, y = noise(20, 12)  # 8 of 20 groups have bags of one class
-    result = compare(X, y, protocol=KFold(4), **QUIET)
+    result = compare(X, y, protocol=CrossValidation(4), **QUIET)
     assert "Per group" not in result.summary()
     assert np.isnan(result.ranking[0].group_auroc)
     assert np.isnan(result.group_interval("SimpleMI").mean)
     shown = report_context(result)["groups"]
     assert (shown["n"], shown["counted"], shown["rows"]) == ("20", "8", [])
     with pytest.raises(ValueError, match="8 of 20 groups have bags of one class"):
-        compare(X, y, protocol=KFold(4), metric="group_auroc", **QUIET)
+        compare(X, y, protocol=CrossValidation(4), metric="group_auroc", **QUIET)
 
 
 def test_the_summary_says_how_many_groups_count():
     X, y = noise(20, 4)
-    result = compare(X, y, protocol=KFold(4), **QUIET)
+    result = compare(X, y, protocol=CrossValidation(4), **QUIET)
     text = "Per group (16 of 20 groups, those with bags of one class): AUROC 0."
     assert text in result.summary()
 
