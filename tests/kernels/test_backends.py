@@ -19,7 +19,7 @@ from bagwise.svm import BagSVC
 
 torch = pytest.importorskip("torch")
 
-from bagwise.kernels.backends import _fused, _torch  # noqa: E402
+from bagwise.kernels.backends import _torch, _torch_blocks  # noqa: E402
 from bagwise.kernels.backends._torch_blocks import Tiles  # noqa: E402
 
 KERNELS = [
@@ -181,7 +181,7 @@ def test_a_basis_from_eigenvectors():
 
 def sums_of_blocks(rows, cols, own, others, symmetric):
     """Stand in for the fused kernel, with the blocks that it leaves out spoilt."""
-    block = _fused.BLOCK
+    block = _torch_blocks.BLOCK
     a = slice(own.start * block, own.stop * block)
     b = slice(others.start * block, others.stop * block)
     A, B = ((s.high.double() + s.low.double())[p] for s, p in ((rows, a), (cols, b)))
@@ -198,7 +198,7 @@ def sums_of_blocks(rows, cols, own, others, symmetric):
 @pytest.mark.parametrize("strip", [2**28, 40])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_blocks_of_the_fused_kernel_add_up_to_bags(symmetric, strip, monkeypatch):
-    monkeypatch.setattr(_fused, "_STRIP", strip)
+    monkeypatch.setattr(_torch_blocks, "_STRIP", strip)
     rng = np.random.default_rng(0)
     X = Bags.from_list([rng.normal(size=(n, 5)) for n in (3, 40, 16, 1, 17, 33, 8)])
     Y = X if symmetric else Bags.from_list([rng.normal(size=(n, 5)) for n in (20, 5)])
@@ -209,10 +209,12 @@ def test_blocks_of_the_fused_kernel_add_up_to_bags(symmetric, strip, monkeypatch
     cpu = torch.device("cpu")
     A, B = (torch.as_tensor(np.array(s.data, np.float32)) for s in (left, right))
     tiles = Tiles(left, cpu), Tiles(right, cpu)
-    found = _fused.pair_sums(*tiles, A, B, symmetric, 0.2, sums_of_blocks)
+    found = _torch_blocks.pair_sums(*tiles, A, B, symmetric, 0.2, sums_of_blocks)
     np.testing.assert_allclose(found.numpy(), expected, rtol=2e-6)
     # Rows far from the centre would lose digits: they are left to the plain sums.
-    far = _fused.pair_sums(*tiles, 100 * A, 100 * B, symmetric, 0.2, sums_of_blocks)
+    far = _torch_blocks.pair_sums(
+        *tiles, 100 * A, 100 * B, symmetric, 0.2, sums_of_blocks
+    )
     assert far is None
 
 

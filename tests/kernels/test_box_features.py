@@ -5,7 +5,7 @@ from box_helpers import brute_count, random_bags
 from bagwise import Bags
 from bagwise.kernels import BoxGrid, RandomBoxFeatures
 from bagwise.kernels.box import features as module
-from bagwise.kernels.box.loops.hits import (
+from bagwise.kernels.box.loops.sampling import (
     pack_levels,
     packed_counts,
     packed_hits,

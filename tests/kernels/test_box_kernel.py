@@ -9,9 +9,8 @@ from bagwise import Bags
 from bagwise.kernels import BAG_KERNELS, BoxGrid, bag_kernel, box_kernel
 from bagwise.kernels.box import _batches
 from bagwise.kernels.box.kernel import log_self_counts
-from bagwise.kernels.box.loops.hits import draw_boxes
-from bagwise.kernels.box.loops.points import _hash_rows, corner_codes, log_boxes
-from bagwise.kernels.box.loops.screen import screen
+from bagwise.kernels.box.loops.points import _hash_rows, corner_codes, log_boxes, screen
+from bagwise.kernels.box.loops.sampling import draw_boxes
 from bagwise.kernels.box.sampling import coarse_scale, code_bags
 
 TOP = (4, 3, 5)

@@ -10,9 +10,9 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
-from bagwise.kernels import emd as emd_module
+from bagwise.kernels import distances as emd_module
 from bagwise.kernels import emd_distances, emd_kernel
-from bagwise.kernels.emd import fit_emd, thin_bags
+from bagwise.kernels.distances import fit_emd, thin_bags
 
 
 def by_linprog(A, B):

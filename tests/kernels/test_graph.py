@@ -5,9 +5,9 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise import Bags
-from bagwise.kernels import _neighborhoods as neighborhoods
+from bagwise.kernels import _graph as neighborhoods
 from bagwise.kernels import graph_kernel, mi_graph_kernel, set_kernel
-from bagwise.kernels._neighborhoods import clique_weights
+from bagwise.kernels._graph import clique_weights
 
 SIZES = [1, 2, 5, 9, 3, 2, 1, 7]
 

@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 
 from bagwise import Bags
 from bagwise.kernels import hausdorff
-from bagwise.kernels._nearest import exact_squared_distances
+from bagwise.kernels._tiles import exact_squared_distances
 
 
 def brute(A, B, mode):

@@ -6,7 +6,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from bagwise import Bags
 from bagwise.kernels import statistics_kernel
-from bagwise.kernels._statistics import bag_extremes
+from bagwise.kernels._distribution import bag_extremes
 
 
 def extremes(X):

@@ -4,8 +4,8 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 from bagwise.datasets import make_bags
-from bagwise.kernels import emd as emd_module
-from bagwise.kernels import limits as _limits
+from bagwise.kernels import distances as emd_module
+from bagwise.kernels import registry as _limits
 from bagwise.svm import BagSVC, _bag_svc
 
 

@@ -19,9 +19,9 @@ from bagwise._sizes import check_memory
 from bagwise.bags.chunks import Chunks
 from bagwise.compose.pooling import pool
 from bagwise.embedding import SlicedWassersteinEmbedding
-from bagwise.kernels.emd import emd_distances, thin_bags
-from bagwise.kernels.fitted import FittedKernel
+from bagwise.kernels.distances import emd_distances, thin_bags
 from bagwise.kernels.instance import squared_distances
+from bagwise.kernels.registry import FittedKernel
 
 # Rows with more columns than this are projected on so many axes.
 WIDE, PROJECTED = 300, 100

@@ -20,7 +20,7 @@ from bagwise.bags.segments import segment_max
 from bagwise.base import bag_folds, most_folds, weight_arguments
 from bagwise.compose.forests import class_probabilities, values
 from bagwise.ensemble._inputs import Input, Made
-from bagwise.kernels.emd import thin_bags
+from bagwise.kernels.distances import thin_bags
 
 # The budget of time_budget="auto".
 _AUTO_SECONDS = 60.0

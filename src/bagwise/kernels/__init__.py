@@ -1,18 +1,22 @@
 """Kernels between bags, and the instance kernels and bases they stand on."""
 
-from bagwise.kernels._distribution import distribution_kernel
-from bagwise.kernels._graph import graph_kernel
-from bagwise.kernels._mi_graph import mi_graph_kernel
-from bagwise.kernels._mixture import ppmm_kernel
+from bagwise.kernels._distribution import (
+    distribution_kernel,
+    ppmm_kernel,
+    statistics_kernel,
+)
+from bagwise.kernels._graph import graph_kernel, mi_graph_kernel
 from bagwise.kernels._set import set_kernel
-from bagwise.kernels._statistics import statistics_kernel
 from bagwise.kernels.basis import KernelBasis, fit_basis
-from bagwise.kernels.box._exact import count_common_boxes
 from bagwise.kernels.box.features import RandomBoxFeatures
 from bagwise.kernels.box.grid import BoxGrid
-from bagwise.kernels.box.kernel import BoxKernelReport, box_kernel, raw_box_kernel
-from bagwise.kernels.distances import hausdorff
-from bagwise.kernels.emd import emd_distances, emd_kernel
+from bagwise.kernels.box.kernel import (
+    BoxKernelReport,
+    box_kernel,
+    count_common_boxes,
+    raw_box_kernel,
+)
+from bagwise.kernels.distances import emd_distances, emd_kernel, hausdorff
 from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
     instance_kernel,

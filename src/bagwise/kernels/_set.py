@@ -18,7 +18,6 @@ from bagwise.kernels._checks import (
     check_pair,
     resolve_kernel,
 )
-from bagwise.kernels._products import row_products
 from bagwise.kernels._tiles import (
     Stack,
     scale_both,
@@ -26,7 +25,7 @@ from bagwise.kernels._tiles import (
     symmetrized,
 )
 from bagwise.kernels.backends import active
-from bagwise.kernels.instance import kernel_diagonal
+from bagwise.kernels.instance import kernel_diagonal, row_products
 
 Array = npt.NDArray[Any]
 

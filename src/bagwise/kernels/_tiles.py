@@ -1,4 +1,4 @@
-r"""Sums of an instance kernel over pairs of bags, tile by tile.
+r"""Sums of an instance kernel, and nearest instances, over pairs of bags in tiles.
 
 Every additive bag kernel is :math:`U\,k(A, B)\,V^\top`, where :math:`k(A, B)` is the
 matrix of an instance kernel and :math:`U`, :math:`V` hold the weights of the instances
@@ -16,8 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
+from bagwise.bags.segments import segment_min
+from bagwise.kernels._loops import nearest_of_bags, nearest_to_points
+from bagwise.kernels.instance import row_products, squared_distances
 
 Array = npt.NDArray[Any]
 
@@ -152,3 +156,142 @@ def _reducer(stack: Stack, part: slice) -> tuple[slice, slice, sp.csr_array]:
         (weights, np.arange(n_rows), indptr), shape=(last - first, n_rows)
     )
     return part, slice(first, last), matrix
+
+
+# Pairs recomputed without the matrix product, together.
+_PAIR_BYTES = 2**24
+
+
+def nearest_blocks(data: Any, Y: Bags) -> Iterator[tuple[slice, Array]]:
+    """Give squared distances of instances to the nearest instance of each bag.
+
+    Blocks of at most 512 rows of `data` at a time: the slice of the rows, and an array
+    of shape (rows, n_bags_Y).
+    """
+    for part in spans(data.shape[0], TILE):
+        rows = _Tile(data[part])
+        out = np.full((rows.n_rows, Y.n_bags), np.inf)
+        for bags, offsets, other in _column_tiles(Y):
+            rows.lower(other, offsets, out[:, bags])
+        yield part, out
+
+
+class _Tile:
+    """A tile of rows, ready to be compared with other tiles."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+        self.n_rows = int(rows.shape[0])
+        self.sparse = bool(sp.issparse(rows))
+        if not self.sparse:
+            # Far from the origin the products would lose the digits of the distances.
+            self.centre = rows.mean(axis=0)
+            self.centred = rows - self.centre
+            self.norms = np.einsum("ij,ij->i", self.centred, self.centred)
+
+    def lower(self, other: Any, offsets: Array, out: Array) -> None:
+        """Lower `out` to the distance to the nearest row of each bag of `other`."""
+        if self.sparse or sp.issparse(other):
+            D = exact_squared_distances(other, self.rows)
+            np.minimum(out, segment_min(D, offsets).T, out=out)
+            return
+        if other is self.rows:
+            centred, norms = self.centred, self.norms
+        else:
+            centred = other - self.centre
+            norms = np.einsum("ij,ij->i", centred, centred)
+        products = self.centred @ centred.T
+        scale = float(self.norms.max()) + float(norms.max())
+        doubt = scale * float(np.sqrt(np.finfo(products.dtype).eps))
+        nearest_of_bags(
+            products, self.norms, norms, self.rows, other, offsets, doubt, out
+        )
+
+
+def exact_squared_distances(A: Any, B: Any) -> Array:
+    """Squared distances whose small values are right as well.
+
+    A matrix product leaves an error of about the machine precision times the squared
+    norms: equal rows come out at 1e-14 instead of 0, and a nearest neighbour would be
+    chosen by rounding. Pairs that close are computed again from their differences.
+    """
+    D = np.asarray(squared_distances(A, B))
+    doubt = np.sqrt(np.finfo(D.dtype).eps) * D.max(initial=0.0)
+    close = np.flatnonzero(D.ravel() < doubt)
+    i, j = np.divmod(close, D.shape[1])
+    step = max(1, _PAIR_BYTES // (8 * A.shape[1]))
+    for s in range(0, i.size, step):
+        a, b = i[s : s + step], j[s : s + step]
+        if sp.issparse(A) or sp.issparse(B):
+            gap = sp.csr_array(A)[a] - sp.csr_array(B)[b]
+            D[a, b] = np.asarray(gap.multiply(gap).sum(axis=1)).ravel()
+        else:
+            gap = A[a] - B[b]
+            D[a, b] = np.einsum("ij,ij->i", gap, gap)
+    return D
+
+
+def exact_pair_minimum(A: Array, B: Array) -> float:
+    """Smallest squared distance between the rows of two bags, from differences."""
+    best = np.inf
+    step = max(1, _PAIR_BYTES // (8 * max(1, B.size)))
+    for part in spans(A.shape[0], step):
+        gap = A[part, None, :].astype(np.float64) - B[None, :, :]
+        best = min(best, float(np.einsum("ijk,ijk->ij", gap, gap).min()))
+    return best
+
+
+def smallest_squared(X: Bags, Y: Bags | None) -> Array:
+    """Smallest squared distance between the instances of two bags."""
+    symmetric = Y is None
+    other = X if Y is None else Y
+    out = np.full((X.n_bags, other.n_bags), np.inf)
+    left = list(_column_tiles(X))
+    right = left if symmetric else list(_column_tiles(other))
+    for i, (bags, offsets, data) in enumerate(left):
+        rows = _Tile(data)
+        for other_bags, other_offsets, cols in right[i if symmetric else 0 :]:
+            near = np.full((rows.n_rows, other_offsets.shape[0] - 1), np.inf)
+            rows.lower(cols, other_offsets, near)
+            small = segment_min(near, offsets)
+            out[bags, other_bags] = np.minimum(out[bags, other_bags], small)
+            if symmetric:
+                out[other_bags, bags] = np.minimum(out[other_bags, bags], small.T)
+    return np.minimum(out, out.T) if symmetric else out
+
+
+def _column_tiles(Y: Bags) -> Iterator[tuple[slice, Array, Any]]:
+    for part in spans(Y.n_instances, TILE):
+        bags, offsets = bags_in(Y.offsets, part)
+        yield bags, offsets, Y.data[part]
+
+
+def bags_in(offsets: Array, part: slice) -> tuple[slice, Array]:
+    """Give the bags with rows in `part`, and where they begin inside it."""
+    first = int(np.searchsorted(offsets, part.start, side="right")) - 1
+    last = int(np.searchsorted(offsets, part.stop, side="left"))
+    inside = np.clip(offsets[first : last + 1], part.start, part.stop) - part.start
+    return slice(first, last), inside
+
+
+def points_to_bags(X: Bags, points: Any) -> Array:
+    """Squared distance of each bag to each point: the nearest instance counts."""
+    A, B = X.data, points
+    if not X.is_sparse and not sp.issparse(B):
+        # As in `squared_distances`: far from the origin digits would be lost.
+        centre = A.mean(axis=0, dtype=np.float64)
+        A, B = A - centre, B - centre
+    norms, others = row_norms(A, squared=True), row_norms(B, squared=True)
+    out = np.empty((len(X), B.shape[0]))
+    # Tiles of whole bags: the products are still in cache when they are reduced.
+    for bags in bag_groups(X.offsets, TILE):
+        part = slice(int(X.offsets[bags.start]), int(X.offsets[bags.stop]))
+        offsets = X.offsets[bags.start : bags.stop + 1] - part.start
+        rows = A[part]
+        for points_part in spans(B.shape[0], TILE):
+            products = row_products(rows, B[points_part])
+            near = np.empty((len(offsets) - 1, products.shape[1]))
+            nearest_to_points(products, norms[part], offsets, near)
+            near += others[points_part]
+            np.maximum(near, 0.0, out=out[bags, points_part])
+    return out

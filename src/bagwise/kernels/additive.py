@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bagwise._later import sparse as sp
 from bagwise.bags import Bags
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.kernels._neighborhoods import clique_weights
+from bagwise.kernels._graph import clique_weights
 from bagwise.kernels._set import instance_params, inverse_norms
 from bagwise.kernels._tiles import TILE, spans, stack_of
 from bagwise.kernels.basis import KernelBasis

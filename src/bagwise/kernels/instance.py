@@ -10,22 +10,22 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.metrics.pairwise import manhattan_distances
-from sklearn.utils.extmath import row_norms
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from bagwise._sizes import check_memory, memory_budget
-from bagwise.kernels._products import row_products
+from bagwise._sizes import memory_budget
 
-__all__ = [
-    "INSTANCE_KERNELS",
-    "check_memory",
-    "instance_kernel",
-    "kernel_diagonal",
-    "kernel_params",
-    "memory_budget",
-    "resolve_gamma",
-    "row_blocks",
-    "squared_distances",
-]
+
+def row_products(A: Any, B: Any) -> npt.NDArray[Any]:
+    """Return the dense matrix of products of the rows of `A` and of `B`.
+
+    Two sparse matrices of different precision are brought to the higher one: a model
+    that was fitted in one is asked in the other.
+    """
+    if sp.issparse(A) and sp.issparse(B) and A.dtype != B.dtype:
+        common = np.result_type(A.dtype, B.dtype)
+        A, B = A.astype(common, copy=False), B.astype(common, copy=False)
+    return np.asarray(safe_sparse_dot(A, B.T, dense_output=True))
+
 
 INSTANCE_KERNELS = ("rbf", "linear", "poly", "laplacian")
 

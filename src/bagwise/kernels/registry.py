@@ -1,4 +1,4 @@
-"""The bag kernels by name."""
+"""The bag kernels by name, their limits, and a kernel fitted to training bags."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bagwise._sizes import check_memory
 from bagwise.bags import Bags
-from bagwise.kernels._distribution import distribution_kernel, fit_distribution
-from bagwise.kernels._graph import graph_kernel, resolve_graph
-from bagwise.kernels._mi_graph import mi_graph_kernel, resolve_mi_graph
-from bagwise.kernels._mixture import ppmm_kernel, resolve_ppmm
+from bagwise.kernels._distribution import (
+    distribution_kernel,
+    fit_distribution,
+    fit_statistics,
+    ppmm_kernel,
+    resolve_ppmm,
+    statistics_kernel,
+)
+from bagwise.kernels._graph import (
+    graph_kernel,
+    mi_graph_kernel,
+    resolve_graph,
+    resolve_mi_graph,
+)
 from bagwise.kernels._set import resolve_set, set_kernel
-from bagwise.kernels._statistics import fit_statistics, statistics_kernel
 from bagwise.kernels.box.kernel import raw_box_kernel, resolve_box
-from bagwise.kernels.emd import emd_kernel, fit_emd
+from bagwise.kernels.distances import emd_kernel, fit_emd, many_problems
+from bagwise.kernels.instance import row_blocks
 
 BagKernel = Callable[..., npt.NDArray[np.float64]]
 
@@ -99,3 +110,120 @@ def _look_up(metric: str) -> BagKernel:
         known = ", ".join(repr(name) for name in sorted(BAG_KERNELS))
         raise ValueError(f"unknown bag kernel {metric!r}; known are {known}.")
     return BAG_KERNELS[metric]
+
+
+# Instances of which all pairs are compared in about two minutes at a hundred columns.
+_MOST_COMPARED = 150_000
+# Instances for which boxes can be counted pair by pair; as in BoxKernelSVC.
+_MOST_COUNTED = 20_000
+
+_ADDITIVE = (
+    'Take kernel="mi_graph" or "set", which beyond 60,000 instances work on Nystroem '
+    "features"
+)
+
+
+def refuse_hours(X: Bags, metric: str) -> None:
+    """Raise where the exact kernel matrix of training bags would take hours.
+
+    Parameters
+    ----------
+    X : Bags
+        The training bags.
+    metric : str
+        A name of `BAG_KERNELS`. What is cheap at any size passes.
+    """
+    n = X.n_instances
+    reason = hint = None
+    if metric == "emd":
+        reason = many_problems(len(X) * (len(X) - 1) // 2)
+        hint = "Take make_pipeline(SlicedWassersteinEmbedding(), SVC())"
+    elif metric in ("graph", "distribution") and n > _MOST_COMPARED:
+        reason = (
+            f"All pairs of {n:,} instances would be compared, which takes hours (the "
+            f"limit is {_MOST_COMPARED:,})."
+        )
+        hint = _ADDITIVE
+    elif metric == "box" and n > _MOST_COUNTED:
+        reason = (
+            f"boxes would be counted for all pairs of {len(X):,} bags with {n:,} "
+            f"instances, which takes hours (the limit is {_MOST_COUNTED:,})."
+        )
+        hint = "Take make_pipeline(RandomBoxFeatures(1000), LinearSVC())"
+    if reason is not None:
+        raise ValueError(
+            f"{reason} {hint}, or fit on fewer bags; n_components=None computes the "
+            "matrix all the same."
+        )
+
+
+Array = npt.NDArray[np.float64]
+
+
+class FittedKernel:
+    """A kernel between bags, with its widths found on training bags.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        A name of `BAG_KERNELS`, or a function ``K = kernel(X, Y, **params)``.
+    gamma : float, str or None
+        Width, put among the parameters.
+    params : dict or None
+        Further parameters.
+    """
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., Any],
+        gamma: Any = None,
+        params: dict[str, Any] | None = None,
+    ) -> None:
+        if not callable(kernel) and kernel not in BAG_KERNELS:
+            known = ", ".join(repr(name) for name in sorted(BAG_KERNELS))
+            raise ValueError(
+                f"unknown kernel {kernel!r}; known are {known} or a function of two "
+                "Bags."
+            )
+        given = dict(params or {})
+        if gamma is not None:
+            if "gamma" in given:
+                raise ValueError("gamma is given twice, also in kernel_params.")
+            given["gamma"] = gamma
+        self.kernel, self.params = kernel, given
+
+    def fit(self, X: Bags) -> Array:
+        """Return the matrix of the training bags and keep what others need."""
+        check_memory(
+            8.0 * 2 * X.n_bags**2,
+            f"The kernel matrix of {X.n_bags} bags",
+            "Use fewer bags, or an embedding: SlicedWassersteinEmbedding, MiFV.",
+        )
+        self.bags = X
+        if callable(self.kernel):
+            return self._call(X)
+        K, self.params = fit_bag_kernel(X, self.kernel, self.params)
+        return K
+
+    def product(self, X: Bags, coef: Array) -> Array:
+        """Return ``K(X, training bags) @ coef``, in blocks of rows."""
+        out = np.empty((X.n_bags, *coef.shape[1:]))
+        for part in row_blocks(X.n_bags, 8.0 * 2 * self.bags.n_bags):
+            out[part] = self.matrix(X[part]) @ coef
+        return out
+
+    def matrix(self, X: Bags) -> Array:
+        """Return the matrix between bags and the training bags."""
+        if callable(self.kernel):
+            return self._call(X)
+        return bag_kernel(X, self.bags, self.kernel, **self.params)
+
+    def _call(self, X: Bags) -> Array:
+        assert callable(self.kernel)
+        K = np.asarray(self.kernel(X, self.bags, **self.params), dtype=np.float64)
+        if K.shape != (X.n_bags, self.bags.n_bags):
+            raise ValueError(
+                f"the kernel function returned shape {K.shape} for {X.n_bags} x "
+                f"{self.bags.n_bags} bags."
+            )
+        return K

@@ -7,7 +7,7 @@ import numpy as np
 from bagwise._compat import Interval
 from bagwise.bags import Bags
 from bagwise.base import BaseBagRegressor
-from bagwise.kernels.fitted import FittedKernel
+from bagwise.kernels.registry import FittedKernel
 from bagwise.solvers.ridge_path import RidgePath
 
 

@@ -18,8 +18,7 @@ from bagwise.kernels.additive import (
     instance_contributions,
 )
 from bagwise.kernels.instance import row_blocks
-from bagwise.kernels.limits import refuse_hours
-from bagwise.kernels.registry import KERNEL_RESOLVERS, fit_bag_kernel
+from bagwise.kernels.registry import KERNEL_RESOLVERS, fit_bag_kernel, refuse_hours
 from bagwise.svm._given_kernel import (
     call_kernel,
     check_kernel,

@@ -8,7 +8,7 @@ from sklearn.svm import SVR
 from bagwise._compat import Interval
 from bagwise.bags import Bags
 from bagwise.base import BaseBagRegressor
-from bagwise.kernels.fitted import FittedKernel
+from bagwise.kernels.registry import FittedKernel
 
 
 class BagSVR(BaseBagRegressor):

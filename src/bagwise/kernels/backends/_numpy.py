@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, lapack
 from bagwise._sizes import check_memory
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_sum
-from bagwise.kernels import _nearest as nearest
+from bagwise.kernels import _tiles
 from bagwise.kernels._tiles import Stack, self_sums, weighted_sums
 from bagwise.kernels.instance import instance_kernel, row_blocks
 
@@ -34,15 +34,15 @@ class NumpyBackend:
 
     def smallest_squared(self, X: Bags, Y: Bags | None) -> Array:
         """Smallest squared distance between the instances of two bags."""
-        return nearest.smallest_squared(X, Y)
+        return _tiles.smallest_squared(X, Y)
 
     def nearest_blocks(self, data: Any, Y: Bags) -> Iterator[tuple[slice, Array]]:
         """Squared distances of rows to the nearest instance of each bag, by blocks."""
-        return nearest.nearest_blocks(data, Y)
+        return _tiles.nearest_blocks(data, Y)
 
     def points_to_bags(self, X: Bags, points: Any) -> Array:
         """Squared distance of each bag to each point, by its nearest instance."""
-        return nearest.points_to_bags(X, points)
+        return _tiles.points_to_bags(X, points)
 
     def kernel_matrix(self, data: Any, params: Params, hint: str) -> KernelMatrix:
         """Return the kernel matrix of the rows; `hint` says what to do if it is large.

@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from bagwise.kernels.backends._fused import BLOCK, Blocks
+from bagwise.kernels.backends._torch_blocks import BLOCK, Blocks
 
 __all__ = ["block_sums", "suits"]
 
@@ -39,7 +39,7 @@ def suits(rows: Any, cols: Any, width: int) -> bool:
 def block_sums(
     rows: Blocks, cols: Blocks, own: slice, others: slice, symmetric: bool
 ) -> torch.Tensor:
-    """Sum the kernel over pairs of blocks; see `_fused.pair_sums`."""
+    """Sum the kernel over pairs of blocks; see `_torch_blocks.pair_sums`."""
     shape = _shape(rows, cols, own, others)
     return _launch(rows, cols, own, others, symmetric, shape)
 

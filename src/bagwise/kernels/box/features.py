@@ -14,7 +14,7 @@ from bagwise._sizes import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.kernels.box.grid import STRATEGIES, BoxGrid
-from bagwise.kernels.box.loops.hits import (
+from bagwise.kernels.box.loops.sampling import (
     draw_boxes,
     pack_levels,
     packed_counts,

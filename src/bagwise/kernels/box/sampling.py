@@ -9,15 +9,17 @@ from joblib import Parallel, delayed, effective_n_jobs
 from bagwise.bags import Bags
 from bagwise.kernels.box._batches import count_pairs
 from bagwise.kernels.box.grid import BoxGrid
-from bagwise.kernels.box.loops.points import UNROLL, canonical_sets, screening_blocks
-from bagwise.kernels.box.loops.sampler import BERNSTEIN, CLT
-from bagwise.kernels.box.loops.screen import (
+from bagwise.kernels.box.loops.points import (
     AUTO,
     COVERAGE,
     EXACT,
     INDICATOR,
     SELF_ADJUSTING,
+    UNROLL,
+    canonical_sets,
+    screening_blocks,
 )
+from bagwise.kernels.box.loops.sampling import BERNSTEIN, CLT
 
 Array = npt.NDArray[Any]
 
