@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import ParameterGrid
 
 from bagwise import __version__
-from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.description import Run, own_classes, plain, trust
 from bagwise.comparison.evaluate import auroc, predictions
 from bagwise.comparison.problem import Problem
+from bagwise.comparison.tuning import fit_method
 
 __all__ = ["OptimisticScores", "best_on_reported_folds"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise.base import best_threshold
-from bagwise.comparison.grid_ends import widen_note
+from bagwise.comparison._search import widen_note
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.statistics import corrected_interval, corrected_variance
 from studies.optimism import best_on_reported_folds

@@ -19,9 +19,9 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from bagwise.comparison import list_methods
-from bagwise.comparison._limits import Limits, RunTimeLimit
-from bagwise.comparison._tuning import make_scaler
 from bagwise.comparison.description import build_estimator
+from bagwise.comparison.run_one import Limits, RunTimeLimit
+from bagwise.comparison.tuning import make_scaler
 from bagwise.testing import mil_assumptions
 from bagwise.testing._assumptions import (
     MONOTONE,

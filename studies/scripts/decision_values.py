@@ -20,8 +20,8 @@ import warnings
 import numpy as np
 
 from bagwise.comparison import list_methods
-from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.problem import as_problem
+from bagwise.comparison.tuning import fit_method
 
 SETS = ("musk1", "elephant", "digits")
 TOLERANCE = 1e-10

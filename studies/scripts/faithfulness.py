@@ -23,8 +23,8 @@ from sklearn.pipeline import make_pipeline
 
 from bagwise.bags import Ragged
 from bagwise.comparison import find_method
-from bagwise.comparison._tuning import make_scaler
 from bagwise.comparison.description import build_estimator
+from bagwise.comparison.tuning import make_scaler
 from bagwise.datasets import fetch, load_digit_bags, make_key_instance_bags
 from bagwise.inspection import faithfulness, instance_importance
 from bagwise.metrics import key_instance_success

@@ -26,14 +26,16 @@ from bagwise.comparison import find_method
 from bagwise.comparison._search import (
     FEW,
     Search,
+    central,
+    ends_of,
+    expand,
     resolved,
     score_candidates,
     shared_scores,
 )
-from bagwise.comparison._tuning import Preparation
 from bagwise.comparison.catalog._grids import times as widths
 from bagwise.comparison.description import build_estimator
-from bagwise.comparison.grid_ends import central, ends_of, expand
+from bagwise.comparison.tuning import Preparation
 from bagwise.datasets import fetch
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -33,8 +33,8 @@ import bagwise
 from bagwise.bags import Bags, segments
 from bagwise.base import survival_target
 from bagwise.comparison import list_methods
-from bagwise.comparison._limits import Limits, RunTimeLimit
 from bagwise.comparison.description import build_estimator
+from bagwise.comparison.run_one import Limits, RunTimeLimit
 
 RESULTS = Path(__file__).parents[1] / "results"
 AXES = {"bags": 0, "instances": 1, "features": 2}

@@ -107,7 +107,7 @@ def test_fit_takes_a_regressor_for_values(capsys, write, tmp_path, monkeypatch):
 
 
 def test_the_default_for_values_is_the_stack():
-    from bagwise.comparison.own_files import DEFAULTS
+    from bagwise.cli._model_files import DEFAULTS
 
     assert DEFAULTS["regression"] == "BagRegressor"
 

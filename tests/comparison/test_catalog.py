@@ -11,11 +11,11 @@ from sklearn.utils import get_tags
 from bagwise import Bags
 from bagwise.comparison import Method, find_method, list_methods
 from bagwise.comparison._search import FEW, LEAST, MOST, SHARE
-from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.catalog import METHODS
 from bagwise.comparison.choose import choose_methods, judge, missing_methods, resolve
 from bagwise.comparison.description import build_estimator, describe_estimator
 from bagwise.comparison.problem import Problem
+from bagwise.comparison.tuning import fit_method
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.inspection import instance_scores
 from bagwise.svm import MISVM, BagSVC

@@ -7,9 +7,9 @@ from sklearn.svm import SVC
 from toy_methods import make_problem, toy
 
 from bagwise.comparison import Halves, LeaveOneBagOut, Method, compare
-from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.problem import Problem, as_problem
+from bagwise.comparison.tuning import fit_method
 from bagwise.compose import SimpleMI
 from bagwise.least_squares import SAFE
 from bagwise.report._tables import member_table

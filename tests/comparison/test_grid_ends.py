@@ -6,15 +6,15 @@ from sklearn.model_selection import ParameterGrid
 from toy_methods import make_problem
 
 from bagwise.comparison import Method, compare
-from bagwise.comparison._tuning import fit_method
-from bagwise.comparison.description import describe_estimator
-from bagwise.comparison.grid_ends import (
+from bagwise.comparison._search import (
     beyond,
     central,
     ends_of,
     expand,
     widen_note,
 )
+from bagwise.comparison.description import describe_estimator
+from bagwise.comparison.tuning import fit_method
 from bagwise.linear_model import MILogisticRegression
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}

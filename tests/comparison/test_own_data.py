@@ -9,11 +9,11 @@ from sklearn.pipeline import make_pipeline
 from toy_methods import make_problem, toy
 
 from bagwise import Bags, load
+from bagwise.cli._model_files import explain_file, predict_file
 from bagwise.comparison import CrossValidation, LeaveOneBagOut, TrainTest, compare
-from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.evaluate import value_metrics
-from bagwise.comparison.own_files import explain_file, predict_file
 from bagwise.comparison.problem import Problem, as_problem
+from bagwise.comparison.tuning import fit_method
 from bagwise.embedding import BagOfWords
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}

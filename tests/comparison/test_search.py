@@ -15,9 +15,9 @@ from bagwise.comparison._search import (
     MOST,
     SHARE,
     Search,
+    expand,
     shared_scores,
 )
-from bagwise.comparison.grid_ends import expand
 from bagwise.compose import OnInstances
 from bagwise.least_squares import SAFE
 from bagwise.svm import BagSVC

@@ -7,13 +7,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from toy_methods import make_problem, toy
 
+from bagwise.cli._model_files import fit_file
 from bagwise.comparison import CrossValidation, compare, list_methods
 from bagwise.comparison._data_files import load_problem, write_problem
-from bagwise.comparison._tuning import fit_method
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.evaluate import predictions
-from bagwise.comparison.own_files import fit_file
 from bagwise.comparison.problem import as_problem
+from bagwise.comparison.tuning import fit_method
 from bagwise.compose import SimpleMI
 from bagwise.report._page import render_report, report_context
 

@@ -32,7 +32,7 @@ def explain(
     (--by leave_out). High scores speak for the positive class of two, of more classes
     for the one that is predicted; --positive names another one.
     """
-    from bagwise.comparison.own_files import explain_file
+    from bagwise.cli._model_files import explain_file
 
     found = explain_file(
         model,

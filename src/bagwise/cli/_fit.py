@@ -29,7 +29,7 @@ def fit(
     json: Json = False,
 ) -> int:
     """Tune and fit one method on all bags of DATA, and save the model."""
-    from bagwise.comparison.own_files import DEFAULTS, fit_file
+    from bagwise.cli._model_files import DEFAULTS, fit_file
 
     problem = source.problem()
     name = DEFAULTS[problem.task] if method is None else method

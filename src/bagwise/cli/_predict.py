@@ -23,7 +23,7 @@ def predict(
 
     Name the label column with --label if the file has one, so that it is no feature.
     """
-    from bagwise.comparison.own_files import predict_file
+    from bagwise.cli._model_files import predict_file
 
     rows = predict_file(model, source.bags())
     if json:

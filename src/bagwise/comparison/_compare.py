@@ -19,9 +19,7 @@ import numpy as np
 
 from bagwise._sizes import parse_size
 from bagwise.base import require_survival
-from bagwise.comparison._outputs import write_outputs
 from bagwise.comparison._progress import LiveProgress
-from bagwise.comparison._tuning import IMPUTE
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import choose_methods
 from bagwise.comparison.comparison import Comparison
@@ -33,6 +31,7 @@ from bagwise.comparison.run_one import versions
 from bagwise.comparison.runner import Listener, run_all
 from bagwise.comparison.store import Store
 from bagwise.comparison.tasks import Task, task_of
+from bagwise.comparison.tuning import IMPUTE
 from bagwise.inspection.pictures import as_images
 
 __all__ = ["compare", "make_runs"]
@@ -285,7 +284,7 @@ def compare(
         impute=impute,
     )
     if out is not None:
-        write_outputs(result, Path(out))
+        result.write(out)
     return result
 
 

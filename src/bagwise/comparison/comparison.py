@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +15,10 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from bagwise.bags.notebook import interval, table
-from bagwise.comparison._limits import single_thread
-from bagwise.comparison._tuning import TunedModel, fit_method
+from bagwise.comparison._search import widen_note
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import Choice
 from bagwise.comparison.evaluate import METRICS, GroupCounts
-from bagwise.comparison.grid_ends import widen_note
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import Protocol
 from bagwise.comparison.ranking import (
@@ -28,8 +27,11 @@ from bagwise.comparison.ranking import (
     group_counts,
     rank_methods,
 )
+from bagwise.comparison.run_one import single_thread
 from bagwise.comparison.statistics import Interval
 from bagwise.comparison.store import COLUMNS
+from bagwise.comparison.tuning import TunedModel, fit_method
+from bagwise.io import save
 from bagwise.io.csv_files import write_csv
 
 __all__ = ["Comparison"]
@@ -264,6 +266,47 @@ class Comparison:
             rows = ([_cell(row[name]) for name in CSV_COLUMNS] for row in self.rows)
             write_csv(file, CSV_COLUMNS, rows, escape=escape)
         return path
+
+    def write(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
+        """Write the table of all runs and the refitted best model into a folder.
+
+        Parameters
+        ----------
+        folder : path
+            Created if it does not exist.
+
+        Returns
+        -------
+        dict of str to Path
+            What was written, as in `paths`.
+        """
+        out = Path(folder)
+        out.mkdir(parents=True, exist_ok=True)
+        self.paths["results"] = self.write_csv(out / "results.csv")
+        if self.ranking and self.ranking[0].n_folds:
+            self.provenance |= self._write_best(out / "model.bagwise")
+        return self.paths
+
+    def _write_best(self, path: Path) -> dict[str, Any]:
+        """Refit the best method and save it; return what to add to the provenance.
+
+        If that fails, the results of all runs are not lost.
+        """
+        try:
+            fitted = self.fit_best()
+            found: dict[str, Any] = {"best_params": fitted.params}
+            if self.problem.task == "survival":
+                text = "not written: model files cannot hold models of scikit-survival;"
+                text += " Comparison.fit_best() returns it, and pickle keeps it"
+                return {"model": text, **found}
+            save(fitted.model, path)
+        except Exception as error:
+            name = self.ranking[0].method
+            text = f"{name} could not be refitted and saved: {error or type(error)}"
+            warnings.warn(text, UserWarning, stacklevel=4)
+            return {"model": f"not written: {text}"}
+        self.paths["model"] = path
+        return found
 
     # Display ---------------------------------------------------------------------
 

@@ -23,10 +23,17 @@ from typing import Any
 import joblib
 
 from bagwise.comparison._data_files import DataFileError, write_problem
-from bagwise.comparison._limits import ONE_THREAD, Limits, single_thread
 from bagwise.comparison.description import Run, own_classes, run_key
 from bagwise.comparison.problem import Problem
-from bagwise.comparison.run_one import Outcome, one_line, run_from_file, run_one
+from bagwise.comparison.run_one import (
+    ONE_THREAD,
+    Limits,
+    Outcome,
+    one_line,
+    run_from_file,
+    run_one,
+    single_thread,
+)
 from bagwise.comparison.store import Store
 
 __all__ = ["Event", "Listener", "run_all"]

@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from bagwise.comparison._limits import Limits, PeakMemory, RunTimeLimit
+from bagwise.comparison.run_one import Limits, PeakMemory, RunTimeLimit
 
 
 def test_time_limit_stops_python_code_and_is_then_over():

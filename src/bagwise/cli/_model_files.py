@@ -1,4 +1,4 @@
-"""One model on one's own files: fit, save, predict."""
+"""Fit, save and apply one model: the work of `fit`, `predict` and `explain`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
+from threadpoolctl import threadpool_limits
 
-from bagwise.comparison._limits import single_thread
-from bagwise.comparison._tuning import TunedModel, fit_method
 from bagwise.comparison.choose import find_method, refuse_other_task
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.problem import as_problem, as_unlabelled
 from bagwise.comparison.protocols import CrossValidation
 from bagwise.comparison.tasks import task_of
+from bagwise.comparison.tuning import TunedModel, fit_method
 from bagwise.compose import OneModelPerLabel
 from bagwise.inspection import Explanation, explain
 from bagwise.inspection.scores import own_positive, predicts_values
@@ -117,7 +117,7 @@ def fit_file(
         tuning = {"n_splits": inner_splits, "scoring": scoring or best}
         if grid == "auto":
             tuning["extend"] = True
-    with single_thread():
+    with threadpool_limits(1):
         fitted = fit_method(
             entry.spec(),
             problem.X,

@@ -26,10 +26,9 @@ from sklearn.preprocessing import (
 )
 
 from bagwise.base import bag_folds, most_folds, weight_arguments
-from bagwise.comparison._search import Search, resolved
+from bagwise.comparison._search import Search, ends_of, expand, resolved
 from bagwise.comparison.description import build_estimator, to_plain
 from bagwise.comparison.evaluate import auroc, average_precision, predictions
-from bagwise.comparison.grid_ends import ends_of, expand
 from bagwise.compose import OneModelPerLabel, OnInstances
 
 __all__ = ["IMPUTE", "TunedModel", "Preparation", "fit_method", "uncalibrated"]
