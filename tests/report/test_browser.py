@@ -100,7 +100,7 @@ def test_any_of_many_bags_is_found(open_report, many):
         assert items.count() == 1
         assert name.inner_text() == f"bag-{i:05d}"
         head = page.locator(".bag-head").inner_text()
-        assert f"truly {many.problem.y[i]}" in head
+        assert f"true class: {many.problem.y[i]}" in head
         assert f"{X.sizes[i]} instance" in head
         for method in ("a", "b"):
             page.locator("#bag-method").select_option(method)
@@ -111,7 +111,7 @@ def test_any_of_many_bags_is_found(open_report, many):
             arrays = many.arrays[row["key"]]
             place = int(np.flatnonzero(arrays["test"] == i)[0])
             label = many.problem.classes[arrays["label"][place]]
-            assert f"predicted {label}" in page.locator(".bag-head").inner_text()
+            assert f"predicted: {label}" in page.locator(".bag-head").inner_text()
             shown = float(items.first.locator("small").inner_text())
             assert shown == pytest.approx(arrays["score"][place], rel=6e-3)
             first = int(X.sizes[arrays["test"][:place]].sum())
@@ -141,6 +141,24 @@ def test_pages_of_many_bags(open_report, many):
     page.locator("#bag-filter").select_option("class 1")
     assert "of 1,667 bags" in page.locator("#bag-count").inner_text()
     page.locator("#bag-find").fill("no such thing")
-    assert "No such bag" in page.locator("#bag-view").inner_text()
+    assert "No bag matches" in page.locator("#bag-view").inner_text()
     page.locator("#bag-find").fill("")
     assert page.locator("#bag-list li").count() == 200
+
+
+def test_methods_may_have_the_names_of_properties_of_objects(open_report):
+    names = ["constructor", "__proto__", "toString", "hasOwnProperty"]
+    methods = {name: of(2, probability=k % 2 == 0) for k, name in enumerate(names)}
+    comparison = build(np.arange(60) % 2, methods)
+    page = open_report(comparison)
+    assert page.locator("#roc path.line").count() == len(names)
+    assert page.locator("#calibration path.line").count() == 2
+    for name in names:
+        page.locator("#histogram-method").select_option(name)
+        bars = page.locator("#histogram rect title").all_text_contents()
+        assert sum(int(text.split()[0]) for text in bars) == 60
+        page.locator("#classes-method").select_option(name)
+        assert page.locator("#classes-hint").inner_text() == f"{name} on 60 test bags."
+        page.locator("#bag-method").select_option(name)
+        assert "predicted" in page.locator(".bag-head").inner_text()
+        assert page.locator("#bag-view .card").count() > 0

@@ -16,6 +16,7 @@ from sklearn.metrics import (
 
 from bagwise.report import write_report
 from bagwise.report._page import render_report, report_context
+from bagwise.report.view import View
 
 VALUES = [name for name in CASES if "values" in name]
 CLASSES = [name for name in CASES if name not in VALUES]
@@ -187,10 +188,11 @@ def test_bins_of_calibration_hold_every_test_bag_once(name):
     for curves in context(name)["data"]["curves"]:
         for method, bins in curves["calibration"].items():
             whole = curves["class"] is None  # all labels of a bag together
-            total = sum(
-                truth.size if whole else len(truth)
-                for truth, _ in runs(comparison, method)
-            )
+            tests = [
+                comparison.arrays[r["key"]]["test"] for r in comparison.runs(method)
+            ]
+            tested = View(comparison).truth[np.unique(np.concatenate(tests))]
+            total = tested.size if whole else len(tested)
             assert sum(b["n"] for b in bins) == total
             means = [b["predicted"] for b in bins]
             assert means == sorted(means)
@@ -242,10 +244,10 @@ def test_in_a_browser(open_report, name):
     assert not re.search(r"\b(NaN|undefined|null|Infinity)\b", text)
     done = bool(comparison.arrays)
     assert ("No method finished" in text) == (not done)
-    assert ("gives probabilities" in text) == (
+    assert ("predicts probabilities" in text) == (
         done and name not in VALUES and not has(comparison, "probability")
     )
-    assert ("No scores of single instances" in text) == (
+    assert ("No instance scores are available" in text) == (
         not has(comparison, "instances")
     )
     marked = page.locator(".shares .badge.pos").count()

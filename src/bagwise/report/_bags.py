@@ -1,4 +1,4 @@
-"""The bags a reader can look into, with their instances, scores and features."""
+"""The bag browser: bags with their instances, scores, features and images."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["browser_context", "instance_table", "slide_maps"]
 MAX_BAGS = 150  # shown in full
 MAX_INSTANCES = 2_500  # of the bags shown in full
 MAX_PER_BAG = 24
-LOWEST = 8  # of these, the lowest ones of a bag that is shown as a picture
+LOWEST = 8  # of these, the lowest ones of a bag that is shown as a map
 MAX_METHODS = 8
 MAX_PIXELS = 900_000
 N_FEATURES = 8
 N_PARTS = 8
 MAX_PART_METHODS = 4
-MAX_RESULTS = 240_000  # pairs of a bag and a method, of the other bags
-MAX_SHOWN = 24_000  # instances of the other bags
+MAX_RESULTS = 240_000  # predictions of other bags, over all methods
+MAX_SHOWN = 24_000  # instances of other bags
 UNTESTED = 2
 MAX_BYTES = 2_400_000  # of all maps of a page
 LEAST_CELLS, MOST_CELLS = 2_500, 60_000  # of one map
@@ -37,12 +37,13 @@ Tables = Mapping[str, NDArray[Any]]
 
 
 def browser_context(view: View) -> dict[str, Any]:
-    """Return bags, their instances and what each method says about them.
+    """Return bags, their instances, and the predictions of each method.
 
-    Scores are out of fold. Large data are cut down: bags that the best method gets
-    wrong are kept first, then an even sample, and the others in brief; of a large bag,
-    the instances the best scoring method puts on top. Bags whose instances have places
-    become pictures, with the lowest instances beside the highest.
+    Scores are out of fold. Some bags are shown in full: at most half of them wrongly
+    predicted by the best method, the others an even sample. A large bag is reduced to
+    the instances with the highest scores by the best method with instance scores. Bags
+    with coordinates also have a map, and their instances with the lowest scores. The
+    other bags are listed in brief.
     """
     problem, X = view.problem, view.problem.X
     tables = {}
@@ -56,7 +57,7 @@ def browser_context(view: View) -> dict[str, Any]:
     heat = {name: _heat(table) for name, table in tables.items()}
     about = None if problem.images is not None else moments(X)
     where = places(X)
-    answers = [_truth(view, i) for i in range(X.n_bags)]
+    answers = [_target(view, i) for i in range(X.n_bags)]
     shown: list[int] = []
     entries = []
     for i in bags:
@@ -108,15 +109,15 @@ def browser_context(view: View) -> dict[str, Any]:
     }
 
 
-def _truth(view: View, i: int) -> Any:
-    """Return what is known of a bag, for JSON."""
+def _target(view: View, i: int) -> Any:
+    """Return the true class, labels, value or time of a bag, for JSON."""
     if view.task == "survival":
-        time, seen = view.truth[i], bool(view.problem.y["event"][i])
-        return f"{_short(time)} ({'event' if seen else 'censored'})"
-    return _answer(view, view.truth[i])
+        time, event = view.truth[i], bool(view.problem.y["event"][i])
+        return f"{_short(time)} ({'event' if event else 'censored'})"
+    return _plain_target(view, view.truth[i])
 
 
-def _answer(view: View, value: Any) -> Any:
+def _plain_target(view: View, value: Any) -> Any:
     """Return a class, a list of labels, or a value, for JSON."""
     if view.task in ("regression", "survival"):
         return _short(value)
@@ -128,11 +129,12 @@ def _answer(view: View, value: Any) -> Any:
 def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
     """Return score and prediction of every test bag of the first repeat.
 
-    Of several classes the score is that of the predicted one; real values and several
-    labels have none. Of real values the tenth with the largest errors is called wrong.
+    With several classes the score is that of the predicted class; in regression and
+    with several labels there is none. In regression the 10% of the bags with the
+    largest errors count as wrong.
     """
     found = {}
-    folds = [fold for fold in view.folds(method) if fold.repeat == 0]
+    folds = view.first_repeat(method)
     limit = np.inf
     if view.task == "regression" and folds:
         errors = np.concatenate([np.abs(fold.label - fold.truth) for fold in folds])
@@ -146,9 +148,9 @@ def _bag_results(view: View, method: str) -> dict[int, dict[str, Any]]:
             right = bool(np.all(label == truth))
             if view.task == "regression":
                 right = bool(abs(label - truth) <= limit)
-            elif view.task == "survival":  # a risk alone is neither right nor wrong
+            elif view.task == "survival":  # a risk is neither right nor wrong
                 right = True
-            found[int(i)] = {"s": score, "k": _answer(view, label), "ok": right}
+            found[int(i)] = {"s": score, "k": _plain_target(view, label), "ok": right}
     return found
 
 
@@ -157,19 +159,19 @@ def _choose_bags(
 ) -> list[int]:
     X = view.problem.X
     everyone = list(range(X.n_bags))
-    folds = [] if lead is None else [f for f in view.folds(lead) if f.repeat == 0]
+    folds = [] if lead is None else view.first_repeat(lead)
     if any(len(fold.scored) < len(fold.test) for fold in folds):
-        # Of large data, scores of some bags only were kept.
+        # With large data, instance scores are stored for some bags only.
         everyone = sorted(int(i) for fold in folds for i in fold.test[fold.scored])
     limit = MAX_BAGS
     if view.finished:
-        # Bags nobody tested (a train/test split) come last.
+        # Bags that were never tested (train/test split) are not shown.
         best = results[view.finished[0]]
         wrong = [i for i in everyone if i in best and not best[i]["ok"]]
         right = [i for i in everyone if i in best and best[i]["ok"]]
     else:
         wrong, right = [], everyone
-    # An even sample of both: the first ones alone may all be of one class.
+    # Even samples: the first bags may all be of one class.
     wrong = _even(wrong, limit // 2)
     right = _even(right, limit - len(wrong))
     chosen = sorted({*wrong, *right})
@@ -187,7 +189,7 @@ def _even(values: list[int], n: int) -> list[int]:
 
 
 def _heat(table: Any) -> Any:
-    """Return percentiles 0 to 100 of instance scores, as one scale for all folds."""
+    """Return percentiles of instance scores among all instances, from 0 to 100."""
     heat = np.full(len(table), np.nan)
     known = ~np.isnan(table)
     if known.any():
@@ -210,7 +212,7 @@ def _features(X: Any, row: int, about: Any) -> list[list[Any]]:
 
 
 def _images(images: Any, index: Any) -> dict[str, Any] | None:
-    """Return the pictures as 8-bit pixels, thinned when they are large."""
+    """Return the images as 8-bit pixels, with fewer pixels if they are large."""
     if images is None:
         return None
     height, width = images.shape[1:3]
@@ -235,9 +237,9 @@ def _images(images: Any, index: Any) -> dict[str, Any] | None:
 def instance_table(view: View, method: str) -> NDArray[np.float64] | None:
     """Return the out-of-fold score of every instance; NaN where there is none.
 
-    Of two classes scores are for the positive one, of more for the one that was
-    predicted for the bag; of several labels a bag, the highest. Of real values they
-    are in the same units.
+    With two classes, scores are for the positive class; with more, for the predicted
+    class of the bag; with several labels, the highest over labels. In regression they
+    are in units of the target.
     """
     X = view.problem.X
     values = np.full(X.n_instances, np.nan)
@@ -259,20 +261,18 @@ def instance_table(view: View, method: str) -> NDArray[np.float64] | None:
 
 
 def instance_parts(view: View, index: Any) -> dict[str, dict[str, Any]]:
-    """Return the largest parts of instance scores, by method.
+    """Return the largest contributions of features to instance scores, by method.
 
-    Parts of linear scores are exact and there for every instance, sampled ones for
-    those of a few bags, where features were permuted.
-
-    "rows" holds name, value and part of the features of each instance, "scale" the
-    largest part of all.
+    Contributions to linear scores are exact and available for all instances; sampled
+    ones only for the instances of a few bags. "rows" holds name, value and contribution
+    of the features of each instance, "scale" the largest absolute contribution.
 
     Parameters
     ----------
     view : View
         The comparison.
     index : ndarray of int
-        Rows of the instances that are shown.
+        Rows of the shown instances.
     """
     X = view.problem.X
     if X.is_sparse:
@@ -306,7 +306,7 @@ def _parts(X: Any, row: int, slope: Any, mean: Any, sampled: Any) -> list[Any]:
 
 
 def _slopes_by_bag(view: View, method: str) -> dict[int, Any]:
-    """Return the slope of the model that has not seen the bag."""
+    """Return, for each bag, the slope of the model that was not fitted to it."""
     arrays, found = view.comparison.arrays, {}
     for row in view.comparison.runs(method):
         own = arrays[row["key"]]
@@ -318,7 +318,7 @@ def _slopes_by_bag(view: View, method: str) -> dict[int, Any]:
 
 
 def _sampled_by_row(view: View, method: str) -> dict[int, Any]:
-    """Return sampled parts of instances, by a model that has not seen their bag."""
+    """Return sampled contributions by row, from models not fitted to the bag."""
     arrays, offsets, found = view.comparison.arrays, view.problem.X.offsets, {}
     for row in view.comparison.runs(method):
         own = arrays[row["key"]]
@@ -330,12 +330,12 @@ def _sampled_by_row(view: View, method: str) -> dict[int, Any]:
 
 
 def packed(values: Any) -> dict[str, str]:
-    """Return numbers as bytes: whole ones in as few as they need, others in four.
+    """Return numbers as bytes: integers in as few as possible, others in four.
 
     Parameters
     ----------
     values : array-like
-        Whole numbers of at least zero, or real numbers, which may be NaN.
+        Non-negative integers, or real numbers, which may be NaN.
 
     Returns
     -------
@@ -359,29 +359,28 @@ def other_bags(
     tables: Tables,
     heat: Tables,
 ) -> dict[str, Any] | None:
-    """Return the bags that are not among those shown in full.
+    """Return the bags that are not shown in full.
 
-    Each has its name, its answer, what every method says about it, and the instances
-    that the best scoring method puts on top: as many as there is room for. Pictures
-    and features are those of the bags shown in full alone.
+    Each has its id, target, predictions, and as many of the instances with the highest
+    scores as the size of the page allows; no images and no features.
 
     Parameters
     ----------
     view : View
         The comparison.
     shown : sequence of int
-        Bags that are shown in full.
+        Bags shown in full.
     answers : sequence
-        The true answer of every bag: a number, a text or a list.
+        The target of every bag: a number, a text or a list.
     results : dict
-        By method and bag, what was predicted.
+        Predictions by method and bag.
     tables, heat : dict of ndarray of shape (n_instances,)
         Scores and their percentiles, by method.
 
     Returns
     -------
     dict or None
-        Packed columns, None where every bag is shown in full.
+        Packed columns; None if every bag is shown in full.
     """
     X = view.problem.X
     left = np.setdiff1d(np.arange(X.n_bags), np.asarray(shown, dtype=np.int64))
@@ -415,10 +414,10 @@ def other_bags(
 
 
 def _top_rows(X: Any, bags: NDArray[Any], lead: Any) -> tuple[Any, Any]:
-    """Return the rows of the highest instances of each bag, and how many it has."""
+    """Return the rows of the instances with the highest scores, and their counts."""
     sizes = X.sizes[bags]
     room = 0
-    if lead is not None:  # without scores there is no top
+    if lead is not None:  # without scores no instance is highest
         known = np.array([not np.isnan(lead[X.offsets[i]]) for i in bags])
         sizes = np.where(known, sizes, 0)
         for each in range(1, MAX_PER_BAG + 1):
@@ -435,7 +434,7 @@ def _top_rows(X: Any, bags: NDArray[Any], lead: Any) -> tuple[Any, Any]:
 
 
 def _results(found: Mapping[int, Any], bags: NDArray[Any]) -> dict[str, Any]:
-    """Return answers, scores, and whether they are right (2: never tested)."""
+    """Return predictions, scores, and whether they are right (2: never tested)."""
     known = next(iter(found.values()), {"k": 0})
     nothing = {"s": None, "k": type(known["k"])(), "ok": UNTESTED}
     rows = [found.get(int(i), nothing) for i in bags]
@@ -448,13 +447,13 @@ def _results(found: Mapping[int, Any], bags: NDArray[Any]) -> dict[str, Any]:
 
 
 def _column(values: list[Any]) -> Any:
-    """Pack numbers; lists and texts stay as they are."""
+    """Pack numbers; lists and texts stay unchanged."""
     plain = all(isinstance(value, int | float) for value in values)
     return packed(values) if plain else values
 
 
 def places(X: Bags) -> NDArray[np.float64] | None:
-    """Return x and y of every instance, or None if they have none."""
+    """Return x and y of every instance, or None without coordinates."""
     if X.coords is None or X.coords.shape[1] < 2:
         return None
     return np.asarray(X.coords[:, :2], dtype=np.float64)
@@ -463,27 +462,27 @@ def places(X: Bags) -> NDArray[np.float64] | None:
 def slide_maps(
     X: Bags, bags: Sequence[int], heat: Mapping[str, NDArray[Any]]
 ) -> dict[str, Any] | None:
-    """Return a picture of every bag and method: bytes, row by row, as base64.
+    """Return a map of every bag and method: bytes, row by row, as base64.
 
-    A byte of 0 is a cell without instances; 1 to 255 are the mean percentile, among
-    the instances of all bags, of those that lie in it. Pictures are as fine as the
-    number of them allows; where even coarse ones are too many, the last bags get none.
+    A byte of 0 is a cell without instances; 1 to 255 encode the mean percentile (among
+    the instances of all bags) of the instances in the cell. The resolution decreases
+    with the number of maps; if even coarse maps are too many, the last bags have none.
 
     Parameters
     ----------
     X : Bags
         All bags.
     bags : sequence of int
-        Those that are shown.
+        The shown bags.
     heat : dict of ndarray of shape (n_instances,)
-        Percentiles of the scores by method, NaN where there are none.
+        Percentiles of the scores by method, NaN without a score.
 
     Returns
     -------
     dict or None
         "frames" (width, height, left, top and side of a cell for each bag, or None)
-        and "cells" (by method, one text for each bag, or None). None where instances
-        have no places or no scores.
+        and "cells" (by method, one text for each bag, or None). None without
+        coordinates or scores.
     """
     where = places(X)
     if where is None or not heat or not len(bags):
@@ -511,7 +510,7 @@ def slide_maps(
 
 
 def _side(where: NDArray[np.float64], most: int) -> float:
-    """Return the side of cells: that of an instance, or so that there are few."""
+    """Return the side of cells: that of an instance, or larger for fewer cells."""
     size = spacing(where)
     span = np.ptp(where, axis=0)
     while np.prod(np.floor(span / size) + 1.0) > most:

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.stats import beta, binomtest
 from sklearn.metrics import (
     average_precision_score,
     precision_recall_curve,
     roc_curve,
 )
 
-from bagwise.report.view import View, plain
+from bagwise.base import best_threshold
+from bagwise.report.view import Fold, View, plain
 
 __all__ = [
     "Curve",
@@ -28,7 +29,9 @@ __all__ = [
     "mean_precision",
     "mean_roc",
     "risk_groups",
+    "scaled_scores",
     "score_histogram",
+    "threshold_warning",
     "value_figures",
 ]
 
@@ -37,12 +40,14 @@ GRID = np.linspace(0.0, 1.0, 101)
 MAX_CURVES = 8  # classes with curves of their own
 MAX_CLASSES = 40  # in tables
 MAX_POINTS = 600
-WITHIN = 0.9  # share of the bags between the two lines
+WITHIN = 0.9  # share of the bags in the band around the diagonal
+N_PARTS = 10  # of the test bags, for thresholds chosen on other bags
+LEAST_GAIN, ALPHA = 0.05, 0.05  # of accuracy by another threshold
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve over the unit interval and the area under it."""
+    """A curve over the unit interval, and the area under it."""
 
     x: Array
     y: Array
@@ -52,17 +57,17 @@ class Curve:
 def mean_roc(view: View, method: str, k: int | None = None) -> Curve | None:
     """Return the ROC curve averaged over folds.
 
-    Scores of different folds come from different models and are not on one scale, so
-    the curves are averaged (the mean true positive rate at each false positive rate)
-    rather than the scores pooled. Leave-one-bag-out has no curve per fold and is
-    pooled. Without a class `k`: of two the positive one, of more the mean of all
-    against the rest.
+    Scores of different folds come from different models and have different scales, so
+    curves are averaged (the mean true positive rate at each false positive rate)
+    instead of pooling the scores. Leave-one-bag-out has no curve per fold; its scores
+    are pooled. Without a class `k`: the positive one of two classes, and with more the
+    mean over all classes against the rest.
     """
 
     def one(positive: NDArray[Any], score: Array) -> tuple[Array, float]:
         fpr, tpr, _ = roc_curve(positive, score, drop_intermediate=True)
         curve = np.interp(GRID, fpr, tpr)
-        # On a vertical piece of the curve its upper end counts.
+        # On a vertical segment of the curve its upper end counts.
         last = np.searchsorted(fpr, GRID, side="right") - 1
         area = float(np.sum(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2))
         return np.where(fpr[last] == GRID, tpr[last], curve), area
@@ -76,13 +81,13 @@ def mean_roc(view: View, method: str, k: int | None = None) -> Curve | None:
 def mean_precision(view: View, method: str, k: int | None = None) -> Curve | None:
     """Return precision against recall, averaged over folds as in `mean_roc`.
 
-    Precision is that of the highest threshold which reaches the recall, without
-    interpolation; the area is the average precision.
+    Precision at a recall is that of the highest threshold that reaches the recall,
+    without interpolation; the area is the average precision.
     """
 
     def one(positive: NDArray[Any], score: Array) -> tuple[Array, float]:
         precision, recall, _ = precision_recall_curve(positive, score)
-        precision, recall = precision[-2::-1], recall[-2::-1]  # from high thresholds on
+        precision, recall = precision[-2::-1], recall[-2::-1]  # decreasing thresholds
         at = np.minimum(np.searchsorted(recall, GRID), len(recall) - 1)
         return precision[at], float(average_precision_score(positive, score))
 
@@ -109,7 +114,7 @@ def _mean_curve(
 def _score_columns(
     view: View, method: str, k: int | None
 ) -> Iterator[tuple[NDArray[Any], Array]]:
-    """Yield membership and score of every class asked for, fold by fold."""
+    """Yield membership and score for each requested class and fold."""
     folds = view.folds(method)
     if not folds or any(fold.score is None for fold in folds):
         return
@@ -126,12 +131,12 @@ def calibration(
 ) -> list[dict[str, float]] | None:
     """Return observed against predicted frequency in bins of about equal count.
 
-    Of more than two classes without a `k`: how often the predicted class is right,
-    against the probability that was given to it; of several labels a bag, all of them
-    together. Equal probabilities share a bin.
-    Intervals are Clopper and Pearson's, 95%. None for methods without probabilities.
+    Bags of the first repeat, with 95% intervals of Clopper and Pearson. With more than
+    two classes and no `k`: how often the predicted class is correct, against its
+    probability; with several labels per bag, all labels together. Equal probabilities
+    share a bin. None for methods without probabilities.
     """
-    folds = view.folds(method)
+    folds = view.first_repeat(method)
     if not folds or any(fold.probability is None for fold in folds):
         return None
     hits, values = [], []
@@ -155,8 +160,8 @@ def calibration(
 def _bins(hit: NDArray[Any], p: Array, n_bins: int) -> list[dict[str, float]]:
     n_bins = int(min(n_bins, max(2, len(p) // 12)))
     inner = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
-    cuts = np.unique(np.quantile(p, inner, method="lower"))
-    place = np.searchsorted(cuts, p)
+    edges = np.unique(np.quantile(p, inner, method="lower"))
+    place = np.searchsorted(edges, p)
     bins = []
     for b in np.unique(place):
         chosen = place == b
@@ -176,40 +181,92 @@ def _bins(hit: NDArray[Any], p: Array, n_bins: int) -> list[dict[str, float]]:
 
 
 def score_histogram(
-    view: View, method: str, k: int | None = None, n_bins: int = 25
+    view: View, method: str, k: int | None = None, n_bins: int = 24
 ) -> dict[str, Any] | None:
-    """Return how decision values of test bags are spread, of a class and of the rest.
+    """Return a histogram of the scores of test bags, of class `k` and of the others.
 
-    Within a fold, scores are divided by their mean size, which keeps zero where it is
-    and puts folds on a common scale. ``"cut"`` tells whether zero is where the method
-    cuts. None without scores, and for several classes without a `k`.
+    Zero is an edge of a bin. If it is the threshold of the method (``"threshold"``),
+    the bars right of zero count the bags that are predicted to be of the class. None
+    without scores, and for several classes without a `k`.
     """
-    folds = view.folds(method)
     own = view.positive if k is None else k
+    folds = view.first_repeat(method)
     if own is None or not folds or any(fold.score is None for fold in folds):
         return None
-    scaled, members, cut = [], [], True
-    for fold in folds:
-        member, score = view.against_rest(fold, fold.score, own)
-        size = float(np.abs(score).mean())
-        scaled.append(score / (size if size > 0 else 1.0))
-        members.append(member)
-        called = view.called(fold, own).astype(bool)
-        cut &= bool((called == (score > 0))[score != 0].all())
-    score, member = np.concatenate(scaled), np.concatenate(members)
+    member, score, called = scaled_scores(view, folds, own)
     bound = max(float(np.quantile(np.abs(score), 0.99)), 1e-9)
     edges = np.linspace(-bound, bound, n_bins + 1)
-    clipped = np.clip(score, -bound, bound)
+    edges[n_bins // 2] = 0.0
+    # A score of exactly zero is negative, that is, right of zero for the first class.
+    above = bool((called == (score > 0)).all())
+    not_below = bool((called == (score >= 0)).all())
+    side = "right" if not_below and not above else "left"
+    place = np.clip(np.searchsorted(edges, score, side) - 1, 0, n_bins - 1)
     return {
         "edges": edges,
-        "rest": np.histogram(clipped[~member], edges)[0],
-        "own": np.histogram(clipped[member], edges)[0],
-        "cut": cut,
+        "rest": np.bincount(place[~member], minlength=n_bins),
+        "own": np.bincount(place[member], minlength=n_bins),
+        "threshold": above or not_below,
     }
 
 
+def scaled_scores(
+    view: View, folds: list[Fold], k: int
+) -> tuple[NDArray[np.bool_], Array, NDArray[np.bool_]]:
+    """Return membership, score and prediction of the bags of some folds, for a class.
+
+    The scores of a fold are divided by their mean absolute value, which keeps zero and
+    gives folds a common scale. Folds of a single bag are left as they are.
+    """
+    members, scores, called = [], [], []
+    for fold in folds:
+        member, score = view.against_rest(fold, fold.score, k)
+        size = 1.0 if view.pooled else float(np.abs(score).mean())
+        members.append(member)
+        scores.append(score / (size if size > 0 else 1.0))
+        called.append(view.called(fold, k).astype(bool))
+    return tuple(np.concatenate(parts) for parts in (members, scores, called))
+
+
+def threshold_warning(view: View, method: str) -> str | None:
+    """Return a sentence if the labels of a method are clearly worse than its scores.
+
+    Test bags are labeled again with the threshold that is best for other test bags (ten
+    parts). The difference counts if accuracy increases by at least 0.05, significantly
+    by the sign test at 5%, and balanced accuracy does not decrease. None otherwise.
+    """
+    folds = view.first_repeat(method)
+    if view.positive is None or not folds or any(f.score is None for f in folds):
+        return None
+    member, score, called = scaled_scores(view, folds, view.positive)
+    part = np.random.default_rng(0).permutation(len(score)) % N_PARTS
+    again = np.zeros(len(score), dtype=bool)
+    for k in np.unique(part):
+        rest = part != k
+        if not rest.any():
+            return None
+        again[~rest] = score[~rest] > best_threshold(score[rest], member[rest])
+    old, new = called == member, again == member
+    gained, lost = int((new & ~old).sum()), int((old & ~new).sum())
+    if not member.any() or member.all() or gained - lost < LEAST_GAIN * len(old):
+        return None
+    balanced = [hit[member].mean() + hit[~member].mean() for hit in (old, new)]
+    p = binomtest(gained, gained + lost, alternative="greater").pvalue
+    if p >= ALPHA or balanced[1] < balanced[0]:
+        return None
+    positive, other = view.names[view.positive], view.names[1 - view.positive]
+    n_false, n_other = int((called & ~member).sum()), int((~member).sum())
+    n_missed, n_positive = int((member & ~called).sum()), int(member.sum())
+    return (
+        f"labels are worse than the ranking of the bags. Accuracy is {old.mean():.3f}, "
+        f"and {new.mean():.3f} with a threshold chosen on other test bags. {n_false} "
+        f"of {n_other} bags of {other} are predicted {positive}, and {n_missed} of "
+        f"{n_positive} bags of {positive} are predicted {other}."
+    )
+
+
 def curves(view: View) -> list[dict[str, Any]]:
-    """Return the curves of every class that has some, the mean of all first."""
+    """Return the mean curves, and those of each class if there are few classes."""
     chosen: list[int | None] = [None]
     if view.positive is None and len(view.names) <= MAX_CURVES:
         chosen += list(view.all_classes)
@@ -231,7 +288,7 @@ def curves(view: View) -> list[dict[str, Any]]:
                     "edges": [plain(v) for v in histogram["edges"]],
                     "rest": histogram["rest"].tolist(),
                     "own": histogram["own"].tolist(),
-                    "cut": histogram["cut"],
+                    "threshold": histogram["threshold"],
                 }
         found.append(one)
     return found
@@ -243,7 +300,7 @@ def _put(found: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _points(curve: Curve | None) -> dict[str, Any] | None:
-    """Return a curve without the points on its straight pieces."""
+    """Return a curve without the inner points of horizontal segments."""
     if curve is None:
         return None
     x, y = np.round(curve.x, 3), np.round(curve.y, 3)
@@ -257,7 +314,7 @@ def _points(curve: Curve | None) -> dict[str, Any] | None:
 
 
 def class_counts(view: View) -> NDArray[np.int64]:
-    """Return how many bags have each class or label; none where y is no class."""
+    """Return the number of bags of each class or label; empty for regression."""
     if view.task == "multilabel":
         return view.truth.sum(axis=0)
     if view.task in ("regression", "survival"):
@@ -266,10 +323,9 @@ def class_counts(view: View) -> NDArray[np.int64]:
 
 
 def confusion(view: View, method: str) -> NDArray[np.int64] | None:
-    """Return how many test bags of a class (row) were given a class (column).
+    """Return the number of test bags by true class (row) and predicted class (column).
 
-    Labels are what they are in every fold, so those of the first repeat are counted
-    together. None where a bag has several labels.
+    Test bags of the first repeat. None for several labels per bag.
     """
     if view.task != "classification":
         return None
@@ -282,27 +338,28 @@ def confusion(view: View, method: str) -> NDArray[np.int64] | None:
 
 
 def class_figures(view: View, method: str) -> dict[str, Any]:
-    """Return the confusion matrix, and figures of each class against the rest.
+    """Return the confusion matrix, and metrics of each class against the rest.
 
-    Precision, recall and F1 are those of the counts of the first repeat; areas are
-    means over folds.
+    Precision, recall and F1 are computed from the counts of the first repeat; areas
+    under curves are means over folds.
     """
     counts = confusion(view, method)
-    folds = [fold for fold in view.folds(method) if fold.repeat == 0]
+    folds = view.first_repeat(method)
     rows = []
     for k in list(view.all_classes)[:MAX_CLASSES]:
         member = np.concatenate([view.member(fold, k) for fold in folds]).astype(bool)
         called = np.concatenate([view.called(fold, k) for fold in folds]).astype(bool)
-        hit, true, said = (member & called).sum(), member.sum(), called.sum()
+        hit, true, predicted = (member & called).sum(), member.sum(), called.sum()
+        both = true + predicted
         roc = mean_roc(view, method, k)
         precision = mean_precision(view, method, k)
         rows.append(
             {
                 "bags": int(true),
-                "predicted": int(said),
-                "precision": plain(hit / said, 3) if said else None,
+                "predicted": int(predicted),
+                "precision": plain(hit / predicted, 3) if predicted else None,
                 "recall": plain(hit / true, 3) if true else None,
-                "f1": plain(2 * hit / (true + said), 3) if true + said else None,
+                "f1": plain(2 * hit / both, 3) if both else None,
                 "auroc": None if roc is None else plain(roc.area, 3),
                 "ap": None if precision is None else plain(precision.area, 3),
             }
@@ -316,17 +373,17 @@ def class_figures(view: View, method: str) -> dict[str, Any]:
 
 
 def out_of_fold(view: View, method: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the test bags of the first repeat and what was predicted for them."""
-    folds = [fold for fold in view.folds(method) if fold.repeat == 0]
+    """Return the test bags of the first repeat and their predictions."""
+    folds = view.first_repeat(method)
     bags = np.concatenate([fold.test for fold in folds])
     return bags, np.concatenate([fold.label for fold in folds])
 
 
 def value_figures(view: View, method: str) -> dict[str, Any]:
-    """Return points to draw, and how far predictions are from the truth.
+    """Return points to plot, and the size of the errors.
 
-    ``"within"`` is the distance from the truth that 90% of the test bags keep to. Of
-    many bags an even sample by their true value is drawn; figures are of all.
+    ``"within"`` is the 90% quantile of the absolute errors. Of many bags, an even
+    sample by true value is plotted; the errors are those of all test bags.
     """
     bags, predicted = out_of_fold(view, method)
     truth = view.truth[bags]
@@ -347,10 +404,10 @@ def value_figures(view: View, method: str) -> dict[str, Any]:
 
 
 def risk_groups(view: View, method: str) -> list[dict[str, Any]]:
-    """Return the share without event over time, of thirds of the bags by risk.
+    """Return the Kaplan-Meier curves of thirds of the test bags by predicted risk.
 
-    Risks of two folds are those of two models, so that each fold is cut in thirds on
-    its own. Kaplan and Meier's estimate, as the corners of its steps.
+    Risks of different folds come from different models, so each fold is divided into
+    thirds separately. A curve is given by the corners of its steps.
     """
     parts: list[list[NDArray[Any]]] = [[], [], []]
     for fold in view.folds(method):
@@ -380,7 +437,7 @@ def risk_groups(view: View, method: str) -> list[dict[str, Any]]:
 def kaplan_meier(
     event: NDArray[Any], time: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the corners of the estimated share without event, from time zero on."""
+    """Return the corners of the Kaplan-Meier estimate, from time zero on."""
     times = np.unique(time[event])
     at_risk = np.array([(time >= t).sum() for t in times])
     falls = np.array([(event & (time == t)).sum() for t in times])

@@ -1,4 +1,4 @@
-"""The report: its context of plain values, and the HTML page made from it."""
+"""The report: a context of plain values, and the HTML page that is made from it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from bagwise.report._curves import (
     class_figures,
     curves,
     risk_groups,
+    threshold_warning,
     value_figures,
 )
 from bagwise.report.view import View, plain
@@ -34,9 +35,9 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     Parameters
     ----------
     comparison : Comparison
-        What `bagwise.compare` returned.
+        Result of `bagwise.compare`.
     path : path
-        The file; folders are made. It is there whole or not at all.
+        The file; missing folders are created. It is written completely or not at all.
 
     Returns
     -------
@@ -48,7 +49,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(path.name + ".part")
     scratch.write_text(page, encoding="utf-8")
-    scratch.replace(path)  # a report is there whole or not at all
+    scratch.replace(path)  # never a partial report
     return path
 
 
@@ -63,7 +64,8 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain values; ``["data"]`` is what the page's script reads.
+        Strings, numbers, lists and dicts, which the template lays out; ``["data"]`` is
+        for the script of the page.
     """
     metric = METRICS[comparison.metric]
     view = View(comparison)
@@ -75,9 +77,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "metric_reason": comparison.metric_reason,
         "left": comparison.n_left,
         "weights": comparison.provenance.get("weights", ""),
-        "dot": "the figure over all test bags"
-        if view.pooled
-        else "the mean over folds",
+        "dot": "over all test bags together" if view.pooled else "as mean over folds",
         "finished": bool(view.finished),
         "facts": tables.facts(view),
         "classes": tables.class_table(view),
@@ -87,6 +87,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "ranking_columns": tables.metric_columns(comparison),
         "axis": tables.metric_axis(comparison),
         "test_note": explain_test(comparison),
+        "warnings": _warnings(view),
         "choices": [
             {"name": c.method.name, "chosen": c.chosen, "reason": c.reason}
             for c in comparison.choices
@@ -115,8 +116,14 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
 
 
 def _in_text(title: str) -> str:
-    """Write a title in the middle of a sentence: capitals of acronyms stay."""
+    """Return a title in lower case for use in a sentence, except acronyms."""
     return title if title[1:2].isupper() or title[1:2].isdigit() else title.lower()
+
+
+def _warnings(view: View) -> list[dict[str, str]]:
+    """Return the methods whose labels are worse than their scores, and by how much."""
+    found = {name: threshold_warning(view, name) for name in view.finished}
+    return [{"method": name, "text": text} for name, text in found.items() if text]
 
 
 def _provenance(comparison: Comparison) -> list[dict[str, str]]:
@@ -135,7 +142,7 @@ def _references(comparison: Comparison) -> list[dict[str, str]]:
 
 
 def script_data(view: View) -> dict[str, Any]:
-    """Return plain values, which the page holds as JSON."""
+    """Return the values for the script, which the page contains as JSON."""
     comparison = view.comparison
     order = {row.method: number for number, row in enumerate(comparison.ranking)}
     methods = []
@@ -175,15 +182,15 @@ def script_data(view: View) -> dict[str, Any]:
 
 
 def render_report(context: dict[str, Any]) -> str:
-    """Return the page of a context made by `report_context`.
+    """Return the page for a context made by `report_context`.
 
     Everything that comes from data is escaped: by the template engine in the markup,
-    and by replacing the characters that could end a script element in its data.
+    and in the JSON by replacing the characters that could end a script element.
 
     Parameters
     ----------
     context : dict
-        What the template shows.
+        The values for the template.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Plots of a comparison for notebooks (matplotlib)."""
+"""Plots of a comparison with matplotlib."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 
 
 def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
-    """Draw mean and interval of every method, the best on top.
+    """Plot the mean and the interval of every method, the best on top.
 
     Parameters
     ----------
     comparison : Comparison
         The results.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; new axes by default.
+        Axes to plot on; new ones by default.
 
     Returns
     -------
@@ -40,14 +40,14 @@ def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
     """
     rows = [row for row in comparison.ranking if row.n_folds][::-1]
     ax = _axes(ax, (6.4, 0.8 + 0.34 * len(rows)))
-    colors = {"best": "#2b8a3e", "not told apart": "#1c7ed6"}
+    colors = {"best": "#2b8a3e", "worse": "#868e96", "untested": "#868e96"}
     for place, row in enumerate(rows):
-        color = colors.get(row.verdict, "#868e96")
+        color = colors.get(row.verdict, "#1c7ed6")
         if not np.isnan(row.low):
             ax.plot([row.low, row.high], [place, place], color=color, linewidth=2)
         ax.plot(row.mean, place, "o", color=color, markersize=6)
     ax.set_yticks(range(len(rows)), [plot_text(row.method) for row in rows])
-    ax.set_xlabel(f"{METRICS[comparison.metric].title}, 95% interval")
+    ax.set_xlabel(f"{METRICS[comparison.metric].title} with 95% interval")
     ax.grid(axis="x", alpha=0.3)
     ax.spines[["top", "right", "left"]].set_visible(False)
     return ax
@@ -56,16 +56,16 @@ def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
 def plot_roc(
     comparison: Comparison, methods: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
-    """Draw ROC curves, averaged over folds at equal false positive rates.
+    """Plot ROC curves, averaged over folds at equal false positive rates.
 
     Parameters
     ----------
     comparison : Comparison
         The results.
     methods : sequence of str, optional
-        Which; the best five by default.
+        Names of methods; the best five by default.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; new axes by default.
+        Axes to plot on; new ones by default.
 
     Returns
     -------
@@ -83,16 +83,16 @@ def plot_roc(
 def plot_precision_recall(
     comparison: Comparison, methods: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
-    """Draw precision against recall, averaged over folds, with average precisions.
+    """Plot precision against recall, averaged over folds, with average precision.
 
     Parameters
     ----------
     comparison : Comparison
         The results.
     methods : sequence of str, optional
-        Which; the best five by default.
+        Names of methods; the best five by default.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; new axes by default.
+        Axes to plot on; new ones by default.
 
     Returns
     -------
@@ -131,16 +131,16 @@ def _curves(
 def plot_confusion(
     comparison: Comparison, method: str | None = None, ax: Any = None
 ) -> Any:
-    """Draw how many test bags of each class were given each class.
+    """Plot the number of test bags by true and predicted class.
 
     Parameters
     ----------
     comparison : Comparison
         The results.
     method : str, optional
-        Which; the best by default.
+        Name of a method; the best by default.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; new axes by default.
+        Axes to plot on; new ones by default.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def plot_confusion(
     view = View(comparison)
     counts = confusion(view, comparison.best if method is None else method)
     if counts is None:
-        raise ValueError("a confusion matrix is of one label per bag, out of several")
+        raise ValueError("a confusion matrix needs one class label per bag")
     size = 1.8 + 0.5 * len(view.names)
     ax = _axes(ax, (size, size))
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -172,20 +172,20 @@ def plot_key_instances(
     method: str | None = None,
     n_instances: int = 8,
 ) -> Any:
-    """Draw the highest instances of positive bags, scored out of fold.
+    """Plot the instances of positive bags with the highest out-of-fold scores.
 
-    No bag was seen by the model that scores it.
+    Every bag is scored by a model that was not fitted to it.
 
     Parameters
     ----------
     comparison : Comparison
         The results.
     n_bags : int, default=6
-        How many bags; of more than two classes they are of any class.
+        Number of bags; with more than two classes, bags of any class.
     method : str, optional
-        Which; the best one that scores instances by default.
+        Name of a method; the best one with instance scores by default.
     n_instances : int, default=8
-        Most instances of a bag.
+        Maximum number of instances per bag.
 
     Returns
     -------
@@ -200,13 +200,13 @@ def plot_key_instances(
             break
     else:
         who = repr(method) if method is not None else "any method of this comparison"
-        raise ValueError(f"there are no instance scores of {who}")
+        raise ValueError(f"no instance scores are stored for {who}")
     problem = comparison.problem
     chosen = ~np.isnan(scores[problem.X.offsets[:-1]])
     if view.positive is not None:
         chosen &= view.truth == view.positive
     bags = np.flatnonzero(chosen)[:n_bags]
-    speaks = None if view.positive is None else view.names[view.positive]
+    label = None if view.positive is None else view.names[view.positive]
     return plot_bags(
         problem.X,
         scores,
@@ -214,7 +214,7 @@ def plot_key_instances(
         images=problem.images,
         instance_labels=problem.instance_labels,
         n_instances=n_instances,
-        about=f"scores{for_class(speaks)}, out of fold",
+        about=f"scores{for_class(label)}, out of fold",
         titles=[plot_text(f"bag {problem.X.ids[i]}: {problem.y[i]}", 40) for i in bags],
     )
 

@@ -38,9 +38,11 @@ __all__ = [
 
 N_BARS = 12
 _TONES = {"faithful": "good", "misleading": "bad"}
+_VERDICT_TONES = {"best": "good", "worse": "dim", "untested": "dim"}
 
 
 def facts(view: View) -> list[dict[str, str]]:
+    """Return sizes of the data, methods and protocol, each with a detail."""
     comparison, X = view.comparison, view.problem.X
     sizes = X.sizes
     ok = [row for row in comparison.rows if row["status"] == "ok"]
@@ -56,7 +58,7 @@ def facts(view: View) -> list[dict[str, str]]:
         detail = f"{seen:,} events, {len(view.truth) - seen:,} censored"
     if groups is not None:
         n_groups = len(np.unique(np.asarray(groups).astype(str)))
-        detail += f", {n_groups:,} groups kept together"
+        detail += f", {n_groups:,} groups"
     return [
         _fact("Bags", f"{X.n_bags:,}", detail),
         _fact(
@@ -65,19 +67,25 @@ def facts(view: View) -> list[dict[str, str]]:
             _sizes(sizes),
         ),
         _fact("Features", f"{X.n_features:,}", kind),
-        _fact("Methods", str(len(comparison.methods)), f"{len(ok):,} finished runs"),
+        _fact(
+            "Methods",
+            str(len(comparison.methods)),
+            f"{len(ok):,} finished runs (one per fold)",
+        ),
         _fact(
             "Protocol",
             comparison.protocol.describe().replace(" cross-validation", ""),
-            "tuned inside each training fold" if comparison.tuning else "not tuned",
+            "parameters tuned within each training fold"
+            if comparison.tuning
+            else "default parameters",
         ),
     ]
 
 
 def _sizes(sizes: Any) -> str:
     if sizes.min() == sizes.max():
-        return f"{sizes.min():,} in every bag"
-    return f"{sizes.min():,} to {sizes.max():,} a bag, median {np.median(sizes):g}"
+        return f"{sizes.min():,} per bag"
+    return f"{sizes.min():,} to {sizes.max():,} per bag, median {np.median(sizes):g}"
 
 
 def _fact(name: str, value: str, detail: str) -> dict[str, str]:
@@ -85,7 +93,7 @@ def _fact(name: str, value: str, detail: str) -> dict[str, str]:
 
 
 def class_table(view: View) -> list[dict[str, Any]]:
-    """Return how many bags each class has."""
+    """Return the number and the share of bags of each class."""
     counts = class_counts(view)
     return [
         {
@@ -100,7 +108,7 @@ def class_table(view: View) -> list[dict[str, Any]]:
 
 
 def metric_columns(comparison: Comparison) -> list[dict[str, str]]:
-    """Return the further columns of the ranking: those with any value."""
+    """Return the other metrics of the ranking that have a value for any method."""
     found = []
     for name, metric in METRICS.items():
         if name == comparison.metric or name.startswith("group_"):
@@ -112,6 +120,7 @@ def metric_columns(comparison: Comparison) -> list[dict[str, str]]:
 
 
 def ranking_table(view: View) -> list[dict[str, Any]]:
+    """Return the rows of the ranking; the baseline comes first."""
     comparison = view.comparison
     axis, columns = metric_axis(comparison), metric_columns(comparison)
     show = METRICS[comparison.metric].show
@@ -121,6 +130,7 @@ def ranking_table(view: View) -> list[dict[str, Any]]:
         interval = ""
         if np.isfinite([row.low, row.high]).all():
             interval = f"{show(row.low)} to {show(row.high)}"
+        tuned = any(run["params"] for run in comparison.runs(row.method))
         rows.append(
             {
                 "rank": row.rank,
@@ -135,18 +145,19 @@ def ranking_table(view: View) -> list[dict[str, Any]]:
                 "p": p_value(row.p_holm),
                 "verdict": row.verdict,
                 "failed": row.n_failed,
-                "constant": constant_answer(view, row.method),
+                "tone": _VERDICT_TONES.get(row.verdict, "near"),
+                "constant": constant_prediction(view, row.method),
                 "n_folds": row.n_folds,
                 "cells": [
                     METRICS[c["name"]].show(getattr(row, c["name"])) for c in columns
                 ],
                 "fit": seconds(row.fit_time),
-                "tune": seconds(row.tune_time),
+                "tune": seconds(row.tune_time) if tuned else "",
                 "predict": seconds(row.predict_time),
                 "memory": memory(row.peak_memory),
             }
         )
-    # The baseline first, whatever its rank: the others are read against it.
+    # Other methods are compared with the baseline, so it comes first.
     return sorted(rows, key=lambda line: not line["baseline"])
 
 
@@ -194,7 +205,7 @@ def _group_interval(view: View, method: str) -> str:
 
 
 def stack_tables(view: View) -> list[dict[str, Any]]:
-    """Return the members of every stack, placed on an axis of weights."""
+    """Return the members of every stack, with their weights on a common axis."""
     stacks = []
     for name in view.finished:
         table = member_table(view, name)
@@ -214,22 +225,22 @@ def stack_tables(view: View) -> list[dict[str, Any]]:
             }
             for member in table
         ]
-        told = view.comparison.disagreement(name)
-        text = told.get("text", "")
+        check = view.comparison.disagreement(name)
+        text = check.get("text", "")
         stacks.append(
             {
                 "method": name,
                 "axis": axis,
                 "members": members,
-                "warn": told.get("warn", False),
+                "warn": check.get("warn", False),
                 "check": text[:1].upper() + text[1:],
             }
         )
     return stacks
 
 
-def constant_answer(view: View, method: str) -> str | None:
-    """Return the answer a method gives to every test bag, if there is one."""
+def constant_prediction(view: View, method: str) -> str | None:
+    """Return the prediction that a method gives for every test bag, if there is one."""
     folds = view.folds(method)
     if not folds:
         return None
@@ -239,20 +250,20 @@ def constant_answer(view: View, method: str) -> str | None:
     if view.task in ("regression", "survival"):
         return f"{float(first):.4g}"
     if view.task == "multilabel":
-        given = [view.names[k] for k in np.flatnonzero(first)]
-        return ", ".join(given) or "no label"
+        labels = [view.names[k] for k in np.flatnonzero(first)]
+        return ", ".join(labels) or "no label"
     return view.names[int(first)]
 
 
 def member_table(view: View, method: str) -> list[dict[str, Any]] | None:
-    """Return what a stack trusts, averaged over folds; None for other methods.
+    """Return the members of a stack, averaged over folds; None for other methods.
 
     Returns
     -------
     list of dict, or None
         "name", "weight" (on the member's log-odds), "low" and "high" (smallest and
-        largest over folds), "auroc" (out of fold) and "folds" (how many had the
-        member), the heaviest member first.
+        largest over folds), "auroc" (out of fold) and "folds" (number of folds with
+        the member), in the order of decreasing weights.
     """
     weights: dict[str, list[float]] = {}
     areas: dict[str, list[float]] = {}
@@ -282,19 +293,20 @@ def member_table(view: View, method: str) -> list[dict[str, Any]] | None:
 def explanation_table(view: View) -> list[dict[str, str]]:
     """Return one row for each finished method.
 
-    "assumption" is the measured line, "verdict", "gap" and "interval" tell whether the
-    instance scores of test bags are faithful, "key" is the key-instance success.
+    "assumption" is the measured assumption; "verdict", "gap" and "interval" describe
+    the faithfulness of instance scores on test bags; "key" is the key-instance success.
+    Empty if nothing was measured.
     """
     ranked = {row.method: row for row in view.comparison.ranking}
     methods = {method.name: method for method in view.comparison.methods}
     rows = []
     for name in view.finished:
-        said = methods[name].assumption.partition(": ")[2]
-        row = {"method": name, "assumption": said, "verdict": "", "tone": ""}
+        line = methods[name].assumption.partition(": ")[2]
+        row = {"method": name, "assumption": line, "verdict": "", "tone": ""}
         row |= {"gap": "", "interval": "", "key": figure(ranked[name].key_success)}
         gaps = _gaps(view, name)
         if len(gaps) > 1:
-            row |= _told(gaps)
+            row |= _verdict(gaps)
         rows.append(row)
     measured = (row["assumption"] != "not measured" or row["verdict"] for row in rows)
     return rows if any(measured) else []
@@ -310,7 +322,7 @@ def _gaps(view: View, method: str) -> Any:
     return np.concatenate(found) if found else np.empty(0)
 
 
-def _told(gaps: Any) -> dict[str, str]:
+def _verdict(gaps: Any) -> dict[str, str]:
     found = mean_interval(gaps)
     verdict = gap_verdict(found)
     mean, low, high = found
@@ -323,11 +335,10 @@ def _told(gaps: Any) -> dict[str, str]:
 
 
 def feature_charts(view: View) -> list[dict[str, Any]]:
-    """Return bars of the most important features of each method that has figures.
+    """Return the most important features of each method.
 
-    Permuted features where they were measured; else, for methods whose instance scores
-    are linear, the mean size of each feature's part of the score. Dots are means over
-    folds, bars run from the smallest to the largest fold.
+    Permutation importance if it was measured; otherwise, for linear instance scores,
+    the absolute weights of standardized features. Mean, minimum and maximum over folds.
     """
     X = view.problem.X
     charts = []
@@ -338,10 +349,10 @@ def feature_charts(view: View) -> list[dict[str, Any]]:
         if falls is None and slopes is None:
             continue
         if falls is not None:
-            table, about = falls, "fall of AUROC (accuracy, R2) when permuted"
+            table, about = falls, _permutation_text(view)
         else:
             table = np.abs(slopes) * moments(X)[1]
-            about = "part of the instance score, for one standard deviation"
+            about = "absolute weight in the instance score, per standard deviation"
         mean = table.mean(axis=0)
         first = np.argsort(-mean, kind="stable")[:N_BARS]
         low, high = table.min(axis=0), table.max(axis=0)
@@ -360,6 +371,16 @@ def feature_charts(view: View) -> list[dict[str, Any]]:
     return charts
 
 
+def _permutation_text(view: View) -> str:
+    """Return what permutation importance decreases; as the runs have chosen it."""
+    if view.task == "survival":
+        return "decrease of the concordance index when the feature is permuted"
+    if view.task == "regression":
+        return "decrease of R2 when the feature is permuted"
+    metric = "AUROC" if view.positive is not None else "accuracy"
+    return f"decrease of {metric} when the feature is permuted"
+
+
 def _stored(view: View, method: str, what: str) -> Any:
     arrays = view.comparison.arrays
     found = [
@@ -371,7 +392,7 @@ def _stored(view: View, method: str, what: str) -> Any:
 
 
 def params_table(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return for each tuned method the parameters chosen in every fold."""
+    """Return the tuned parameters of each method in every fold."""
     found = []
     for row in comparison.ranking:
         runs = comparison.runs(row.method)
@@ -381,7 +402,7 @@ def params_table(comparison: Comparison) -> list[dict[str, Any]]:
         lines = [
             {
                 "fold": f"{run['repeat'] + 1}.{run['fold'] + 1}",
-                "values": [short(run["params"].get(name)) for name in names],
+                "values": [_short(run["params"].get(name)) for name in names],
             }
             for run in runs[:100]
         ]
@@ -392,8 +413,8 @@ def params_table(comparison: Comparison) -> list[dict[str, Any]]:
     return found
 
 
-def short(value: Any) -> str:
-    """Write a parameter in few characters."""
+def _short(value: Any) -> str:
+    """Format a parameter with at most 60 characters."""
     if isinstance(value, dict) and "class" in value:
         return str(value["class"]).rpartition(".")[2]
     if isinstance(value, float):
@@ -403,7 +424,7 @@ def short(value: Any) -> str:
 
 
 def notes(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the warnings of each method with the number of runs that had them."""
+    """Return the warnings of each method with the number of runs that raised them."""
     counts: dict[tuple[str, str], int] = {}
     for row in comparison.rows:
         for note in row["notes"]:

@@ -27,24 +27,24 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Fold:
-    """The test bags of one fold, and what a method said about them.
+    """The test bags of one fold, and the predictions of a method for them.
 
     Attributes
     ----------
     repeat : int
-        Which repeat of the protocol.
+        Number of the repeat of the protocol.
     test : ndarray of shape (n,)
         Positions of the bags.
     truth, label : ndarray of shape (n,) or (n, n_labels)
         Indices of the true and of the predicted class; zeros and ones for several
-        labels a bag; the true and the predicted value for real ones; the time and the
-        risk for survival.
+        labels per bag; the true and the predicted value in regression; the time and
+        the risk in survival analysis.
     score, probability : ndarray of shape (n,) or (n, n_classes), or None
-        Of two classes one column, high for the positive one.
+        For two classes one column, high for the positive class.
     instances : ndarray of shape (n_test_instances,) or (.., n_classes), or None
-        Scores of the instances of these bags, one bag after the other.
+        Scores of the instances of these bags, concatenated.
     scored : ndarray of int
-        Places in `test` of the bags whose instance scores were kept.
+        Positions in `test` of the bags whose instance scores were stored.
     """
 
     repeat: int
@@ -58,7 +58,7 @@ class Fold:
 
 
 class View:
-    """What several parts of a page ask of a comparison.
+    """A comparison with class indices and scores toward the positive class.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ class View:
     Attributes
     ----------
     task : {"classification", "multilabel", "regression", "survival"}
-        What is predicted.
+        Kind of target.
     names : list of str
-        The classes, in the order of their indices; none for real values.
+        The classes in the order of their indices; empty in regression.
     positive : int or None
         Index of the positive class; None unless there are two.
     """
@@ -111,6 +111,10 @@ class View:
             ]
         return self._folds[method]
 
+    def first_repeat(self, method: str) -> list[Fold]:
+        """Return the finished folds of the first repeat, which test a bag once."""
+        return [fold for fold in self.folds(method) if fold.repeat == 0]
+
     def _fold(self, row: dict[str, Any]) -> Fold:
         arrays = self.comparison.arrays[row["key"]]
         test = np.asarray(arrays["test"]).astype(np.int64)
@@ -125,47 +129,47 @@ class View:
             return Fold(repeat, test, truth, found, None, None, instances, scored)
         label = np.asarray(arrays["label"]).astype(np.int64)
         score, probability = arrays.get("score"), arrays.get("probability")
-        if score is not None and len(score) != len(test):  # labels were all it gave
+        if score is not None and len(score) != len(test):  # the method has labels only
             score = None
-        if self.positive == 0:  # stored towards the second class, as scikit-learn does
+        if self.positive == 0:  # stored for the second class, as in scikit-learn
             score = None if score is None else -score
             probability = None if probability is None else 1.0 - probability
         return Fold(repeat, test, truth, label, score, probability, instances, scored)
 
     def member(self, fold: Fold, k: int) -> NDArray[Any]:
-        """Tell which test bags are of class `k`."""
+        """Return which test bags are of class `k`."""
         return np.asarray(fold.truth == k if fold.truth.ndim == 1 else fold.truth[:, k])
 
     def called(self, fold: Fold, k: int) -> NDArray[Any]:
-        """Tell which test bags were called `k`."""
+        """Return which test bags are predicted to be of class `k`."""
         return np.asarray(fold.label == k if fold.label.ndim == 1 else fold.label[:, k])
 
     def against_rest(self, fold: Fold, values: NDArray[Any], k: int) -> Any:
-        """Return which bags are of class `k`, and the column that speaks for it."""
+        """Return which bags are of class `k`, and their scores for this class."""
         member = self.member(fold, k).astype(bool)
         if values.ndim == 1:
             return member, values if k == self.positive else -values
         return member, values[:, k]
 
     def own_class(self) -> list[int]:
-        """Return the classes a mean curve goes over: the positive one, or all."""
+        """Return the classes of a mean curve: the positive one, or all."""
         return [self.positive] if self.positive is not None else list(self.all_classes)
 
 
 def figure(value: float | None) -> str:
-    """Write a figure between 0 and 1 with three decimals; empty where there is none."""
+    """Format a number with three decimals; empty if it is missing."""
     return f"{value:.3f}" if value is not None and math.isfinite(value) else ""
 
 
 def p_value(value: float) -> str:
-    """Write a p value; empty where there is none."""
+    """Format a p value; empty if it is missing."""
     if not math.isfinite(value):
         return ""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def seconds(value: float) -> str:
-    """Write a time with three digits and its unit."""
+    """Format a time with three digits and a unit; empty if it is missing."""
     if not math.isfinite(value):
         return ""
     if value < 0.9995:
@@ -174,7 +178,7 @@ def seconds(value: float) -> str:
 
 
 def memory(value: float) -> str:
-    """Write a number of bytes with its unit."""
+    """Format a number of bytes with a unit; empty if it is missing."""
     if not math.isfinite(value):
         return ""
     if value < 1e6:
@@ -183,7 +187,7 @@ def memory(value: float) -> str:
 
 
 def plain(value: Any, digits: int = 4) -> float | None:
-    """Return a rounded number for JSON, None for what is none."""
+    """Return a rounded number for JSON, None if it is not finite."""
     number = float(value)
     return round(number, digits) if math.isfinite(number) else None
 
@@ -191,9 +195,9 @@ def plain(value: Any, digits: int = 4) -> float | None:
 def round_axis(
     low: float, high: float, *, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> dict[str, Any]:
-    """Return an axis with round ends that holds both values.
+    """Return an axis with round ends that contains both values.
 
-    An axis always has a length, also when all values are the same, and never leaves
+    The axis has a positive length even if all values are equal, and stays within
     `bounds`.
 
     Examples
@@ -234,7 +238,7 @@ def _tick(value: float, digits: int) -> str:
 
 
 def place(value: float, axis: dict[str, Any]) -> float | None:
-    """Return where a value stands on an axis, in percent; None for no value."""
+    """Return the position of a value on an axis in percent; None if it is missing."""
     if not math.isfinite(value):
         return None
     share = 100 * (value - axis["low"]) / (axis["high"] - axis["low"])

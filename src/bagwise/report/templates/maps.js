@@ -1,5 +1,5 @@
 "use strict";
-/* A bag as a picture: instance scores where the instances lie, to pan and zoom. */
+/* A bag as a map: instance scores at the coordinates of the instances, with pan and zoom. */
 const makeSlideMap = (() => {
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const decoded = new Map();
@@ -10,8 +10,8 @@ const makeSlideMap = (() => {
     const hex = probe.fillStyle;
     return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
   }
-  /* From one colour over grey to the other. */
-  function colours() {
+  /* From one color over gray to the other. */
+  function colors() {
     const ends = [rgb("--neg"), [222, 222, 222], rgb("--pos")], out = new Uint8ClampedArray(256 * 4);
     for (let v = 1; v < 256; v++) {
       const t = 2 * (v - 1) / 254, a = ends[t < 1 ? 0 : 1], b = ends[t < 1 ? 1 : 2], u = t < 1 ? t : t - 1;
@@ -36,19 +36,19 @@ const makeSlideMap = (() => {
     const box = document.createElement("div"), canvas = document.createElement("canvas");
     box.className = "map"; canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", `${label}. Arrow keys move the map, plus and minus zoom, 0 shows all.`);
+    canvas.setAttribute("aria-label", `${label}. Arrow keys move the map, plus and minus zoom, 0 shows the whole map.`);
     const readout = document.createElement("div");
-    readout.className = "map-told";
+    readout.className = "map-readout";
     const tools = document.createElement("div");
     tools.className = "map-tools";
     let zoom = 1, x0 = 0, y0 = 0, chosen = null, dragged = null, moved = false;
 
     function paint() {
-      const table = colours(), image = new ImageData(w, h);
+      const table = colors(), image = new ImageData(w, h);
       for (let i = 0; i < w * h; i++) for (let c = 0; c < 4; c++) image.data[4 * i + c] = table[4 * values[i] + c];
       picture.getContext("2d").putImageData(image, 0, 0);
     }
-    /* Pixels of a cell when everything is shown. */
+    /* Pixels per cell when the whole map is shown. */
     const fit = () => Math.min(canvas.clientWidth / w, canvas.clientHeight / h);
     const scale = () => fit() * zoom;
     function clamp() {
@@ -91,7 +91,7 @@ const makeSlideMap = (() => {
       const i = Math.floor(x0 + event.offsetX / scale()), j = Math.floor(y0 + event.offsetY / scale());
       const v = i >= 0 && j >= 0 && i < w && j < h ? values[j * w + i] : 0;
       const percent = Math.round((v - 1) / 2.54);
-      readout.textContent = v ? `x ${Math.round(left + i * side)}, y ${Math.round(top + j * side)}: percentile ${percent} of all instances` : "\u00a0";
+      readout.textContent = v ? `x ${Math.round(left + i * side)}, y ${Math.round(top + j * side)}: mean percentile ${percent} among all instances` : "\u00a0";
     }
     function pick(event) {
       let best = null, least = 14 * 14;
@@ -102,7 +102,7 @@ const makeSlideMap = (() => {
       if (best) onPick(best.k);
     }
     canvas.addEventListener("wheel", (event) => {
-      /* The page scrolls on unless the map was clicked before. */
+      /* The wheel scrolls the page unless the map was clicked before. */
       if (document.activeElement !== canvas && !event.ctrlKey) return;
       event.preventDefault();
       zoomAt(Math.exp(-0.0015 * event.deltaY), event.offsetX, event.offsetY);
@@ -128,7 +128,7 @@ const makeSlideMap = (() => {
       else return;
       event.preventDefault();
     });
-    tools.append(button("+", "Zoom in", () => zoomAt(1.5)), button("\u2212", "Zoom out", () => zoomAt(1 / 1.5)), button("all", "Show all", all));
+    tools.append(button("+", "Zoom in", () => zoomAt(1.5)), button("\u2212", "Zoom out", () => zoomAt(1 / 1.5)), button("all", "Show the whole map", all));
     readout.textContent = "\u00a0";
     box.append(canvas, tools, readout);
     paint();
