@@ -14,7 +14,7 @@ from bagwise.comparison import find_method
 from bagwise.comparison.catalog import METHODS
 from bagwise.comparison.description import build_estimator, classes_in
 from bagwise.comparison.store import Store
-from bagwise.io.model_files import find_described
+from bagwise.io.registry import find_described
 
 ROLES = 'bag = "slide"\nlabel = "diagnosis"\npositive = "ill"\nfeatures = ["u", "v"]\n'
 QUICK = ["--methods", "SimpleMI", "--grid", "none", "--jobs", 1, "--time-limit", 0]

@@ -1,5 +1,6 @@
 """Change what a model file says, the way an attacker would."""
 
+import hashlib
 import io
 import json
 import zipfile
@@ -20,15 +21,35 @@ def read_parts(path):
 
 
 def write_parts(path, description, arrays, *, raw=None):
-    """Write a file of these parts; `raw` adds members as they are."""
+    """Write a file of these parts with hashes that fit; `raw` adds members as they are.
+
+    An attacker can compute hashes: they protect from accidents.
+    """
+    members = []
+    for number, array in arrays.items():
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=True)
+        members.append((f"arrays/{number}.npy", buffer.getvalue()))
+    members += (raw or {}).items()
+    last = max([-1, *(_number(name) for name, _ in members)])
+    hashes = [""] * (last + 1)
+    for name, content in members:
+        hashes[_number(name)] = hashlib.sha256(content).hexdigest()
+    write_description(path, {**description, "arrays": hashes}, members)
+
+
+def write_description(path, description, members=()):
+    """Write a description, or its text, with its hash, and further members."""
+    text = description if isinstance(description, str) else json.dumps(description)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("model.json", json.dumps(description))
-        for number, array in arrays.items():
-            buffer = io.BytesIO()
-            np.save(buffer, array, allow_pickle=True)
-            archive.writestr(f"arrays/{number}.npy", buffer.getvalue())
-        for name, content in (raw or {}).items():
+        archive.writestr("model.json", text)
+        for name, content in members:
             archive.writestr(name, content)
+        archive.comment = hashlib.sha256(text.encode()).hexdigest().encode()
+
+
+def _number(name):
+    return int(name.split("/")[1].removesuffix(".npy"))
 
 
 def objects_of(node, name):

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 
 from bagwise._version import __version__
 from bagwise.comparison.protocols import Protocol
-from bagwise.io.model_files import find_described
+from bagwise.io.registry import find_described
 
 __all__ = [
     "DataRef",

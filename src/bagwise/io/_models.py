@@ -1,28 +1,45 @@
 """Model files: save and load fitted estimators without pickle.
 
-The format is our own, in `bagwise.io.model_files`: a zip archive with a description of
-the objects and plain arrays.
+A file is a zip archive with one description of the objects (JSON) and plain arrays
+(npy). The description holds the hash of every array, and the comment of the archive the
+hash of the description: accidental changes are noticed. Sizes are checked in the
+directory of the archive before anything is unpacked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import io
+import json
 import os
 import warnings
+import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import sklearn
 
 from bagwise._version import __version__
-from bagwise.io.model_files._archive import DamagedFile, Reader
-from bagwise.io.model_files._decode import Decoder, UntrustedType
-from bagwise.io.model_files._encode import CannotSave, Encoder
+from bagwise.io._codec import CannotSave, Decoder, Encoder, UntrustedType
+from bagwise.io._schema import DamagedFile
+from bagwise.io.files import whole_file
 
 _FORMAT = "bagwise-model"
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 _MAX_BYTES = 2**33
+DESCRIPTION = "model.json"
+# Archives of models shrink to about a third; zeros would shrink a thousandfold.
+MOST_PACKED = 100
+FREE_BYTES = 16 * 2**20
+MOST_MEMBERS = 100_000
+MOST_DESCRIPTION = 256 * 2**20
+# Kinds of entries that are numbers or text; objects would be pickles.
+_KINDS = "biufSU"
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -31,17 +48,17 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Any estimator of bagwise, most of scikit-learn's, or a pipeline or search with
-        such estimators inside. An estimator class of one's own can be saved; whoever
-        loads the file has to name it.
+        Any estimator of bagwise, most estimators of scikit-learn, or a pipeline or
+        search of such estimators. An estimator class of your own can be saved; it has
+        to be named when the file is loaded.
     path : str or path
-        The file. It appears whole or not at all.
+        The file. It appears complete or not at all.
 
     Raises
     ------
     ValueError
         The model holds something that could not be loaded again, such as a function
-        or a lambda; the message says where.
+        or a lambda. The message names the attribute.
 
     Examples
     --------
@@ -71,7 +88,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "scikit-learn": sklearn.__version__,
         "model": described,
     }
-    encoder.writer.write(record, target)
+    _write(target, record, encoder.arrays)
 
 
 def load(
@@ -82,20 +99,22 @@ def load(
 ) -> Any:
     """Read a model that :func:`save` wrote.
 
-    A file cannot run code: classes come from a fixed list (those of bagwise, named ones
-    of scikit-learn), their objects are made without a constructor, functions are known
-    by name, and sizes are checked before anything is unpacked. Offsets, nodes of trees
-    and support vectors are checked as well, because compiled code would follow them
-    without looking. A warning says so when the file was written by another version.
+    A file cannot run code: classes come from a fixed list (those of bagwise and listed
+    classes of scikit-learn), their objects are made without a constructor, functions
+    are known by name, and sizes are checked before anything is unpacked. Offsets, nodes
+    of trees and support vectors are checked as well, because compiled code does not
+    check them. Accidental changes of the content are detected by hashes; they do not
+    show who wrote the file. A file of another version causes a warning, and a file of a
+    newer scikit-learn is refused.
 
     Parameters
     ----------
     path : str or path
         The file.
     trusted : iterable of str or type, default=()
-        Further estimator classes to allow, by themselves or by their full names (as
-        the error message gives them). Their constructors do not run either, but
-        nothing is known about what their methods do with the state in the file.
+        Further estimator classes to allow, as classes or by their full names (as in
+        the error message). Their constructors do not run either, but bagwise does not
+        know what their methods do with the state in the file.
     max_bytes : int, default=2**33
         Refuse a file that unpacks to more.
 
@@ -107,8 +126,10 @@ def load(
     Raises
     ------
     ValueError
-        The file is damaged, is no model file, or holds types that are not trusted;
-        the message names them.
+        The file is damaged, is not a model file, was written with a newer version of
+        scikit-learn, or holds types that are not trusted; the message names them.
+    ImportError
+        The model needs a library that is not installed.
     """
     if isinstance(trusted, str | bool) or not isinstance(trusted, Iterable):
         raise TypeError(f"trusted must be a list of type names, got {trusted!r}.")
@@ -125,31 +146,58 @@ def load(
         ) from error
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    # Damage shows as zip, JSON, key or array errors, whichever comes first.
+    except (ImportError, _NewerVersion) as error:
+        raise type(error)(f"{source}: {error}") from None
+    # Damage raises zip, JSON, key or array errors, whichever comes first.
     except Exception as error:
         raise ValueError(
-            f"{source}: the model file is damaged, cut off, or no model file "
+            f"{source}: the model file is damaged, truncated, or not a model file "
             f"({type(error).__name__}: {error})."
         ) from error
     _check_versions(versions, source)
     return model
 
 
+class _NewerVersion(ValueError):
+    """The file was written with a newer version of scikit-learn."""
+
+
 def _read(
     path: Path, trusted: dict[str, type], max_bytes: int
 ) -> tuple[Any, dict[str, str]]:
-    reader = Reader(path, max_bytes)
+    reader = _Reader(path, max_bytes)
     try:
         record = reader.description()
         if not isinstance(record, dict) or record.get("format") != _FORMAT:
             raise DamagedFile("it was not written by bagwise.save")
         if record.get("version") != _FORMAT_VERSION:
-            raise DamagedFile(f"its format is version {record.get('version')!r}")
-        model = Decoder(reader, trusted).decode(record.get("model"))
+            raise DamagedFile(
+                f"its format is version {record.get('version')!r}, and this version of "
+                f"bagwise reads version {_FORMAT_VERSION}"
+            )
         names = ("bagwise", "scikit-learn")
-        return model, {name: str(record.get(name))[:40] for name in names}
+        versions = {name: str(record.get(name))[:40] for name in names}
+        _refuse_newer(versions["scikit-learn"])
+        reader.hashes = record.get("arrays")
+        return Decoder(reader.array, trusted).decode(record.get("model")), versions
     finally:
-        reader.close()
+        reader.archive.close()
+
+
+def _refuse_newer(written: str) -> None:
+    """Refuse a file of a newer scikit-learn, whose objects have other attributes."""
+    here = sklearn.__version__
+    if _major_minor(written) > _major_minor(here):
+        raise _NewerVersion(
+            f"the model was saved with scikit-learn {written}, which is newer than the "
+            f"installed {here}. Install scikit-learn {written}, or fit and save the "
+            "model again with this version."
+        )
+
+
+def _major_minor(version: str) -> tuple[int, ...]:
+    parts = version.split(".")[:2]
+    return tuple(int(part) if part.isdigit() else 0 for part in parts)
 
 
 def _trusted(given: str | type) -> tuple[str, type]:
@@ -162,7 +210,7 @@ def _trusted(given: str | type) -> tuple[str, type]:
     except (ImportError, AttributeError, ValueError):
         found = None
     if not isinstance(found, type):
-        raise ValueError(f"trusted names {given!r}, and there is no such class.")
+        raise ValueError(f"trusted names {given!r}, but there is no such class.")
     return f"{module}:{attribute}", found
 
 
@@ -176,3 +224,129 @@ def _check_versions(written: dict[str, str], path: Path) -> None:
                 UserWarning,
                 stacklevel=3,
             )
+
+
+# ------------------------------------------------------------------------- archive
+
+
+def _write(path: Path, record: dict[str, Any], arrays: list[npt.NDArray[Any]]) -> None:
+    """Write the description and the arrays."""
+    hashes: list[str] = []
+    with whole_file(path) as stream, zipfile.ZipFile(stream, "w") as out:
+        for number, array in enumerate(arrays):
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, array, allow_pickle=False)
+            raw = buffer.getvalue()
+            hashes.append(hashlib.sha256(raw).hexdigest())
+            _put(out, _member(number), raw)
+        text = json.dumps({**record, "arrays": hashes}, allow_nan=False).encode()
+        _put(out, DESCRIPTION, text)
+        out.comment = hashlib.sha256(text).hexdigest().encode()
+
+
+def _put(out: zipfile.ZipFile, name: str, raw: bytes) -> None:
+    # The reader would refuse what shrinks too much; it is stored without compression.
+    packed = len(zlib.compress(raw, 1))
+    plain = len(raw) > 2**16 and len(raw) > MOST_PACKED * packed // 2
+    method = zipfile.ZIP_STORED if plain else zipfile.ZIP_DEFLATED
+    out.writestr(name, raw, method, compresslevel=1)
+
+
+def _member(number: int) -> str:
+    return f"arrays/{number}.npy"
+
+
+class _Reader:
+    """The description and the arrays of an archive, within limits."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self.hashes: Any = None  # of the arrays; set once the description is read
+        size = path.stat().st_size
+        if size == 0:
+            raise DamagedFile("the file is empty")
+        if size > max_bytes:
+            raise DamagedFile(f"the file has {size:,} bytes, more than {max_bytes:,}")
+        self.archive = zipfile.ZipFile(path)
+        entries = self.archive.infolist()
+        self.entries = {entry.filename: entry for entry in entries}
+        full = sum(entry.file_size for entry in entries)
+        packed = sum(entry.compress_size for entry in entries)
+        if len(entries) > MOST_MEMBERS or len(self.entries) != len(entries):
+            raise DamagedFile("too many members, or two of one name")
+        if packed > size:
+            raise DamagedFile("members of the archive overlap")
+        if full > max_bytes or full > FREE_BYTES + MOST_PACKED * size:
+            raise DamagedFile(
+                f"{size:,} bytes claim to hold {full:,}, more than is reasonable"
+            )
+
+    def description(self) -> Any:
+        """Return the description, parsed."""
+        entry = self.entries.get(DESCRIPTION)
+        if entry is None:
+            raise DamagedFile("it has no description")
+        if entry.file_size > MOST_DESCRIPTION:
+            raise DamagedFile(f"its description has {entry.file_size:,} bytes")
+        raw = self._read(entry)
+        _check_hash(raw, self.archive.comment.decode("ascii", "replace"), "description")
+        try:
+            return json.loads(raw, parse_constant=_refuse_constant)
+        except RecursionError:
+            raise DamagedFile("its description is nested too deeply") from None
+
+    def array(self, number: Any) -> npt.NDArray[Any]:
+        """Return one array, of plain entries or a record."""
+        if type(number) is not int or _member(number) not in self.entries:
+            raise DamagedFile(f"there is no array {number!r}")
+        if type(self.hashes) is not list or not 0 <= number < len(self.hashes):
+            raise DamagedFile(f"there is no hash of array {number}")
+        raw = self._read(self.entries[_member(number)])
+        _check_hash(raw, self.hashes[number], f"array {number}")
+        stream = io.BytesIO(raw)
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise DamagedFile(f"array {number} has the version {version}")
+        header = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = header(stream)
+        _refuse_dtype(dtype)
+        start = stream.tell()
+        count = 1
+        for length in shape:
+            if type(length) is not int or length < 0:
+                raise DamagedFile(f"array {number} has the shape {shape}")
+            count *= length
+        if len(shape) > 8 or count * dtype.itemsize != len(raw) - start:
+            raise DamagedFile(f"array {number} does not have the size it declares")
+        # A copy, which is writeable and aligned.
+        entries = np.empty(count, dtype=dtype)
+        entries[:] = np.frombuffer(raw, dtype=dtype, count=count, offset=start)
+        return entries.reshape(shape, order="F" if fortran else "C")
+
+    def _read(self, entry: zipfile.ZipInfo) -> bytes:
+        with self.archive.open(entry) as stream:
+            raw = stream.read(entry.file_size + 1)
+        if len(raw) != entry.file_size:
+            raise DamagedFile(f"{entry.filename} does not have the size it declares")
+        return raw
+
+
+def _check_hash(raw: bytes, expected: Any, what: str) -> None:
+    if hashlib.sha256(raw).hexdigest() != expected:
+        raise DamagedFile(f"the {what} was changed after the file was written")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise DamagedFile(f"its description holds {name}")
+
+
+def _refuse_dtype(dtype: np.dtype[Any]) -> None:
+    kinds = [dtype] if dtype.names is None else [dtype[name] for name in dtype.names]
+    if dtype.itemsize == 0 and dtype.kind not in "SU":
+        raise DamagedFile(f"an array has the type {dtype}")
+    for kind in kinds:
+        if kind.kind not in _KINDS or kind.subdtype is not None or kind.names:
+            raise DamagedFile(f"an array has the type {dtype}")

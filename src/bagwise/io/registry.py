@@ -1,4 +1,4 @@
-"""What a model file may hold: exact classes and functions, by names of ours."""
+"""The classes and functions that a model file or a description may name."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import inspect
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-# Rooms whose estimators and parts make up models. Nothing in them opens files.
-ROOMS = (
+# Subpackages whose estimators and parts make up models. They open no files.
+SUBPACKAGES = (
     "bags",
     "base",
     "compose",
@@ -32,7 +33,7 @@ ROOMS = (
     "svm",
 )
 
-# Classes inside fitted models that are no estimators, by the room that defines them.
+# Classes inside fitted models that are not estimators, by their subpackage.
 PARTS = {
     "bags": "Bags Ragged",
     "embedding": "EnergyProjection",
@@ -136,8 +137,8 @@ def name_of(cls: type) -> str | None:
 def find_class(name: Any, trusted: Mapping[str, type] | None = None) -> type | None:
     """Return the class that is registered under a name, or None.
 
-    Only modules of bagwise's rooms and packages that stand in the list above are
-    imported, never one that a file made up.
+    Only modules of the listed subpackages and packages are imported, never one that a
+    file made up.
     """
     if not isinstance(name, str) or name.count(":") != 1:
         return None
@@ -147,13 +148,17 @@ def find_class(name: Any, trusted: Mapping[str, type] | None = None) -> type | N
     package, _, rest = module.partition(".")
     if package == "sklearn" and attribute in SKLEARN.get(rest, "").split():
         return _defined(module, attribute, "sklearn")
-    room = rest.split(".")[0]
-    if package != "bagwise" or room not in ROOMS or not _NAME.fullmatch(module):
+    subpackage = rest.split(".")[0]
+    if (
+        package != "bagwise"
+        or subpackage not in SUBPACKAGES
+        or not _NAME.fullmatch(module)
+    ):
         return None
     found = _defined(module, attribute, module)
     if found is None:
         return None
-    registered = attribute in PARTS.get(room, "").split()
+    registered = attribute in PARTS.get(subpackage, "").split()
     return found if registered or issubclass(found, BaseEstimator) else None
 
 
@@ -170,6 +175,15 @@ def _defined(module: str, attribute: str, owner: str) -> type | None:
     return found if found.__module__ == owner else None
 
 
+def require_libraries(cls: type) -> None:
+    """Raise if a class needs torch, which is not installed."""
+    if cls.__module__.startswith("bagwise.neural.") and find_spec("torch") is None:
+        raise ImportError(
+            f"{cls.__name__} needs torch, which is not installed: pip install "
+            "'bagwise[torch]'."
+        )
+
+
 def find_described(path: Any) -> Any:
     """Return what a description may name by ``package.module.Name``, or None.
 
@@ -180,7 +194,7 @@ def find_described(path: Any) -> Any:
         return None
     module, _, name = path.rpartition(".")
     library, _, rest = module.partition(".")
-    if library == "bagwise" and rest.split(".")[0] in ROOMS:
+    if library == "bagwise" and rest.split(".")[0] in SUBPACKAGES:
         return _own_estimator(module, name) or _values().get(path)
     tables = {"sklearn": SKLEARN, "sksurv": SKSURV}
     for package, classes in tables.get(library, {}).items():
