@@ -361,7 +361,7 @@ except ImportError as error:
 
 def test_encoders_of_all_models_at_once_equal_one_after_the_other(monkeypatch):
     # What a GPU does to save launches, run here.
-    from bagwise.neural.engine.encoder import Encoder
+    from bagwise.neural.engine.network import Encoder
 
     bags, y = images()
     settings = {**SMALL, "max_epochs": 2, "precision": "float64"}

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bagwise.neural.engine import network, recording, training  # noqa: E402
+from bagwise.neural.engine import network, segments, training  # noqa: E402
 from bagwise.neural.engine.inference import Fitted  # noqa: E402
 from bagwise.neural.engine.network import (  # noqa: E402
     Shape,
@@ -256,7 +256,7 @@ def test_filled_steps_train_the_same_model(monkeypatch):
         sizes.add(size)
         return size
 
-    monkeypatch.setattr(recording, "filled_size", filled)
+    monkeypatch.setattr(segments, "filled_size", filled)
     expected = run(x, offsets, y, slice(0, 1), bags_per_step=3)
     own = training._Run._recorder
     monkeypatch.setattr(training, "worth_recording", lambda *args: True)
@@ -271,11 +271,11 @@ def test_filled_steps_train_the_same_model(monkeypatch):
 def test_sizes_of_filled_steps():
     for n_models in (1, 5, 900):
         for n_rows in (1, 70, 5_000, 150_000):
-            size = recording.filled_size(n_rows, n_models)
+            size = segments.filled_size(n_rows, n_models)
             assert size >= n_rows
-            free = max(64, recording._FREE // n_models)
+            free = max(64, segments._FREE // n_models)
             assert size <= max(free, 1.25 * n_rows + 64)
-            assert recording.filled_size(size, n_models) == size
+            assert segments.filled_size(size, n_models) == size
 
 
 def test_best_weights_are_those_of_the_lowest_validation_loss():

@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bagwise.neural.engine import fused, network  # noqa: E402
+from bagwise.neural.engine import network  # noqa: E402
 from bagwise.neural.engine.network import (  # noqa: E402
     NO_NOISE,
     Noise,
@@ -114,17 +114,17 @@ def test_few_passes_equal_single_operations(pooling, keep, monkeypatch):
     ],
 )
 def test_other_networks_have_no_such_kernels(change, why, monkeypatch):
-    monkeypatch.setattr(fused, "_triton", lambda: "kernels")
+    monkeypatch.setattr(network, "_triton", lambda: "kernels")
 
     class OnGPU:
         is_cuda, dtype = True, torch.bfloat16
 
     kind = {"n_outputs": 1, "hidden": (16,), "pooling": "gated", "head": "additive"}
     usual = Shape(n_inputs=5, attention=8, **kind)
-    assert fused.kernels_for(usual, OnGPU) == "kernels"
+    assert network.kernels_for(usual, OnGPU) == "kernels"
     other = Shape(n_inputs=5, attention=8, **{**kind, **change})
-    assert fused.kernels_for(other, OnGPU) is None, why
-    assert fused.kernels_for(usual, torch.zeros(1)) is None
+    assert network.kernels_for(other, OnGPU) is None, why
+    assert network.kernels_for(usual, torch.zeros(1)) is None
 
 
 def interpreted_error(monkeypatch):

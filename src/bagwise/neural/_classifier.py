@@ -8,8 +8,7 @@ from bagwise._compat import StrOptions
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_argmax
 from bagwise.base import MulticlassBagClassifier, ProbabilityMixin, check_bag_weight
-from bagwise.neural._network import CONSTRAINTS, NetworkMixin
-from bagwise.neural._together import Job, fit_together
+from bagwise.neural._network import CONSTRAINTS, Job, NetworkMixin, fit_together
 
 
 class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifier):

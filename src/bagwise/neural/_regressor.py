@@ -4,8 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.base import BaseBagRegressor, check_bag_weight
-from bagwise.neural._network import CONSTRAINTS, NetworkMixin
-from bagwise.neural._together import Job, fit_together
+from bagwise.neural._network import CONSTRAINTS, Job, NetworkMixin, fit_together
 
 
 class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):

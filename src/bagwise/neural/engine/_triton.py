@@ -1,9 +1,9 @@
-"""The kernels of `fused`, for a GPU.
+"""Triton kernels for what `network` computes between two products, on a GPU.
 
 They replace element-wise torch operations between two matrix products. One epoch of 400
 bags (1.9 million instances x 1,024) takes 0.021 s with them on an H200, 0.032 s with
 ``torch.compile`` and 0.040 s with single operations, steps being recorded in all three;
-thirty models take 0.043, 0.087 and 0.090 s (studies/gpu_pieces.py).
+thirty models take 0.043, 0.087 and 0.090 s (studies/scripts/gpu_pieces.py).
 
 A program takes some rows of one model, with all units of a layer. Gradients of biases
 and of weights are sums over rows: each program writes its own, which are then added

@@ -11,16 +11,118 @@ rows with M x width columns; all later ones are batched products. With rows x of
 and f a layer of ReLUs and a linear one, the score of the bag is
 :math:`\sum_j \alpha_j f(h_j) + b` (additive) or :math:`f(\sum_j \alpha_j h_j) + b`
 (pooled).
+
+Between products a step of many models is limited by memory: every operation reads and
+writes all rows of all models. With the kernels of `_triton` there are two such passes,
+and two for the gradient: hidden units are
+
+.. math:: h = \mathrm{relu}(z + c) \odot m / p
+
+in place of z = W x, where m keeps units with probability p; and with the products of
+the attention and of the head side by side in z, the scores and values of instances are
+
+.. math::
+    s = a' [\tanh(z_1 + v) \odot \sigma(z_2 + u)], \qquad
+    f = o' [\mathrm{relu}(z_3 + w) \odot m / p].
+
+Sums are in single precision. Kernels come as an argument: tests pass others.
 """
 
+import functools
+import importlib.util
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.func import functional_call, vmap
 
-from bagwise.neural.engine.fused import attend, hidden_units, kernels_for
+# Units of a layer that a kernel holds at once, at most.
+_WIDEST = 1024
+
+
+@functools.cache
+def _triton():
+    if importlib.util.find_spec("triton") is None:
+        return None
+    from bagwise.neural.engine import _triton
+
+    return _triton
+
+
+def kernels_for(shape, x):
+    """Return the kernels for a network on these rows, None where there are none."""
+    if not x.is_cuda or x.dtype == torch.float64:
+        return None
+    one_number = shape.head == "additive" and shape.n_outputs == 1
+    if not one_number or shape.pooling not in ("gated", "attention"):
+        return None
+    if max(*shape.hidden, shape.attention, shape.head_width) > _WIDEST:
+        return None
+    return _triton()
+
+
+def hidden_units(product, bias, noise, kernels):
+    """Return h in the place of a product (n_models, n_rows, width)."""
+    drawn, keep = noise.draw(product)
+    return _Hidden.apply(product, bias, drawn, keep, kernels)
+
+
+def attend(product, bias, score, out, noise, gated, kernels):
+    """Return s and f, both (n_models, n_rows), in single precision.
+
+    Parameters
+    ----------
+    product : tensor of shape (n_models, n_rows, width)
+        The products for value, gate (when gated) and head, side by side.
+    bias : tensor of shape (n_models, width)
+        What is added to them.
+    score, out : tensors of shapes (n_models, n_attention), (n_models, n_head)
+        Weights of the units of the attention, and of the head.
+    noise : Noise or NoNoise
+        Drops units of the head.
+    gated : bool
+        Whether there is a gate.
+    kernels : module
+        See `kernels_for`.
+    """
+    drawn, keep = noise.draw(product[:, :, -out.shape[1] :])
+    return _Attend.apply(product, bias, score, out, drawn, keep, gated, kernels)
+
+
+class _Hidden(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, product, bias, drawn, keep, kernels):
+        kernels.hidden(product, bias.contiguous(), drawn, keep)
+        ctx.mark_dirty(product)
+        ctx.save_for_backward(product, keep)
+        ctx.kernels = kernels
+        return product
+
+    @staticmethod
+    def backward(ctx, grad):
+        h, keep = ctx.saved_tensors
+        grad, of_bias = ctx.kernels.hidden_gradient(grad.contiguous(), h, keep)
+        return grad, of_bias.to(grad.dtype), None, None, None
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, product, bias, score, out, drawn, keep, gated, kernels):
+        given = (product, *(w.contiguous() for w in (bias, score, out)), drawn, keep)
+        ctx.save_for_backward(*given)
+        ctx.gated, ctx.kernels = gated, kernels
+        return kernels.attend(*given, gated)
+
+    @staticmethod
+    def backward(ctx, of_score, of_value):
+        given = ctx.saved_tensors
+        grads = of_score.contiguous(), of_value.contiguous()
+        grad, *of_weights = ctx.kernels.attend_gradient(*grads, *given, ctx.gated)
+        of_weights = [w.to(grad.dtype) for w in of_weights]
+        return grad, *of_weights, None, None, None, None
+
 
 ATTENTIVE = ("gated", "attention")
 
@@ -286,3 +388,123 @@ def bag_scores(shape, weights, x, segments, noise=NO_NOISE, affine=None):
         pooled = segments.sum(share[:, :, None] * rows)
     scores = head_values(weights, pooled.transpose(0, 1).to(h.dtype), noise)
     return scores + weights["intercept"].to(scores.dtype)
+
+
+PREFIX = "encoder."
+
+
+class Encoder:
+    """Evaluates a module with the weights of each model in turn.
+
+    Parameters
+    ----------
+    factory : callable
+        ``factory(instance_shape)`` gives a module from (n, *instance_shape) to
+        (n, width).
+    instance_shape : tuple of int
+        The shape of one instance.
+    device, dtype : torch.device, torch.dtype
+        Where and in which precision it runs.
+    """
+
+    def __init__(self, factory, instance_shape, device, dtype):
+        self.factory = factory
+        self.instance_shape = tuple(instance_shape)
+        self.dtype = dtype
+        wide = self.wide = torch.float64 if dtype == torch.float64 else torch.float32
+        self.module = self._build().to(device, wide)
+        self.device = device
+        self.batched = device.type == "cuda"
+        self.width = self._width(wide)
+
+    def _build(self):
+        module = self.factory(self.instance_shape)
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(
+                "encoder must return a torch.nn.Module when called with the shape of "
+                f"an instance, got {type(module).__name__}."
+            )
+        return module
+
+    @torch.no_grad()
+    def _width(self, wide):
+        self.module.eval()
+        probe = torch.zeros(2, *self.instance_shape, dtype=wide, device=self.device)
+        out = self.module(probe)
+        if out.dim() != 2 or out.shape[0] != 2:
+            raise ValueError(
+                "the encoder must map instances of shape "
+                f"(n, {', '.join(map(str, self.instance_shape))}) to features of shape "
+                f"(n, width), got {tuple(out.shape)} for n = 2. End it with a "
+                "torch.nn.Flatten or a pooling layer."
+            )
+        return int(out.shape[1])
+
+    def initial(self, seeds, device):
+        """Weights and buffers with a leading axis, each model from its own seed."""
+        models, buffers = [], []
+        with torch.random.fork_rng(devices=[]):
+            for seed in seeds:
+                torch.manual_seed(int(seed))
+                module = self._build()
+                models.append({k: p.detach() for k, p in module.named_parameters()})
+                buffers.append(dict(module.named_buffers()))
+        weights = {
+            PREFIX + name: torch.stack([one[name] for one in models])
+            for name in models[0]
+        }
+        kept = {}
+        for name in buffers[0]:
+            values = torch.stack([one[name] for one in buffers]).to(device)
+            floating = values.is_floating_point()
+            kept[PREFIX + name] = values.to(self.wide) if floating else values
+        return weights, kept
+
+    def __call__(self, weights, buffers, x, *, training, affine=None):
+        """Return features of shape (n_models, n_rows, width).
+
+        `affine` rescales the inputs of each model, as in `network.first_layer`.
+        """
+        self.module.train(training)
+        mine = {
+            name.removeprefix(PREFIX): values
+            for name, values in {**weights, **buffers}.items()
+            if name.startswith(PREFIX)
+        }
+        images = x.reshape(len(x), *self.instance_shape).to(self.wide)
+        inputs = None
+        if affine is not None:
+            scale, shift = (a.reshape(-1, 1, *self.instance_shape) for a in affine)
+            inputs = images * scale + shift
+        half = self.dtype in (torch.bfloat16, torch.float16)
+        with torch.autocast(self.device.type, self.dtype, enabled=half):
+            if self.batched and not buffers:
+                out = self._together(mine, images, inputs)
+            else:
+                out = self._in_turn(mine, images, inputs)
+        return out.to(x.dtype)
+
+    def _together(self, state, images, inputs):
+        """Evaluate all models as one: few launches, and no buffers that change."""
+        values = {name: given.to(images.dtype) for name, given in state.items()}
+
+        def one(state, rows):
+            return functional_call(self.module, state, (rows,))
+
+        rows = images if inputs is None else inputs
+        how = (0, None if inputs is None else 0)
+        return vmap(one, in_dims=how, randomness="different")(values, rows)
+
+    def _in_turn(self, state, images, inputs):
+        parts = {
+            name: (given.to(images.dtype) if given.is_floating_point() else given)
+            for name, given in state.items()
+        }
+        parts = {name: given.unbind(0) for name, given in parts.items()}
+        n_models = len(next(iter(parts.values())))
+        out = []
+        for m in range(n_models):
+            own = {name: given[m] for name, given in parts.items()}
+            rows = images if inputs is None else inputs[m]
+            out.append(functional_call(self.module, own, (rows,)))
+        return torch.stack(out)

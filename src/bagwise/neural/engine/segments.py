@@ -4,8 +4,21 @@ A batch is a stack of rows and the bag of each row; nothing is padded. Values ha
 shape (n_rows, ...), results (n_bags, ...). Gradients are written down by hand: that of
 a sum only repeats, that of a softmax is one more sum, and none of them adds with
 atomics, so that a seed gives the same weights twice.
+
+On a GPU a step is limited by the launches of its kernels. Steps of one size are
+recorded once and replayed as one launch. A recorded step has a fixed number of rows and
+of bags, so that a step is filled up with empty bags, which take the missing rows with a
+weight of zero. There is one record for each of a few sizes, close enough to waste
+little work.
+
+An epoch of 400 bags (1.9 million instances x 1,024) takes 0.021 s with recorded steps
+on an H200 and 0.084 s without; ``torch.compile`` without recording takes 0.096 s
+(studies/scripts/gpu_pieces.py).
 """
 
+import gc
+
+import numpy as np
 import torch
 
 # A few large bags are reduced with their indicator matrix: the library's segment kernel
@@ -150,3 +163,149 @@ class _Softmax(torch.autograd.Function):
         pull = weight * grad
         mean = ctx.segments.repeat(ctx.segments.plain_sum(pull))
         return pull - weight * mean, None
+
+
+# Fewer steps are not worth the recording.
+_FEWEST_STEPS = 40
+# Rows times models up to which the filling does not matter.
+_FREE = 8192
+# Sizes grow by the first factor up to this many rows times models, then by the second.
+_SMALL = 2**17
+_COARSE, _FINE = 1.25, 1.08
+
+
+def worth_recording(rows, encoder, n_steps):
+    """Tell whether steps can be recorded, and are many enough."""
+    return (
+        rows.device.type == "cuda"
+        and rows.resident
+        and encoder is None
+        and n_steps >= _FEWEST_STEPS
+    )
+
+
+def filled_size(n_rows, n_models):
+    """Return the size of the record for a step of so many rows."""
+    size = max(64, _FREE // n_models)
+    while size < n_rows:
+        factor = _COARSE if size * n_models < _SMALL else _FINE
+        size = -(-int(size * factor) // 64) * 64
+    return size
+
+
+class Recorder:
+    """Runs steps of fixed size: the first of a size as it is, later ones from records.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(x, bags, segments, share)`` makes a step and returns losses (n_models,).
+    rows : Rows
+        The instances, on the device.
+    filler : int
+        Number of a bag with zero weight.
+    per_step, most_rows : int
+        Most bags, and rows, of a step.
+    rates : tensor
+        The learning rates in force, which are set before each step.
+    total : tensor of shape (n_models,)
+        Losses are added to it.
+    generator : torch.Generator or None
+        What steps draw from.
+    record : bool, default=True
+        Record and replay; without, every step is made as it is.
+    """
+
+    def __init__(
+        self,
+        step,
+        rows,
+        filler,
+        per_step,
+        most_rows,
+        rates,
+        total,
+        generator,
+        record=True,
+    ):
+        self.step, self.rows, self.filler = step, rows, filler
+        self.rates, self.total, self.generator = rates, total, generator
+        self.record = record
+        self.slots = per_step + 1
+        device = rows.device
+        self.n_models = len(total)
+        # Records read from these places, which are therefore never made anew.
+        room = filled_size(most_rows + self.slots, self.n_models)
+        self.index = torch.zeros(room, dtype=torch.int64, device=device)
+        # Sizes and numbers of the bags of a step; the share of one bag.
+        self.bags = torch.zeros(2, self.slots, dtype=torch.int64, device=device)
+        self.share = torch.zeros((), dtype=total.dtype, device=device)
+        self.seen, self.graphs, self.pool = set(), {}, None
+
+    def epoch(self, index, sizes, order, cuts, rates):
+        """Make the steps of an epoch.
+
+        Parameters
+        ----------
+        index : tensor
+            Row numbers, bag after bag.
+        sizes, order : int arrays of shape (n_bags,)
+            Rows, and numbers, of the bags.
+        cuts : int array of shape (n_steps + 1,)
+            Where steps begin among the bags.
+        rates : tensor of shape (n_steps, n_rates)
+            Learning rates of the steps, on the host.
+        """
+        device, dtype = self.rows.device, self.share.dtype
+        n_steps = len(cuts) - 1
+        row_cuts = np.concatenate([[0], np.cumsum(sizes)])[cuts]
+        table = np.ones((n_steps, 2, self.slots), dtype=np.int64)
+        table[:, 1] = self.filler
+        filled = []
+        for i in range(n_steps):
+            own, n_bags = slice(cuts[i], cuts[i + 1]), cuts[i + 1] - cuts[i]
+            table[i, 0, :n_bags] = sizes[own]
+            table[i, 1, :n_bags] = order[own]
+            filled.append(filled_size(table[i, 0].sum(), self.n_models))
+            table[i, 0, -1] += filled[i] - table[i, 0].sum()
+        table = torch.as_tensor(table).to(device)
+        shares = torch.as_tensor(1.0 / np.diff(cuts), dtype=dtype).to(device)
+        rates = rates.to(device)
+        for i in range(n_steps):
+            part = index[row_cuts[i] : row_cuts[i + 1]]
+            self.index[: len(part)].copy_(part)
+            self.bags.copy_(table[i])
+            self.share.copy_(shares[i])
+            self.rates.copy_(rates[i])
+            self._run(filled[i])
+
+    def _run(self, size):
+        if size in self.graphs:
+            self.graphs[size].replay()
+        elif size in self.seen and self.record:
+            self.graphs[size] = self._recorded(size)
+            self.graphs[size].replay()
+        else:  # once as it is, which sets up libraries and the optimizer
+            self.seen.add(size)
+            self._body(size)
+
+    def _body(self, size):
+        x = self.rows.take(self.index[:size])
+        segments = Segments(self.bags[0], size)
+        self.total += self.step(x, self.bags[1], segments, self.share)
+
+    def _recorded(self, size):
+        graph = torch.cuda.CUDAGraph()
+        if self.generator is not None:
+            graph.register_generator_state(self.generator)
+        # Nothing may be freed meanwhile, such as the records of another run.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool):
+                self._body(size)
+        finally:
+            if collects:
+                gc.enable()
+        self.pool = graph.pool()
+        return graph
