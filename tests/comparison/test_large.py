@@ -90,7 +90,7 @@ def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):
     options = {**QUIET, "methods": methods, "out": tmp_path, "grid": "none"}
     begun = compare(problem, time_budget=0.6, **options)
     assert 0 < len(begun.rows) < 10
-    assert "were not begun within 0.6 s" in begun.provenance["time budget"]
+    assert "were not started within 0.6 s" in begun.provenance["time budget"]
     assert {row.verdict for row in begun.ranking} == {"untested"}
     text = json.dumps(begun.to_json(), default=str)
     assert "the same call continues" in text

@@ -1,7 +1,6 @@
 """Compare methods on one data set: splits, tuning, statistics, results."""
 
-from bagwise.comparison._compare import compare
-from bagwise.comparison._demo import demo
+from bagwise.comparison._compare import compare, demo
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import find_method, list_methods
 from bagwise.comparison.comparison import Comparison

@@ -1,4 +1,4 @@
-"""The main job: find which method works on given data, and how well, honestly."""
+"""`compare`, from the data to the written results."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ from bagwise.comparison.runner import Listener, run_all
 from bagwise.comparison.store import Store
 from bagwise.comparison.tasks import Task, task_of
 from bagwise.comparison.tuning import IMPUTE
+from bagwise.datasets import load_digit_bags
 from bagwise.inspection.pictures import as_images
 
-__all__ = ["compare", "make_runs"]
+__all__ = ["compare", "demo", "make_runs"]
 
 
 def compare(
@@ -72,95 +73,97 @@ def compare(
 ) -> Comparison:
     """Compare methods on one data set by nested cross-validation.
 
-    Every method is scaled and tuned inside each training fold and measured on bags it
-    has never seen. All methods see the same folds.
+    Every method is scaled and tuned inside each training fold and evaluated on test
+    bags that it has not seen. All methods have the same folds.
 
     Parameters
     ----------
     data : str, path, Bunch, Bags, list of 2-D arrays or Problem
-        A file, a known data set, what a loader returns, or bags (then `y` is needed).
-        A problem that `as_problem` has built is taken as it is.
+        A file, a known data set, the return value of a loader, or bags (`y` is needed
+        then). A problem that `as_problem` has built is taken as it is.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), optional
-        Labels or values; a table of zeros and ones for several labels a bag, each of
-        which then has a model of its own.
+        Labels or values; a table of zeros and ones for several labels per bag, each of
+        which has a model of its own.
     methods : sequence, optional
         Names in the catalog, estimators, or pairs ``(name, estimator)``. By default
-        those that suit the size and kind of the data; `Comparison.choices` says why.
-        What `choose_methods` returned is taken as it is.
+        those that suit the size and kind of the data; `Comparison.choices` gives the
+        reasons. The return value of `choose_methods` is taken as it is.
     protocol : Protocol, optional
         `CrossValidation`, `Halves` or `LeaveOneBagOut`; 5-fold cross-validation by
         default.
     metric : str, default="auto"
-        What ranks: a name of `METRICS`. "auto" takes accuracy where classes are of
-        similar size, average precision where positive bags are rare, AUROC where
-        others are; R2 for real values.
+        What methods are ranked by: a name of `METRICS`. "auto" is accuracy if classes
+        are of similar size, average precision if positive bags are rare, AUROC if
+        other classes are; R2 for real values.
     grid : {"default", "large", "auto", "none"}
-        Which candidates each method is tuned over. "auto" is the default grid, widened
-        inside each training fold as long as the best value stands at its end.
+        The candidates of each method for tuning. "auto" is the default grid, which is
+        extended inside each training fold while the best value is at its end.
     inner_splits : int, default=3
-        Folds of the inner cross-validation that tunes.
+        Folds of the inner cross-validation for tuning.
     random_state : int, default=0
         Random seed of splits and methods.
     n_jobs : int, default=-1
-        Worker processes; every run uses one thread.
+        Worker processes; every run uses one thread. With one, runs are carried out in
+        this process, without files.
     scheduler : str, optional
-        Address of a dask scheduler, instead of local processes.
+        Address of a dask scheduler, in place of local processes.
     time_limit : float or None, default=900
-        Seconds one run may take; over it, the run is recorded as failed.
+        Seconds per run; a run that takes longer is recorded as failed. With
+        ``n_jobs=1`` it ends as soon as compiled code returns to Python.
     memory_limit : int, str or None
-        Bytes (or "4GB") one run may allocate.
+        Bytes (or "4GB") that a run may allocate.
     time_budget : float or None
-        Seconds for the whole comparison: after them no further run is begun. All
-        methods have had their first folds by then; the same call goes on from there.
+        Seconds for the whole comparison: no run is started after them. All methods
+        finish their first folds first, and the same call continues.
     out : path, optional
         Folder for `results.csv`, the refitted best model and the store. A second call
-        with the same folder continues where the first ended.
+        with the same folder continues where the first one ended.
     store : path, optional
         SQLite file for the runs; in `out` by default.
     retry_failed : bool, default=False
-        Whether failed runs of an earlier call are tried again.
+        Whether failed runs of an earlier call are carried out again.
     progress : bool or callable, default=True
-        Live table on the terminal, or a function called after each run.
+        Live table on the terminal, or a function that is called after each run.
     name, bag, label : str, optional
         Name of the data, and the columns of a file.
     groups : str or array-like of shape (n_bags,), optional
         Bags that belong together (the slides of a patient): a column of a file, or one
-        entry per bag. No fold separates them, in tuning neither; figures per group
-        stand beside those per bag. Bags that carry groups need no such option.
+        entry per bag. No fold separates them, neither in tuning; results per group are
+        listed next to those per bag. Not needed for bags that carry groups.
     pos_label : label, optional
-        The positive one of two classes. Needed where the labels are words.
+        The positive one of two classes. Required if the labels are words.
     task : {"auto", "classification", "regression", "survival"}, default="auto"
-        What `y` holds. By itself, real numbers with more than 20 different values are
+        What `y` holds. By default, real numbers with more than 20 different values are
         regression, and a structured array or data frame with the fields `event` and
         `time` is survival (needs ``bagwise[survival]``).
     impute : {"median", "mean", "most_frequent"}, optional
-        How missing values are filled, inside each training fold; columns that say
-        where they were are added.
+        How missing values are filled, inside each training fold; indicator columns are
+        added.
     sample_weight : str or array-like of shape (n_bags,), optional
-        How much every bag counts in fitting: a column of a file, or one number per
-        bag. Scalers, tuning scores and all figures count bags alike, whatever their
-        weight; `Comparison.unweighted` names the methods that take no weights.
+        Weights of bags in fitting: a column of a file, or one number per bag. Scalers,
+        tuning scores and all results count bags alike, whatever their weight;
+        `Comparison.unweighted` names the methods that take no weights.
     test : as `data`, optional
-        Test bags in a file of their own; `protocol` is then one train/test split.
+        Test bags in a file of their own; `protocol` is one train/test split then.
     images : array, path or list of paths, optional
-        Pictures of the instances for reports: an array of shape (n_instances, height,
-        width[, 3]), a `.npy` or `.npz` file, a folder with files named after the
-        instance ids, or a list of files.
+        Images of the instances for reports: an array of shape (n_instances, height,
+        width[, 3]), a `.npy` or `.npz` file, a folder with files named by the instance
+        ids, or a list of files.
     calibrate : bool, default=False
-        Whether every classifier gets probabilities by a sigmoid that is fitted to
-        out-of-fold decision values of its training bags (five folds more). Methods
-        with probabilities of their own are calibrated as well.
+        Whether every classifier gets probabilities from a sigmoid that is fitted to
+        out-of-fold decision values of its training bags (five more fits). Methods with
+        probabilities are calibrated as well.
     permute_features : bool, default=False
         Whether to measure which features matter, by permuting each one over the
-        instances of the test bags (three predictions of them for every feature), and
-        what they add to the scores of instances of a few bags.
+        instances of the test bags (three predictions per feature), and what they add
+        to the scores of instances of a few bags.
     command : str, optional
-        What to note as the command in the report.
+        The command that the report shows.
 
     Returns
     -------
     Comparison
-        Ranking, data frames, plots.
+        Ranking, rows of all runs, data frames.
 
     Examples
     --------
@@ -172,71 +175,43 @@ def compare(
     2
     """
     started = time.time()
-    if impute is not None and impute not in IMPUTE:
-        raise ValueError(f"unknown impute {impute!r}; known: {', '.join(IMPUTE)}")
-    for what, given in (("time_limit", time_limit), ("time_budget", time_budget)):
-        if given is not None and not given > 0:
-            raise ValueError(f"{what} must be a positive time in seconds, got {given}")
-    columns: dict[str, Any] = {"bag": bag, "label": label, "task": task}
-    columns |= {"pos_label": pos_label, "missing": impute is not None}
-    weights = {"sample_weight": sample_weight}
-    problem = as_problem(data, y, name=name, groups=groups, **weights, **columns)
-    problem.check_values(missing=impute is not None)
-    if images is not None:
-        problem = replace(problem, images=as_images(images, problem.X))
-    if test is not None:
-        group = groups if isinstance(groups, str) else None
-        if not isinstance(sample_weight, str):
-            weights = {}  # numbers are those of the training bags
-        held_out = as_problem(test, groups=group, **weights, **columns)
-        held_out.check_values(missing=impute is not None)
-        problem, n_train = join_problems(problem, held_out)
-        protocol = TrainTest(n_train)
-    if protocol is None:
-        protocol = CrossValidation(5)
+    _check_options(impute, time_limit=time_limit, time_budget=time_budget)
+    limit = None if memory_limit is None else parse_size(memory_limit)
+    problem, protocol = _read(
+        (data, test),
+        y,
+        images,
+        protocol,
+        name=name,
+        groups=groups,
+        sample_weight=sample_weight,
+        bag=bag,
+        label=label,
+        pos_label=pos_label,
+        task=task,
+        missing=impute is not None,
+    )
     inner = 0 if grid == "none" else inner_splits
-    problem.check_positive()
-    names = problem.classes.tolist() if problem.task == "classification" else None
-    if problem.task == "survival":
-        require_survival("a comparison of survival models")
-        names = ["without event", "with event"]
-    try:
-        protocol.check(problem.strata, inner, names, problem.groups)
-    except ValueError as error:
-        if not _numbers_for_classes(problem, task):
-            raise
-        raise ValueError(
-            f"{error}; {len(problem.classes)} numbers are taken for classes, and"
-            " task='regression' takes them for values"
-        ) from None
+    _check_size(problem, protocol, inner, task)
     metric, metric_reason = _metric(metric, task_of(problem))
     choices = choose_methods(problem, methods)
     chosen = [choice.method for choice in choices if choice.chosen]
-    tuning: dict[str, Any] | None = None
-    if inner:
-        tuning = {"n_splits": inner, "scoring": METRICS[metric].scoring}
-        if grid == "auto":
-            tuning["extend"] = True
-    limit = None if memory_limit is None else parse_size(memory_limit)
-    with _folder(out) as folder:
-        ref = DataRef(problem.name, problem.hash())
-        folds = protocol.folds(len(problem.y), problem.groups)
-        runs = make_runs(
-            chosen,
-            ref,
-            protocol,
-            folds,
-            grid=grid,
-            tuning=tuning,
-            random_state=random_state,
-            impute=impute,
-            calibrate=calibrate,
-            permute_features=permute_features,
-        )
-        labels = [method.name for method in chosen]
-        listener = _listener(progress, labels, len(folds), metric, n_jobs)
-        path = folder / "runs.sqlite" if store is None else Path(store)
-        with Store(path) as db, listener as on_event:
+    tuning = _tuning(grid, inner, metric)
+    ref = DataRef(problem.name, problem.hash())
+    runs = make_runs(
+        chosen,
+        ref,
+        protocol,
+        protocol.folds(len(problem.y), problem.groups),
+        grid=grid,
+        tuning=tuning,
+        random_state=random_state,
+        impute=impute,
+        calibrate=calibrate,
+        permute_features=permute_features,
+    )
+    with _folder(out) as folder, _listener(progress, runs, metric, n_jobs) as listener:
+        with Store(folder / "runs.sqlite" if store is None else store) as db:
             keys = run_all(
                 runs,
                 {ref.hash: problem},
@@ -248,7 +223,7 @@ def compare(
                 time_budget=time_budget,
                 retry_failed=retry_failed,
                 folder=folder / "data",
-                on_event=on_event,
+                on_event=listener,
             )
             rows = db.rows(keys)
             arrays = {row["key"]: db.arrays(row["key"]) for row in rows}
@@ -261,8 +236,8 @@ def compare(
         "tuning": f"{inner}-fold inside each training fold" if inner else "none",
         "grid": grid,
         "calibration": "sigmoid, out of fold" if calibrate else "none",
-        **_assumed(problem, chosen, task, impute),
-        **_left_over(len(keys), len(rows), time_budget),
+        **_assumptions(problem, chosen, task, impute),
+        **_not_started(len(keys), len(rows), time_budget),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(started)),
         "seconds": round(time.time() - started, 1),
         **versions(),
@@ -288,6 +263,69 @@ def compare(
     return result
 
 
+def _check_options(impute: str | None, **seconds: float | None) -> None:
+    if impute is not None and impute not in IMPUTE:
+        raise ValueError(f"unknown impute {impute!r}; known: {', '.join(IMPUTE)}")
+    for what, given in seconds.items():
+        if given is not None and not given > 0:
+            raise ValueError(f"{what} must be a positive time in seconds, got {given}")
+
+
+def _read(
+    parts: tuple[Any, Any],
+    y: Any,
+    images: Any,
+    protocol: Protocol | None,
+    *,
+    name: str | None,
+    groups: Any,
+    sample_weight: Any,
+    missing: bool,
+    **columns: Any,
+) -> tuple[Problem, Protocol]:
+    """Return the data, and test bags of their own behind them, with the protocol."""
+    data, test = parts
+    options = {"groups": groups, "sample_weight": sample_weight}
+    columns["missing"] = missing
+    problem = as_problem(data, y, name=name, **options, **columns)
+    problem.check_values(missing=missing)
+    if images is not None:
+        problem = replace(problem, images=as_images(images, problem.X))
+    if test is not None:
+        # Names of columns are those of both files, arrays those of the training bags.
+        named: Any = {k: v for k, v in options.items() if isinstance(v, str)}
+        held_out = as_problem(test, **named, **columns)
+        held_out.check_values(missing=missing)
+        problem, n_train = join_problems(problem, held_out)
+        protocol = TrainTest(n_train)
+    return problem, CrossValidation(5) if protocol is None else protocol
+
+
+def _check_size(problem: Problem, protocol: Protocol, inner: int, task: str) -> None:
+    """Refuse labels that are ambiguous, and data with too few bags."""
+    problem.check_positive()
+    names = problem.classes.tolist() if problem.task == "classification" else None
+    if problem.task == "survival":
+        require_survival("a comparison of survival models")
+        names = ["without event", "with event"]
+    try:
+        protocol.check(problem.strata, inner, names, problem.groups)
+    except ValueError as error:
+        if not _numbers_for_classes(problem, task):
+            raise
+        raise ValueError(
+            f"{error}; {len(problem.classes)} numbers are taken for classes, and"
+            " task='regression' takes them for values"
+        ) from None
+
+
+def _tuning(grid: str, inner: int, metric: str) -> dict[str, Any] | None:
+    if not inner:
+        return None
+    tuning = {"n_splits": inner, "scoring": METRICS[metric].scoring}
+    return {**tuning, "extend": True} if grid == "auto" else tuning
+
+
 def make_runs(
     methods: Sequence[Method],
     data: DataRef,
@@ -303,8 +341,8 @@ def make_runs(
 ) -> list[Run]:
     """Return the runs of a comparison: every method on every fold.
 
-    Folds come first, so that all methods have early results and a live ranking means
-    something.
+    All methods run on the first fold, then on the second, and so on: a live ranking
+    compares them on the same folds.
     """
     return [
         Run(
@@ -349,18 +387,18 @@ def _metric(metric: str, task: Task) -> tuple[str, str]:
     return metric, "as asked"
 
 
-def _left_over(n_runs: int, n_done: int, budget: float | None) -> dict[str, str]:
-    """Say what a time budget has cut off."""
+def _not_started(n_runs: int, n_done: int, budget: float | None) -> dict[str, str]:
+    """Describe the runs that a time budget has left out."""
     if budget is None or n_done == n_runs:
         return {}
-    text = f"{n_runs - n_done} of {n_runs} runs were not begun within {budget:g} s;"
+    text = f"{n_runs - n_done} of {n_runs} runs were not started within {budget:g} s;"
     return {"time budget": f"{text} the same call continues"}
 
 
-def _assumed(
+def _assumptions(
     problem: Problem, methods: Sequence[Method], task: str, impute: str | None
 ) -> dict[str, Any]:
-    """Say what was taken for granted about the data, and how to change it."""
+    """Describe what was assumed about the data, and which option changes it."""
     found: dict[str, Any] = {"task": problem.task}
     n_values = len(np.unique(problem.y))
     if task == "auto" and problem.task == "regression":
@@ -385,7 +423,7 @@ def _assumed(
 
 
 def _numbers_for_classes(problem: Problem, task: str) -> bool:
-    """Whether many numbers were taken for classes, and nobody had said so."""
+    """Tell whether many numbers are taken for classes by default."""
     classes = task == "auto" and problem.task == "classification"
     return classes and problem.y.dtype.kind in "iuf" and len(problem.classes) > 10
 
@@ -404,15 +442,79 @@ def _folder(out: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def _listener(
-    progress: bool | Listener,
-    names: Sequence[str],
-    n_folds: int,
-    metric: str,
-    n_jobs: int,
+    progress: bool | Listener, runs: Sequence[Run], metric: str, n_jobs: int
 ) -> contextlib.AbstractContextManager[Listener | None]:
     if callable(progress):
         return contextlib.nullcontext(progress)
     if not progress:
         return contextlib.nullcontext(None)
+    names = list(dict.fromkeys(run.method for run in runs))
     workers = int(np.maximum(1, joblib.effective_n_jobs(n_jobs)))
+    n_folds = len(runs) // max(1, len(names))
     return LiveProgress(names, n_folds, metric, n_workers=workers)
+
+
+# The baseline, the stack, the methods of the five papers, and well-known ones.
+DEMO_METHODS = (
+    "Mean + logistic",
+    "BagClassifier",
+    "SimpleMI",
+    "WrapperMI (logistic)",
+    "WrapperMI (forest)",
+    "MI-SVM",
+    "miFV",
+    "MILES",
+    "EMD + SVC",
+    "SAFE",
+    "MI-ODM",
+    "PC-SVM",
+    "MIDR + MILR",
+    "Box kernel SVC",
+    "MILR",
+    "EM-DD",
+)
+
+
+def demo(
+    out: str | os.PathLike[str] = "bagwise-demo",
+    *,
+    n_bags: int = 120,
+    n_jobs: int = -1,
+    random_state: int = 0,
+    progress: Any = True,
+) -> Comparison:
+    """Compare methods on bags of digits.
+
+    A bag holds 6 to 14 small images of digits and is positive if it holds a nine. No
+    method is told which image that is.
+
+    Parameters
+    ----------
+    out : path, default="bagwise-demo"
+        Folder of the results.
+    n_bags : int, default=120
+        Number of bags.
+    n_jobs : int, default=-1
+        Worker processes.
+    random_state : int, default=0
+        Random seed of data, splits and methods.
+    progress : bool or callable, default=True
+        Live table on the terminal.
+
+    Returns
+    -------
+    Comparison
+        The results; ``bagwise.report.write_report`` makes a page of them.
+    """
+    problem = as_problem(
+        load_digit_bags(n_bags, random_state=random_state), name="digit bags"
+    )
+    return compare(
+        problem,
+        methods=DEMO_METHODS,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        out=out,
+        progress=progress,
+        command="bagwise demo",
+    )

@@ -117,7 +117,7 @@ class Comparison:
 
     @property
     def n_left(self) -> int:
-        """How many runs were not begun, within a time budget."""
+        """Number of runs that were not started within a time budget."""
         folds = self.protocol.folds(len(self.problem.y), self.problem.groups)
         return len(folds) * len(self.methods) - len(self.rows)
 
