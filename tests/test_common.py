@@ -51,9 +51,9 @@ def scikit_learn_checks():
             yield pytest.param(estimator, check, id=label, marks=marks)
 
 
-# Checks also fit what cannot be learned, and bags of one, where the constraints of
-# PC-SVM are void; saying so is right, and no failure here.
-# scikit-learn's labels are also words, and one-sided methods ask which is positive.
+# Some checks fit unlearnable labels, and bags of one instance, for which PC-SVM has no
+# constraints; the warnings are correct. Some labels of scikit-learn's checks are words,
+# and asymmetric methods ask which of them is positive.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*treats the positive class differently"),
     pytest.mark.filterwarnings("ignore:the optimum is constant"),

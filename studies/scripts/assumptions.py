@@ -40,7 +40,7 @@ ABOUT = """
 | test | training bags | test bags |
 |---|---|---|
 | presence | positive: 1-2 instances near c | same |
-| poisoned negatives | positive: c; negative: 1-2 near p | positive: c and p |
+| distractors | positive: c; negative: 1-2 near p | positive: c and p |
 | frequency | positive: one near c, 0-1 near q; negative: 4-6 near q | the other way |
 | two concepts | positive: c and d; negative: one of them or none | same |
 | threshold | positive: 4-6 near c; negative: 1-2 near c, and p | positive hold p |
@@ -51,7 +51,7 @@ bag, 200 training and 200 test bags. "yes": presence is learned (a mean of 0.9),
 AUROC is at least 0.6 in every data set with distractors in negative bags and with other
 frequencies. "no": it is lower in one of them; the worst data set is in brackets. "not
 shown": presence is not learned with these settings, and no AUROC is far below 0.5. The
-label is "generalised" if two concepts and threshold reach 0.9 as well. Monotone: the
+label is "generalized" if two concepts and threshold reach 0.9 as well. Monotone: the
 share of positive bags whose score falls when a background instance is added, and the
 fall relative to the difference of the mean scores of the two classes.
 """
@@ -170,7 +170,7 @@ def _area(row, test):
     short = lambda value: f"{value:.2f}".removeprefix("0")  # noqa: E731
     text = short(row[test])
     text = f"**{text}**" if row[test] <= 0.4 else text
-    if test in ("poisoned negatives", "frequency"):
+    if test in ("distractors", "frequency"):
         text += f" ({short(row['worst'][test])})"
     return text
 
@@ -204,7 +204,7 @@ def write_page(rows, path):
 
 def write_packaged(rows, path):
     """Write the table that the library reads."""
-    lowest = {t: f"worst {t}" for t in ("poisoned negatives", "frequency")}
+    lowest = {t: f"worst {t}" for t in ("distractors", "frequency")}
     fields = ["method", "respects", "label", "draws", *TESTS, *lowest.values(), "falls"]
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, fields, lineterminator="\n", extrasaction="ignore")

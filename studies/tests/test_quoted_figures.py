@@ -74,7 +74,7 @@ def test_what_networks_assume():
     for row in rows("assumptions/figures.csv"):
         found.setdefault(row["method"], []).append(row)
     attention = [
-        [float(row["poisoned negatives"]) for row in values]
+        [float(row["distractors"]) for row in values]
         for name, values in found.items()
         if name.startswith(("Network (attention", "Network (gated", "Attention net"))
     ]

@@ -47,6 +47,6 @@ def test_lines():
 def test_figures_are_areas():
     for one in measured_assumptions().values():
         assert one.draws >= 5
-        assert set(one.worst) == {"poisoned negatives", "frequency"}
+        assert set(one.worst) == {"distractors", "frequency"}
         assert all(0 <= area <= 1 for area in one.auroc.values())
         assert all(one.worst[name] <= one.auroc[name] + 1e-3 for name in one.worst)

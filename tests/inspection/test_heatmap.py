@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bagwise.inspection import plot_heatmap, to_geojson
-from bagwise.inspection.heatmap import rasterise
+from bagwise.inspection.heatmap import rasterize
 
 
 def test_every_instance_is_at_its_place():
@@ -28,7 +28,7 @@ def test_every_instance_is_at_its_place():
 
 
 def test_means_where_instances_overlap():
-    raster, extent = rasterise(
+    raster, extent = rasterize(
         np.array([1.0, 3.0, 5.0]),
         np.array([[0.0, 0.0], [10.0, 5.0], [60.0, 0.0]]),
         50.0,
@@ -37,7 +37,7 @@ def test_means_where_instances_overlap():
     assert extent == (0.0, 100.0, 50.0, 0.0)
 
 
-def test_colours_meet_at_zero():
+def test_colors_meet_at_zero():
     grid = [[0, 0], [1, 0], [2, 0]]
     assert plot_heatmap([-1.0, 0.0, 4.0], grid).images[0].get_clim() == (-4.0, 4.0)
     assert plot_heatmap([1.0, 2.0, 4.0], grid).images[0].get_clim() == (1.0, 4.0)

@@ -19,8 +19,8 @@ def test_arrays_and_array_files_are_the_same(tmp_path):
         np.testing.assert_array_equal(as_images(given, X), pictures)
     np.testing.assert_array_equal(as_images(tmp_path / "c.npz", X), pictures)
     assert as_images(None, X) is None
-    colour = np.zeros((3, 4, 4, 4), dtype=np.uint8)
-    assert as_images(colour, X).shape == (3, 4, 4, 3)
+    color = np.zeros((3, 4, 4, 4), dtype=np.uint8)
+    assert as_images(color, X).shape == (3, 4, 4, 3)
 
 
 def test_files_in_a_list_or_a_folder(tmp_path):

@@ -57,7 +57,7 @@ class Rule(ClassifierMixin, BaseEstimator):
             return np.zeros(len(X))
         if self.rule == "share":  # falls with every instance that joins
             return count["c"] / X.sizes
-        both = np.minimum(count["c"], 1) + np.minimum(count["d"], 1)  # generalised
+        both = np.minimum(count["c"], 1) + np.minimum(count["d"], 1)  # generalized
         return both + (count["d"] == 0) * np.maximum(count["c"] - 1, 0)
 
     def predict(self, X):
@@ -68,7 +68,7 @@ class Rule(ClassifierMixin, BaseEstimator):
     ("rule", "label", "respected"),
     [
         ("presence", "standard", True),
-        ("both", "generalised", True),
+        ("both", "generalized", True),
         ("unless negative", "neither", False),
         ("constant", "cannot learn it", None),
     ],
@@ -82,8 +82,8 @@ def test_label_of_known_rules(rule, label, respected):
 def test_inverted_verdicts_and_areas():
     found = mil_assumptions(Rule("unless negative"), n_repeats=1, n_bags=80)
     assert found["presence"].verdict == "passes"
-    assert found["poisoned negatives"].auroc == pytest.approx(0.0, abs=1e-12)
-    assert found["poisoned negatives"].verdict == "inverted"
+    assert found["distractors"].auroc == pytest.approx(0.0, abs=1e-12)
+    assert found["distractors"].verdict == "inverted"
     with pytest.raises(KeyError, match="presence"):
         found["nothing"]
 
@@ -98,21 +98,21 @@ def test_monotone_is_exact():
 
 @pytest.mark.parametrize("name", TESTS)
 def test_simulated_bags_hold_what_the_test_says(name):
-    """Count the concepts of drawn bags by distance and compare with the table."""
+    """Count the concepts of simulated bags by distance and compare with the table."""
     points = concepts(3)
     for half, (X, y) in enumerate(draw(name, 60, 3)):
         n = {k: segment_sum(near(X, v), X.offsets) for k, v in points.items()}
         positive, test = y == 1, half == 1
         assert X.sizes.min() >= 8
         assert X.sizes.max() <= 20
-        one_sided = {
+        needs_concept_c = {
             "presence": "c",
-            "poisoned negatives": "c",
+            "distractors": "c",
             "frequency": "c",
         }
-        if name in one_sided:
+        if name in needs_concept_c:
             np.testing.assert_array_equal(n["c"] > 0, positive)
-        if name in ("poisoned negatives", "threshold"):
+        if name in ("distractors", "threshold"):
             np.testing.assert_array_equal(n["p"] > 0, positive == test)
         if name == "frequency":
             np.testing.assert_array_equal(n["q"] >= 4, positive == test)
@@ -133,7 +133,7 @@ def test_same_seed_same_result_and_other_seed_other_data():
 
 def test_rules_of_the_label():
     areas = dict.fromkeys(TESTS, 1.0)
-    assert label_of(areas, areas) == "generalised"
+    assert label_of(areas, areas) == "generalized"
     assert label_of(areas | {"threshold": 0.89}, areas) == "standard"
     misled = areas | {"frequency": 0.55}
     assert label_of(areas, misled) == "neither"  # one draw is enough
@@ -163,7 +163,7 @@ def test_who_promises_keeps_it(name):
 
 def test_a_broken_promise_is_found():
     check_standard_assumption(Rule("presence"))
-    with pytest.raises(AssertionError, match="poisoned negatives"):
+    with pytest.raises(AssertionError, match="distractors"):
         check_standard_assumption(Rule("unless negative"))
 
 

@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 __all__ = ["MeasuredAssumption", "assumption_line", "measured_assumptions"]
 
 _FILE = Path(__file__).with_name("assumptions.csv")
-_SHORT = {"poisoned negatives": "distractors", "frequency": "frequency"}
+_STANDARD = ("distractors", "frequency")  # the tests of the standard assumption
 _FIRST = ("method", "respects", "label", "draws")
 _START = "respects the standard assumption: "
 
@@ -33,7 +33,7 @@ class MeasuredAssumption:
     respects : bool or None
         Whether it respects the standard assumption; None if the tests do not show it.
     label : str
-        "standard", "generalised", "neither" or "cannot learn it".
+        "standard", "generalized", "neither" or "cannot learn it".
     draws : int
         Number of simulated data sets.
     auroc : dict of str to float
@@ -55,7 +55,7 @@ class MeasuredAssumption:
     @property
     def line(self) -> str:
         """Result in one line."""
-        figures = ", ".join(f"{_SHORT[t]} {area:.2f}" for t, area in self.worst.items())
+        figures = ", ".join(f"{t} {area:.2f}" for t, area in self.worst.items())
         data = f"worst AUROC of {self.draws} data sets"
         if self.respects is None:
             presence = self.auroc["presence"]
@@ -88,7 +88,7 @@ def measured_assumptions() -> dict[str, MeasuredAssumption]:
                 row["label"],
                 int(row["draws"]),
                 {n: float(row[n]) for n in names if not n.startswith("worst ")},
-                {name: float(row[f"worst {name}"]) for name in _SHORT},
+                {name: float(row[f"worst {name}"]) for name in _STANDARD},
                 float(row["falls"]),
             )
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-__all__ = ["plot_heatmap", "rasterise", "spacing", "to_geojson"]
+__all__ = ["plot_heatmap", "rasterize", "spacing", "to_geojson"]
 
 Array = NDArray[np.float64]
 MOST_CELLS = 4_000_000
@@ -70,7 +70,7 @@ def plot_heatmap(
     (2, 2)
     """
     values, places, size = _checked(scores, coords, size)
-    raster, extent = rasterise(values, places, size)
+    raster, extent = rasterize(values, places, size)
     if ax is None:
         from matplotlib.figure import Figure
 
@@ -101,7 +101,7 @@ def plot_heatmap(
     return ax
 
 
-def rasterise(
+def rasterize(
     values: Array, places: Array, size: float
 ) -> tuple[Array, tuple[float, float, float, float]]:
     """Return the mean score of each cell (NaN if it is empty) and the extent.

@@ -419,7 +419,7 @@ def faithfulness(
         whole = whole[np.arange(len(whole)), column]
     scale = spread if spread > 0 else 1.0
     change = (scores - whole[plan.bag]) / scale
-    areas, curves, share = plan.summarise(change)
+    areas, curves, share = plan.summarize(change)
     between = {
         "most": areas["random"] - areas["most"],
         "least": areas["least"] - areas["random"],
@@ -497,7 +497,7 @@ class _Plan:
     def rows_of(self, chunk: slice) -> NDArray[np.int64]:
         return np.concatenate(self.left[chunk])
 
-    def summarise(self, change: Array) -> tuple[dict[str, Array], Any, Array]:
+    def summarize(self, change: Array) -> tuple[dict[str, Array], Any, Array]:
         """Return the areas of bags, the mean curves and the shares of instances."""
         share = np.linspace(0, 1, self.n_points)
         areas = {name: np.empty(len(self.used)) for name in ORDERS}

@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from bagwise.bags import Bags
 from bagwise.inspection.features import feature_name, moments, top_features
-from bagwise.inspection.heatmap import rasterise, spacing
+from bagwise.inspection.heatmap import rasterize, spacing
 from bagwise.report.view import View, plain
 
 __all__ = ["browser_context", "instance_table", "slide_maps"]
@@ -499,7 +499,7 @@ def slide_maps(
         for name, values in heat.items():
             text = None
             if left > 0 and not np.isnan(values[rows]).any():
-                raster, extent = rasterise(values[rows], where[rows], size)
+                raster, extent = rasterize(values[rows], where[rows], size)
                 text = _packed(raster)
                 left -= raster.size
                 height, width = raster.shape

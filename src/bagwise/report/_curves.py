@@ -16,7 +16,7 @@ from sklearn.metrics import (
 )
 
 from bagwise.base import best_threshold
-from bagwise.report.view import Fold, View, plain
+from bagwise.report.view import FoldPredictions, View, plain
 
 __all__ = [
     "Curve",
@@ -211,7 +211,7 @@ def score_histogram(
 
 
 def scaled_scores(
-    view: View, folds: list[Fold], k: int
+    view: View, folds: list[FoldPredictions], k: int
 ) -> tuple[NDArray[np.bool_], Array, NDArray[np.bool_]]:
     """Return membership, score and prediction of the bags of some folds, for a class.
 

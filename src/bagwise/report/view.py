@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bagwise.comparison.comparison import Comparison
 
 __all__ = [
-    "Fold",
+    "FoldPredictions",
     "View",
     "figure",
     "memory",
@@ -26,7 +26,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Fold:
+class FoldPredictions:
     """The test bags of one fold, and the predictions of a method for them.
 
     Attributes
@@ -51,10 +51,10 @@ class Fold:
     test: NDArray[Any]
     truth: NDArray[Any]
     label: NDArray[Any]
-    score: NDArray[Any] | None
-    probability: NDArray[Any] | None
     instances: NDArray[Any] | None
     scored: NDArray[Any]
+    score: NDArray[Any] | None = None
+    probability: NDArray[Any] | None = None
 
 
 class View:
@@ -82,7 +82,7 @@ class View:
         self.names = [str(label) for label in self.problem.classes]
         if self.task == "multilabel":
             self.names = [f"label {k + 1}" for k in range(len(self.names))]
-        self._folds: dict[str, list[Fold]] = {}
+        self._folds: dict[str, list[FoldPredictions]] = {}
 
     @cached_property
     def finished(self) -> list[str]:
@@ -103,7 +103,7 @@ class View:
         """Indices of the classes."""
         return range(len(self.names))
 
-    def folds(self, method: str) -> list[Fold]:
+    def folds(self, method: str) -> list[FoldPredictions]:
         """Return the finished folds of a method."""
         if method not in self._folds:
             self._folds[method] = [
@@ -111,22 +111,24 @@ class View:
             ]
         return self._folds[method]
 
-    def first_repeat(self, method: str) -> list[Fold]:
+    def first_repeat(self, method: str) -> list[FoldPredictions]:
         """Return the finished folds of the first repeat, which test a bag once."""
         return [fold for fold in self.folds(method) if fold.repeat == 0]
 
-    def _fold(self, row: dict[str, Any]) -> Fold:
+    def _fold(self, row: dict[str, Any]) -> FoldPredictions:
         arrays = self.comparison.arrays[row["key"]]
         test = np.asarray(arrays["test"]).astype(np.int64)
-        truth, repeat = self.truth[test], int(row["repeat"])
-        instances = arrays.get("instances")
-        scored = np.asarray(arrays.get("instance_bags", np.arange(len(test))))
+        about: dict[str, Any] = {
+            "repeat": int(row["repeat"]),
+            "test": test,
+            "truth": self.truth[test],
+            "instances": arrays.get("instances"),
+            "scored": np.asarray(arrays.get("instance_bags", np.arange(len(test)))),
+        }
         if self.task == "regression":
-            found = np.asarray(arrays["prediction"])
-            return Fold(repeat, test, truth, found, None, None, instances, scored)
+            return FoldPredictions(label=np.asarray(arrays["prediction"]), **about)
         if self.task == "survival":
-            found = np.asarray(arrays["score"])
-            return Fold(repeat, test, truth, found, None, None, instances, scored)
+            return FoldPredictions(label=np.asarray(arrays["score"]), **about)
         label = np.asarray(arrays["label"]).astype(np.int64)
         score, probability = arrays.get("score"), arrays.get("probability")
         if score is not None and len(score) != len(test):  # the method has labels only
@@ -134,17 +136,19 @@ class View:
         if self.positive == 0:  # stored for the second class, as in scikit-learn
             score = None if score is None else -score
             probability = None if probability is None else 1.0 - probability
-        return Fold(repeat, test, truth, label, score, probability, instances, scored)
+        return FoldPredictions(
+            label=label, score=score, probability=probability, **about
+        )
 
-    def member(self, fold: Fold, k: int) -> NDArray[Any]:
+    def member(self, fold: FoldPredictions, k: int) -> NDArray[Any]:
         """Return which test bags are of class `k`."""
         return np.asarray(fold.truth == k if fold.truth.ndim == 1 else fold.truth[:, k])
 
-    def called(self, fold: Fold, k: int) -> NDArray[Any]:
+    def called(self, fold: FoldPredictions, k: int) -> NDArray[Any]:
         """Return which test bags are predicted to be of class `k`."""
         return np.asarray(fold.label == k if fold.label.ndim == 1 else fold.label[:, k])
 
-    def against_rest(self, fold: Fold, values: NDArray[Any], k: int) -> Any:
+    def against_rest(self, fold: FoldPredictions, values: NDArray[Any], k: int) -> Any:
         """Return which bags are of class `k`, and their scores for this class."""
         member = self.member(fold, k).astype(bool)
         if values.ndim == 1:

@@ -46,7 +46,7 @@ def _presence(rng: Any, positive: bool, test: bool) -> Counts:
     return {"c": _some(rng)} if positive else {}
 
 
-def _poisoned(rng: Any, positive: bool, test: bool) -> Counts:
+def _distractors(rng: Any, positive: bool, test: bool) -> Counts:
     if test:
         return {"c": _some(rng), "p": _some(rng)} if positive else {}
     return {"c": _some(rng)} if positive else {"p": _some(rng)}
@@ -66,21 +66,21 @@ def _two_concepts(rng: Any, positive: bool, test: bool) -> Counts:
 
 
 def _threshold(rng: Any, positive: bool, test: bool) -> Counts:
-    poison = positive if test else not positive
+    distractors = positive if test else not positive
     count = int(rng.randint(4, 7)) if positive else _some(rng)
-    return {"c": count, "p": _some(rng) if poison else 0}
+    return {"c": count, "p": _some(rng) if distractors else 0}
 
 
 # Name -> how many instances of each concept a bag holds.
 TESTS: Mapping[str, Recipe] = {
     "presence": _presence,
-    "poisoned negatives": _poisoned,
+    "distractors": _distractors,
     "frequency": _frequency,
     "two concepts": _two_concepts,
     "threshold": _threshold,
 }
-_STANDARD = ("poisoned negatives", "frequency")
-_GENERALISED = ("two concepts", "threshold")
+_STANDARD = ("distractors", "frequency")
+_GENERALIZED = ("two concepts", "threshold")
 MONOTONE = "monotone"
 
 
@@ -156,7 +156,7 @@ class MILAssumptions:
         """Assumption that the results are consistent with.
 
         "cannot learn it" if presence is not learned; "neither" if a shift of
-        irrelevant instances misleads the method on any data set; else "generalised" if
+        irrelevant instances misleads the method on any data set; else "generalized" if
         it also learns that two concepts must occur together and that instances must be
         counted, and "standard" if it does not.
         """
@@ -201,8 +201,8 @@ def label_of(auroc: Mapping[str, float], worst: Mapping[str, float]) -> str:
         return "cannot learn it"
     if any(worst[name] < 0.5 + CHANCE for name in _STANDARD):
         return "neither"
-    if all(auroc[name] >= LEARNED for name in _GENERALISED):
-        return "generalised"
+    if all(auroc[name] >= LEARNED for name in _GENERALIZED):
+        return "generalized"
     return "standard"
 
 
@@ -253,14 +253,14 @@ def mil_assumptions(
 
     - **presence**: positive bags hold 1 or 2 instances of concept c. An AUROC below 0.9
       means that the method cannot learn even this; the other tests are then moot.
-    - **poisoned negatives**: in training, negative bags hold 1 or 2 instances of p; in
+    - **distractors**: in training, negative bags hold 1 or 2 instances of p; in
       the test, positive bags do, in addition to c. An AUROC below 0.5 means that p was
       learned as evidence against a positive label.
     - **frequency**: positive bags hold one instance of c. In training negative bags
       hold 4 to 6 of q and positive ones 0 or 1; in the test it is reversed.
-    - **two concepts** (generalised): c and d together make a bag positive; one of them
+    - **two concepts** (generalized): c and d together make a bag positive; one of them
       does not.
-    - **threshold** (generalised): 4 to 6 of c make a bag positive, 1 or 2 do not; p is
+    - **threshold** (generalized): 4 to 6 of c make a bag positive, 1 or 2 do not; p is
       in the negative bags in training and in the positive ones in the test.
     - **monotone**: one background instance is added to each positive test bag of the
       first test. Under the standard assumption no score may decrease.
@@ -280,7 +280,7 @@ def mil_assumptions(
     Returns
     -------
     MILAssumptions
-        One result per test, and a label: standard, generalised, neither, or cannot
+        One result per test, and a label: standard, generalized, neither, or cannot
         learn it.
 
     Notes

@@ -151,7 +151,7 @@ _STEPS = (
 
 _NEIGHBOURS = (
     "a repeated bag takes the place of another among the nearest, a weighted one does "
-    "not; scikit-learn's own neighbours take no weights at all"
+    "not; scikit-learn's own neighbors take no weights at all"
 )
 
 _WIDTH = "the width of gamma='scale' is the variance of the instances without weights"
