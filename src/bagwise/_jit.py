@@ -132,7 +132,7 @@ def _warn_once() -> None:
 _AXIS = re.compile(r"(\d*)([a-z])(\+\d+)?")
 
 
-class Shape(NamedTuple):
+class ArrayShape(NamedTuple):
     """What is declared of one array: its axes, and whether it holds indices."""
 
     axes: tuple[Any, ...]  # numbers, None for any, or (factor, letter, what is added)
@@ -140,12 +140,12 @@ class Shape(NamedTuple):
     limit: Any  # letters whose sizes add up to the number of entries pointed into
 
 
-def _parse(shape: str | None) -> Shape | None:
+def _parse(shape: str | None) -> ArrayShape | None:
     if shape is None:
         return None
     axes, *rest = re.split(" (in|to) ", shape)
     indices, limit = rest or (None, "")
-    return Shape(tuple(map(_parse_axis, axes.split())), indices, limit.split("+"))
+    return ArrayShape(tuple(map(_parse_axis, axes.split())), indices, limit.split("+"))
 
 
 def _parse_axis(axis: str) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 
 from bagwise import Bags
 from bagwise.bags.chunks import Chunks
-from bagwise.bags.stored import Buffers, all_finite, widened
+from bagwise.bags.stored import all_finite, widened
 
 EVERY = np.arange(2**16, dtype=np.uint16).view(np.float16)
 
@@ -33,25 +33,8 @@ def test_finite_or_not():
             assert not all_finite(np.stack([rows, rows], axis=1)[:, 0])
 
 
-def test_memory_is_used_again_only_when_nobody_looks_at_it():
-    buffers = Buffers()
-    first = widened(EVERY, buffers)
-    second = widened(EVERY, buffers)
-    assert not np.shares_memory(first, second)
-    kept = first.reshape(256, 256)[3]
-    before = kept.copy()
-    del first
-    third = widened(EVERY[::-1].copy(), buffers)
-    assert not np.shares_memory(third, kept)
-    np.testing.assert_array_equal(kept, before)
-    place = third.__array_interface__["data"][0]
-    del third
-    again = widened(EVERY[:10], buffers)
-    assert again.__array_interface__["data"][0] == place
-
-
-def test_pieces_that_are_kept_do_not_change(tmp_path, monkeypatch):
-    monkeypatch.setattr("bagwise.bags.chunks._PIECE_BYTES", 4 * 4 * 20)
+def test_chunks_that_are_kept_do_not_change(tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.bags.chunks._CHUNK_BYTES", 4 * 4 * 20)
     rows = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float16)
     np.save(tmp_path / "rows.npy", rows)
     X = Bags(np.load(tmp_path / "rows.npy", mmap_mode="r"), 10 * np.arange(21))

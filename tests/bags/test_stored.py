@@ -6,7 +6,7 @@ import pytest
 from bagwise.bags import Bags, _bags, check_bags
 from bagwise.bags import chunks as _chunks
 from bagwise.bags import stored as _stored
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.bags.stored import StoredRows, map_behind, temporary_map
 
 
@@ -14,7 +14,7 @@ from bagwise.bags.stored import StoredRows, map_behind, temporary_map
 def stored(tmp_path, monkeypatch):
     """The same bags in memory and as a map of half precision, nothing being small."""
     monkeypatch.setattr(_stored, "COPIED_BELOW", 0)
-    monkeypatch.setattr(_chunks, "_PIECE_BYTES", 4 * 3 * 12)
+    monkeypatch.setattr(_chunks, "_CHUNK_BYTES", 4 * 3 * 12)
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 8, 20)
     rows = rng.normal(size=(sizes.sum(), 3)).astype(np.float16)
@@ -31,7 +31,7 @@ def test_half_precision_stays_on_disk(stored):
     assert X.dtype == np.float16
     assert X.on_disk
     assert not plain.on_disk
-    assert larger_than_a_piece(X)
+    assert larger_than_chunk(X)
     assert map_behind(X[3:9]._stacked) is map_behind(X._stacked)
     np.testing.assert_array_equal(X.data, plain.data)
 

@@ -25,7 +25,7 @@ from bagwise.svm import _base as svm_base
 def both(tmp_path, monkeypatch):
     """The same bags in memory and on disk, in many pieces."""
     monkeypatch.setattr(_stored, "COPIED_BELOW", 0)
-    monkeypatch.setattr(_chunks, "_PIECE_BYTES", 4 * 5 * 40)
+    monkeypatch.setattr(_chunks, "_CHUNK_BYTES", 4 * 5 * 40)
     rng = np.random.default_rng(0)
     sizes, y = rng.integers(3, 12, 50), np.arange(50) % 2
     rows = rng.normal(np.repeat(y, sizes)[:, None], 1.0, (sizes.sum(), 5))

@@ -166,7 +166,7 @@ def test_halves_on_disk_are_read_in_pieces(mapped, monkeypatch):
     X, y = mapped
     plain = X.with_data(np.array(X.data, dtype=np.float32))
     expected = BagClassifier(random_state=0, cv=2).fit(plain[:20], y[:20])
-    monkeypatch.setattr("bagwise.bags.chunks._PIECE_BYTES", 16 * 20)
+    monkeypatch.setattr("bagwise.bags.chunks._CHUNK_BYTES", 16 * 20)
     monkeypatch.setattr("bagwise.bags.stored.COPIED_BELOW", 0)
     in_memory = Bags.in_memory
 

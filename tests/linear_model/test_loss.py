@@ -13,7 +13,7 @@ from bagwise.linear_model.pooling import POOLINGS
 @pytest.fixture
 def bags(monkeypatch):
     """Bags in several pieces, two outputs and weights."""
-    monkeypatch.setattr(_chunks, "_PIECE_BYTES", 8 * 4 * 20)
+    monkeypatch.setattr(_chunks, "_CHUNK_BYTES", 8 * 4 * 20)
     rng = np.random.default_rng(0)
     X = Bags.from_list([rng.normal(size=(rng.integers(1, 8), 4)) for _ in range(30)])
     target = rng.integers(0, 2, (30, 2)).astype(float)

@@ -11,16 +11,18 @@ import numpy.typing as npt
 from bagwise._later import sparse as sp
 from bagwise._sizes import check_memory
 from bagwise.bags.segmented import Offsets, Segmented, check_offsets, read_only
-from bagwise.bags.stack import group_rows, one_per_bag, stack_list
 from bagwise.bags.stored import StoredRows, forget_pages, map_behind, widened
 from bagwise.bags.validation import (
     as_matrix,
     frozen,
+    group_rows,
     joined,
     names,
+    one_per_bag,
     part,
     places,
     refuse_missing_group,
+    stack_list,
 )
 
 # Rows that are read from a map before its pages are let go.

@@ -88,7 +88,7 @@ def check_bags(
     ensure_finite : bool, default=True
         Whether NaN is refused; infinity always is.
     chunked : bool, default=False
-        Whether the caller reads bags on disk piece by piece. Half precision and
+        Whether the caller reads bags on disk in chunks. Half precision and
         selections on disk are brought into memory for all others.
     """
     bags = as_bags(X)

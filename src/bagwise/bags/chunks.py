@@ -1,4 +1,4 @@
-"""Sums over the bags of one container, a bounded piece at a time."""
+"""Sums over the bags of one container, in chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from bagwise._later import sparse as sp
 from bagwise.bags._bags import Bags
-from bagwise.bags.stored import Buffers, widened
+from bagwise.bags.stored import widened
 
-# Bytes of instances that a piece may take once they are converted. What is computed of
-# a piece should fit into memory that the process has already: above 32 MB every array
-# comes from the system anew, which costs as much as a product with a few columns.
-_PIECE_BYTES = 16 * 2**20
+# Bytes of instances in a chunk, after conversion. Up to 32 MB the allocator reuses
+# memory of the process; larger arrays are requested from the system each time, which
+# costs as much as a product with a few columns.
+_CHUNK_BYTES = 16 * 2**20
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Whole bags with their targets and weights."""
 
     X: Bags
@@ -27,12 +27,11 @@ class Piece(NamedTuple):
 
 
 class Chunks:
-    """Bags that may be larger than memory, in pieces; sums over the pieces.
+    """Bags that may be larger than memory, in chunks; sums over the chunks.
 
-    Whoever learns from sums over bags asks for them here, and need not know where the
-    bags are: `bagwise.distributed` has the same two methods on parts of a cluster.
-    Half precision, in which features are stored but nothing should be computed, becomes
-    float32 piece by piece.
+    Methods that learn from sums over bags use these two methods, wherever the bags are:
+    `bagwise.distributed` has the same ones for parts on a cluster. Half precision is
+    for storage and becomes float32 chunk by chunk.
 
     Parameters
     ----------
@@ -49,36 +48,36 @@ class Chunks:
         self.y = y
         self.weight = np.ones(X.n_bags) if weight is None else weight
 
-    def __iter__(self) -> Iterator[Piece]:
-        """Give the pieces one after the other."""
+    def __iter__(self) -> Iterator[Chunk]:
+        """Iterate over the chunks."""
         width = 8 if self.X.dtype == np.float64 else 4
-        rows = max(1, _PIECE_BYTES // (width * self.X.n_features))
-        first, buffers = 0, Buffers()
+        rows = max(1, _CHUNK_BYTES // (width * self.X.n_features))
+        first = 0
         for chunk in self.X.iter_chunks(rows):
             bags = slice(first, first + chunk.n_bags)
             first += chunk.n_bags
             if chunk.dtype == np.float16:
-                chunk = chunk.with_data(widened(chunk.data, buffers))
+                chunk = chunk.with_data(widened(chunk.data))
             y = None if self.y is None else self.y[bags]
-            yield Piece(chunk, y, self.weight[bags])
+            yield Chunk(chunk, y, self.weight[bags])
 
     def each(self, function: Callable[..., Any], *shared: Any) -> list[Any]:
-        """Return ``function(piece, *shared)`` of every piece."""
-        return [function(piece, *shared) for piece in self]
+        """Return ``function(chunk, *shared)`` of every chunk."""
+        return [function(chunk, *shared) for chunk in self]
 
     def sum(
         self, function: Callable[..., Any], *shared: Any, per_bag: Any = None
     ) -> Any:
-        """Return the sum of ``function(piece, *shared)``, of tuples entry by entry.
+        """Return the sum of ``function(chunk, *shared)``, of tuples entry by entry.
 
-        With `per_bag`, an array over all bags, it is ``function(piece, values,
-        *shared)`` with the values of the piece's own bags.
+        With `per_bag`, an array over all bags, it is ``function(chunk, values,
+        *shared)`` with the values of the chunk's own bags.
         """
         total, first = None, 0
-        for piece in self:
-            own = () if per_bag is None else (per_bag[first : first + len(piece.X)],)
-            first += len(piece.X)
-            part = function(piece, *own, *shared)
+        for chunk in self:
+            own = () if per_bag is None else (per_bag[first : first + len(chunk.X)],)
+            first += len(chunk.X)
+            part = function(chunk, *own, *shared)
             total = part if total is None else add(total, part)
         return total
 
@@ -90,16 +89,16 @@ def add(a: Any, b: Any) -> Any:
     return a + b
 
 
-def larger_than_a_piece(X: Bags) -> bool:
-    """Whether bags lie on disk and are worth being read in pieces."""
+def larger_than_chunk(X: Bags) -> bool:
+    """Whether bags are on disk and too large to be read at once."""
     if not X.on_disk:
         return False
-    large = X.n_instances * X.n_features > _PIECE_BYTES
+    large = X.n_instances * X.n_features > _CHUNK_BYTES
     return large or X.dtype == np.float16
 
 
 class RowsOnDisk:
-    """Instances on disk as a matrix: multiplied piece by piece, rows read on demand.
+    """Instances on disk as a matrix: multiplied in chunks, rows read on demand.
 
     Parameters
     ----------
@@ -135,7 +134,7 @@ class RowsOnDisk:
 
     def __matmul__(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Multiply with a vector, in one pass."""
-        parts = [piece.X.data @ vector for piece in Chunks(self.X)]
+        parts = [chunk.X.data @ vector for chunk in Chunks(self.X)]
         return np.concatenate([*parts, self.extra @ vector])
 
     def __rmatmul__(self, weights: Any) -> npt.NDArray[np.float64]:
@@ -143,8 +142,8 @@ class RowsOnDisk:
         n, row = self.X.n_instances, 0
         columns = weights.tocsc() if sp.issparse(weights) else weights
         total = columns[..., n:] @ self.extra
-        for piece in Chunks(self.X):
-            data = piece.X.data.astype(np.float64, copy=False)
+        for chunk in Chunks(self.X):
+            data = chunk.X.data.astype(np.float64, copy=False)
             total = total + columns[..., row : row + len(data)] @ data
             row += len(data)
         return np.asarray(total)

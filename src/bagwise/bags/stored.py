@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import sys
 import tempfile
 from typing import Any
 
@@ -139,39 +138,17 @@ def temporary_map(shape: tuple[int, int], dtype: Any) -> npt.NDArray[Any]:
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
 
-# Half precision to float32: NumPy converts one number at a time, and memory that was
-# never used costs more than the computation. So the loop is compiled, and buffers are
-# used again.
+# NumPy converts half precision one number at a time, hence the compiled loop.
 _BLOCK = 1 << 20
 _POSITIVE = 0x7C00  # infinity; NaN is above
 _NEGATIVE = 0xFC00
 
 
-class Buffers:
-    """Memory for float32 copies, given out again once nobody looks at it."""
-
-    def __init__(self) -> None:
-        self.kept: list[npt.NDArray[np.float32]] = []
-
-    def take(self, size: int) -> npt.NDArray[np.float32]:
-        """Return an array of `size` numbers, of any values."""
-        for k in range(len(self.kept)):
-            # Two references: the list's, and the argument's. A view is one more.
-            if sys.getrefcount(self.kept[k]) == 2 and self.kept[k].size >= size:
-                return self.kept[k][:size]
-        self.kept = self.kept[-1:]  # the one before the last is in use no more
-        self.kept.append(np.empty(size, dtype=np.float32))
-        return self.kept[-1][:size]
-
-
-def widened(
-    array: npt.NDArray[Any], buffers: Buffers | None = None
-) -> npt.NDArray[np.float32]:
-    """Return a float16 array as float32, in memory of `buffers` if there are some."""
+def widened(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return a float16 array as float32."""
     if not array.flags.c_contiguous or not array.dtype.isnative:
         return array.astype(np.float32)
-    size = int(array.size)
-    flat = np.empty(size, np.float32) if buffers is None else buffers.take(size)
+    flat = np.empty(array.size, np.float32)
     widen_halves(_bits(array), flat.view(np.uint32), flat)
     return flat.reshape(array.shape)
 
@@ -179,10 +156,9 @@ def widened(
 def all_finite(array: npt.NDArray[Any]) -> bool:
     """Whether a float16 array holds neither NaN nor infinity.
 
-    Their exponents are all ones: as whole numbers they are the largest of their sign,
-    with a sign bit those of all. Nothing is written; blocks stay close to the
-    processor for the second look. (A loop that is compiled would not be faster by what
-    the compiler takes to start.)
+    In these all bits of the exponent are ones. Read as integers they are the largest
+    values without, and with, the sign bit. Blocks stay in the processor's cache for the
+    second comparison.
     """
     if not array.flags.c_contiguous or not array.dtype.isnative:
         return bool(np.isfinite(array).all())

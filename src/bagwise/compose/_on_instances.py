@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import HasMethods, _fit_context
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.bags.segments import repeat
 from bagwise.bags.stored import forget_pages, temporary_map
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
@@ -115,7 +115,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
             rows_y = repeat(y, X.offsets)
         else:
             X, rows_y = self._check_bags(X, reset=True), None
-        if self._chunked() and larger_than_a_piece(X):
+        if self._chunked() and larger_than_chunk(X):
             self.transformer_ = fit_from_pieces(clone(self._inner()), Chunks(X))
             return self
         self.transformer_ = clone(self._inner()).fit(X.data, rows_y)
@@ -136,7 +136,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        if self._chunked() and larger_than_a_piece(X):
+        if self._chunked() and larger_than_chunk(X):
             return self._transform_on_disk(X)
         return self._rewrap(X, self.transformer_.transform(X.data))
 

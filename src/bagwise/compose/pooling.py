@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.bags.segments import (
     bag_matrix,
     segment_max,
@@ -47,7 +47,7 @@ def pool(X, pooling="mean"):
                 f"{len(X)} bags, got shape {getattr(rows, 'shape', None)}."
             )
         return rows
-    if larger_than_a_piece(X):
+    if larger_than_chunk(X):
         return np.concatenate(Chunks(X).each(_pool_piece, pooling))
     reduce = _reduce_sparse if X.is_sparse else _reduce_dense
     if pooling == "statistics":

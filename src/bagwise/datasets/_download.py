@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from bagwise.bags import Bags, segments
-from bagwise.bags.stack import group_rows
+from bagwise.bags.validation import group_rows
 from bagwise.datasets._registry import DatasetInfo, Source
 from bagwise.io.files import fail, plain_values
 from bagwise.io.formats import choose_storage, parse_musk, parse_svmlight

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._loops import fisher_sums
 from bagwise.embedding.codebooks import EnergyProjection, distinct_rows, power_l2
@@ -112,7 +112,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         self
         """
         X = self._check_bags(X, reset=True)
-        if larger_than_a_piece(X):
+        if larger_than_chunk(X):
             found = Chunks(X).sum(_covariance, X.dtype == np.float16)
             project = EnergyProjection.of_moments(found, self.energy)
         else:
@@ -160,7 +160,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        if larger_than_a_piece(X):
+        if larger_than_chunk(X):
             return np.concatenate(Chunks(X).each(_transform, self))
         return power_l2(self._fisher(X))
 

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._loops import mean_quantiles
 
@@ -140,7 +140,7 @@ class SlicedWassersteinEmbedding(
         out = np.empty((len(X), self.directions_.shape[1], self.n_quantiles_))
         kind = np.float32 if X.dtype == np.float16 else X.dtype
         directions = self.directions_.astype(kind, copy=False)
-        stored = larger_than_a_piece(X)
+        stored = larger_than_chunk(X)
         first = 0
         for part in (p.X for p in Chunks(X)) if stored else X.iter_chunks(_CHUNK):
             products = part.data.astype(kind, copy=False) @ directions

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from bagwise._sizes import check_memory, check_unpacked
 from bagwise.bags import Bags, Ragged
-from bagwise.bags.stack import group_rows
+from bagwise.bags.validation import group_rows
 from bagwise.exceptions import MissingValuesError, UnknownColumnError
 from bagwise.io._frames import frame_table
 from bagwise.io.files import (

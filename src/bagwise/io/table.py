@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
-from bagwise.bags.stack import group_rows
+from bagwise.bags.validation import group_rows
 from bagwise.base import survival_target
 from bagwise.exceptions import (
     DataError,

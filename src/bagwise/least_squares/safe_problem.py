@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bagwise.bags import Bags
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.bags.segments import repeat, segment_sum
 from bagwise.kernels.instance import resolve_gamma
 
@@ -64,7 +64,7 @@ def row_namer(X):
 
 def bag_gamma(gamma, X, count):
     """Kernel width as a number, for bags of which each counts `count` times."""
-    if not larger_than_a_piece(X):
+    if not larger_than_chunk(X):
         return resolve_gamma(gamma, X.data, repeat(count, X.offsets))
     if gamma == "median":  # the rows that it looks at anyway
         step = max(1, -(-X.n_instances // 1000))

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.bags.segments import (
     bag_matrix,
     repeat,
@@ -155,7 +155,7 @@ class MILinearRegression(BaseBagRegressor):
         return tags
 
     def _fit_bags(self, X, y, weight):
-        if larger_than_a_piece(X):
+        if larger_than_chunk(X):
             self._fit_sums(Chunks(X, y, weight))
         else:
             self._minimise(PooledRegression(X, y, weight, self))
@@ -213,7 +213,7 @@ class MILinearRegression(BaseBagRegressor):
         return *point, path, False
 
     def _score_instances(self, X):
-        if larger_than_a_piece(X):
+        if larger_than_chunk(X):
             return np.concatenate(Chunks(X).each(_score_piece, self))
         return np.asarray(X.data @ self.coef_, dtype=np.float64) + self.intercept_
 

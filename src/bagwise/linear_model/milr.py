@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags.chunks import Chunks, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.base import ProbabilityMixin, WeightedBagClassifier
 from bagwise.linear_model.loss import (
     LOSSES,
@@ -211,7 +211,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     def _fit_binary(self, X, t, bag_weight):
         positive = (t > 0).astype(np.float64)
-        if larger_than_a_piece(X):
+        if larger_than_chunk(X):
             self._fit_sums(Chunks(X, positive, bag_weight))
             return
         # Without a free intercept the mean may not be subtracted.
@@ -268,7 +268,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         self.n_iter_ = best.n_iter
 
     def _score_instances(self, X):
-        if larger_than_a_piece(X):
+        if larger_than_chunk(X):
             return np.concatenate(Chunks(X).each(_score_piece, self))
         return linear_scores(X.data, self.coef_[:, None], self.intercept_)[:, 0]
 

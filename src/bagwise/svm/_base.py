@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
 from bagwise._sizes import check_memory, memory_budget
-from bagwise.bags.chunks import Chunks, RowsOnDisk, larger_than_a_piece
+from bagwise.bags.chunks import Chunks, RowsOnDisk, larger_than_chunk
 from bagwise.bags.segments import segment_argmax
 from bagwise.base import WeightedBagClassifier
 from bagwise.kernels.basis import fit_basis
@@ -143,7 +143,7 @@ class KernelBagSVM(WeightedBagClassifier):
         for name in ("basis_", "coef_", "support_", "support_vectors_", "dual_coef_"):
             if hasattr(self, name):  # left by a fit with another kernel
                 delattr(self, name)
-        if self.kernel == "linear" and larger_than_a_piece(X):
+        if self.kernel == "linear" and larger_than_chunk(X):
             if X.n_instances > _STORED_FROM and X.n_features <= _MAX_RANK:
                 self.gamma_ = 1.0
                 self.kernel_params_ = kernel_params(self, self.gamma_)
@@ -217,7 +217,7 @@ class KernelBagSVM(WeightedBagClassifier):
             width = self.support_vectors_.shape[0]
         else:
             width = self.coef_.shape[0]
-        if larger_than_a_piece(X):
+        if larger_than_chunk(X):
             scores = np.concatenate(Chunks(X).each(_score_piece, self))
             return scores + self.intercept_
         for rows in row_blocks(X.n_instances, 24.0 * max(width, X.n_features)):
