@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.statistics import holm
+from bagwise.comparison.inference import holm
 from bagwise.comparison.store import Store
 from studies.schemes import describe_once, protocol_of
 

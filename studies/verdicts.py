@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise.base import best_threshold
 from bagwise.comparison._search import widen_note
 from bagwise.comparison.problem import Problem
-from bagwise.comparison.statistics import corrected_interval, corrected_variance
 from studies.optimism import best_on_reported_folds
 from studies.tables import UNITS, Cell
 
@@ -203,10 +203,11 @@ def measure(
     per_repeat = float(np.mean(cpu)) * cell.scheme.n_runs if cpu else NAN
     mean = std_error = low = high = NAN
     if len(figures):
-        interval = corrected_interval(figures, test_share)
-        mean, low, high = interval.mean, interval.low, interval.high
+        mean = float(figures.mean())
     if len(figures) > 1:
         std_error = math.sqrt(corrected_variance(figures, test_share))
+        half = float(stats.t.ppf(0.975, len(figures) - 1)) * std_error
+        low, high = mean - half, mean + half
     verdict, reason = _verdict(cell, mean, std_error, len(figures), rows, keys, missing)
     ends = [row.get("grid_ends") or {} for row in done]
     optimistic = best_on_reported_folds(list(on_test))
@@ -232,6 +233,18 @@ def measure(
         NAN if math.isnan(optimistic) else _in_unit(cell, optimistic),
         tuple(widen_note(ends)) if cell.tuning is not None else (),
     )
+
+
+def corrected_variance(values: NDArray[np.float64], test_share: float) -> float:
+    r"""Return the variance of the mean of resampled results (Nadeau and Bengio, 2003).
+
+    .. math:: \left(\frac{1}{J} + \frac{n_2}{n_1}\right) s^2
+
+    where :math:`J` is the number of `values`, :math:`s^2` their sample variance and
+    :math:`n_2 / n_1` (`test_share`) the number of test bags over that of training bags.
+    Published tables have figures per fold, and their verdicts are judged by this rule.
+    """
+    return float((1.0 / len(values) + test_share) * np.var(values, ddof=1))
 
 
 def _verdict(

@@ -79,6 +79,8 @@ def print_ranking(result: Any) -> None:
             style=style,
         )
     console.print(table)
+    for text in result.cautions:
+        console.print(f"\n{text}", markup=False, highlight=False)
     console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
     for row in result.ranking:
         for note in result.grid_ends(row.method):

@@ -4,18 +4,15 @@ from bagwise.comparison._compare import compare, demo
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import find_method, list_methods
 from bagwise.comparison.comparison import Comparison
+from bagwise.comparison.contributions import contributions
 from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.inference import difference, holm, interval, selected
 from bagwise.comparison.protocols import (
     CrossValidation,
     Halves,
     LeaveOneBagOut,
     Protocol,
     TrainTest,
-)
-from bagwise.comparison.statistics import (
-    corrected_interval,
-    corrected_t_test,
-    holm,
 )
 
 __all__ = [
@@ -28,10 +25,12 @@ __all__ = [
     "Protocol",
     "TrainTest",
     "compare",
-    "corrected_interval",
-    "corrected_t_test",
+    "contributions",
     "demo",
+    "difference",
     "find_method",
     "holm",
+    "interval",
     "list_methods",
+    "selected",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,19 @@ from bagwise.comparison._search import widen_note
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import Choice
 from bagwise.comparison.evaluate import METRICS, GroupCounts
+from bagwise.comparison.inference import Interval, Winner
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import Protocol
 from bagwise.comparison.ranking import (
     RankRow,
-    fold_interval,
+    cautions,
+    figure_interval,
+    figure_of,
     group_counts,
     rank_methods,
+    select_method,
 )
 from bagwise.comparison.run_one import single_thread
-from bagwise.comparison.statistics import Interval
 from bagwise.comparison.store import COLUMNS
 from bagwise.comparison.tuning import TunedModel, fit_method
 from bagwise.io import save
@@ -125,6 +128,19 @@ class Comparison:
     def ranking(self) -> list[RankRow]:
         """Methods from best to worst, with intervals and tests against the best."""
         return rank_methods(self)
+
+    @cached_property
+    def winner(self) -> Winner | None:
+        """The best method with its figure corrected for having been selected.
+
+        None with fewer than two methods that have finished, or too few bags.
+        """
+        return select_method(self)
+
+    @cached_property
+    def cautions(self) -> list[str]:
+        """Sentences on how wide intervals are, and how many bags a test would need."""
+        return cautions(self)
 
     @property
     def best(self) -> str:
@@ -326,8 +342,7 @@ class Comparison:
         first, *rest = finished
         tied = [row for row in rest if row.rank == first.rank]
         others = [row for row in rest if row.rank != first.rank]
-        title = METRICS[self.metric].title
-        title = title if title[:2].isupper() else title.lower()
+        title = METRICS[self.metric].in_text
         if tied:
             names = ", ".join(row.method for row in [first, *tied[:-1]])
             text = f"{names} and {tied[-1].method} share the first place"
@@ -338,22 +353,24 @@ class Comparison:
         if not np.isnan(first.low):
             text += f" [{show(first.low)}, {show(first.high)}]"
         text += f" by {self.protocol.describe()}."
-        text += self._of_groups(first)
+        text += self._corrected() + self._of_groups(first)
         best = "them" if tied else "it"
+        different = "not significantly different"
         for verdict, told in (
-            ("not told apart", f"cannot be told apart from {best}"),
-            ("worse", "is worse beyond chance"),
-            ("untested", "lacks folds and is not compared"),
+            ("equivalent", f"is equivalent to {best} in practice"),
+            (different, f"is {different} from {best}"),
+            ("worse", "is significantly worse"),
+            ("untested", "is not tested"),
         ):
             these = [row.method for row in others if row.verdict == verdict]
             if len(these) == 1:
                 text += f" {these[0]} {told}."
-            elif these and len(these) == len(others) and verdict == "not told apart":
+            elif these and len(these) == len(others) and verdict == different:
                 none = "Neither" if len(these) == 2 else "None"
-                text += f" {none} of the {len(these)} other methods can be told apart"
-                text += f" from {best}."
+                text += f" {none} of the {len(these)} other methods is significantly"
+                text += f" different from {best}."
             elif these:
-                told = told.replace("is ", "are ", 1).replace("lacks", "lack")
+                told = told.replace("is ", "are ", 1)
                 all_ = "Both" if len(these) == 2 else f"All {len(these)}"
                 who = all_ if len(these) == len(others) else len(these)
                 text += f" {who} other methods {told}."
@@ -363,6 +380,14 @@ class Comparison:
         if self.n_left:
             text += f" {self.n_left} runs are still to be done."
         return text
+
+    def _corrected(self) -> str:
+        """Return the figure of the best method without the bias of selecting it."""
+        if self.winner is None:
+            return ""
+        show, found = METRICS[self.metric].show, self.winner.corrected
+        text = f" Corrected for its selection among {len(self.winner.shares)} methods:"
+        return f"{text} {show(found.mean)} [{show(found.low)}, {show(found.high)}]."
 
     def _of_groups(self, row: RankRow) -> str:
         """Return the AUROC of groups (such as patients), if enough of them count."""
@@ -389,13 +414,12 @@ class Comparison:
         Returns
         -------
         Interval
-            `mean`, `low` and `high` over folds, all of one method; the ends are NaN
-            where a protocol has no folds to average.
+            `mean`, `low` and `high`; NaN where too few groups count.
         """
         counts = self.group_counts
         if counts is None or not counts.enough:
             return Interval(np.nan, np.nan, np.nan)
-        return fold_interval(self, method, "group_auroc")
+        return figure_interval(figure_of(self, method, "group_auroc"), "group_auroc")
 
     @cached_property
     def group_counts(self) -> GroupCounts | None:
@@ -450,6 +474,8 @@ class Comparison:
                 {**row.to_dict(), "grid_ends": self.grid_ends(row.method)}
                 for row in self.ranking
             ],
+            "winner": None if self.winner is None else asdict(self.winner),
+            "cautions": self.cautions,
             "failures": [
                 {k: row[k] for k in ("method", "repeat", "fold", "error")}
                 for row in self.failures

@@ -132,7 +132,7 @@ def contributions(
     repeat = np.zeros(n_rows, dtype=np.int64) if repeat is None else np.asarray(repeat)
     unit = bag if groups is None else np.asarray(groups)
     figure, needed = FIGURES[metric]
-    if any(name not in rows for name in needed):
+    if any(len(rows.get(name, ())) < max(n_rows, 1) for name in needed):
         return Contributions(NAN, np.empty(0), np.empty(0, np.int64), 0, 0, 0.0)
     rows = {name: np.asarray(rows[name]) for name in needed}
     if "hit" in needed:  # bags without a key instance have no result

@@ -59,6 +59,11 @@ class Metric:
     squared: bool = False
     scoring: str = "accuracy"
 
+    @property
+    def in_text(self) -> str:
+        """The heading inside a sentence."""
+        return self.title if self.title[:2].isupper() else self.title.lower()
+
     def show(self, value: float) -> str:
         """Write a figure: three decimals, or four digits where it has no bound.
 
@@ -273,6 +278,32 @@ class GroupCounts:
         return cls(n, counted, enough)
 
 
+def group_rows(
+    truth: NDArray[Any], values: Array, threshold: float, groups: NDArray[Any]
+) -> dict[str, NDArray[Any]] | None:
+    """Return label, mean score and prediction of every group of one class.
+
+    None where no group counts. `bag` is a number for each name of a group.
+    """
+    if len(values) != len(truth):
+        return None
+    labels, codes = group_labels(truth, groups)
+    counted = labels >= 0
+    if not counted.any():
+        return None
+    count = np.bincount(codes)
+    columns = values if values.ndim == 2 else values[:, None]
+    means = np.column_stack([np.bincount(codes, c) / count for c in columns.T])
+    labels, means = labels[counted], means[counted]
+    if values.ndim == 2:
+        predicted = means.argmax(axis=1)
+    else:
+        means = means[:, 0]
+        predicted = (means > threshold).astype(int)
+    names = np.unique(np.asarray(groups).astype(str))[counted]
+    return {"truth": labels, "score": means, "label": predicted, "bag": names}
+
+
 def group_metrics(
     truth: NDArray[Any],
     score: Array,
@@ -286,25 +317,13 @@ def group_metrics(
     several classes are excluded.
     """
     values = score if probability is None else probability
-    nothing: dict[str, float | None] = {"group_accuracy": None, "group_auroc": None}
-    if len(values) != len(truth):
-        return nothing
-    labels, codes = group_labels(truth, groups)
-    counted = labels >= 0
-    if not counted.any():
-        return nothing
-    count = np.bincount(codes)
-    columns = values if values.ndim == 2 else values[:, None]
-    means = np.column_stack([np.bincount(codes, c) / count for c in columns.T])
-    labels, means = labels[counted], means[counted]
-    if values.ndim == 2:
-        predicted = means.argmax(axis=1)
-    else:
-        means = means[:, 0]
-        predicted = (means > (0.0 if probability is None else 0.5)).astype(int)
+    threshold = 0.0 if probability is None else 0.5
+    rows = group_rows(truth, values, threshold, groups)
+    if rows is None:
+        return {"group_accuracy": None, "group_auroc": None}
     return {
-        "group_accuracy": float((predicted == labels).mean()),
-        "group_auroc": _defined(auroc(labels, means)),
+        "group_accuracy": float((rows["label"] == rows["truth"]).mean()),
+        "group_auroc": _defined(auroc(rows["truth"], rows["score"])),
     }
 
 

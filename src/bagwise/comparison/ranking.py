@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bagwise.comparison._pooled import (
-    Results,
-    pooled_figure,
-    pooled_interval,
-    pooled_test,
-)
-from bagwise.comparison.evaluate import METRICS, GroupCounts
-from bagwise.comparison.statistics import (
+from bagwise.bags.segments import segment_argmax_share, segment_max, segment_sum
+from bagwise.comparison.catalog import Method
+from bagwise.comparison.contributions import Contributions, contributions
+from bagwise.comparison.evaluate import METRICS, GroupCounts, group_rows
+from bagwise.comparison.inference import (
+    MARGIN,
+    Difference,
     Interval,
-    corrected_interval,
-    corrected_t_test,
+    Winner,
+    bags_needed,
+    detectable,
+    difference,
     holm,
+    interval,
+    selected,
+    unreliable,
 )
+from bagwise.comparison.problem import Problem
+from bagwise.comparison.protocols import Protocol as SplitProtocol
 from bagwise.comparison.tasks import task_of
 
-__all__ = ["RankRow", "fold_interval", "group_counts", "rank_methods"]
+__all__ = ["RankRow", "Results", "cautions", "rank_methods", "select_method"]
 
 ALPHA = 0.05
 NAN = float("nan")
+Arrays = dict[str, NDArray[Any]]
+
+
+class Results(Protocol):
+    """What a ranking is made from."""
+
+    problem: Problem
+    methods: list[Method]
+    metric: str
+    protocol: SplitProtocol
+    arrays: dict[str, dict[str, NDArray[Any]]]
+
+    def runs(self, method: str) -> list[dict[str, Any]]:
+        """Return the finished rows of a method, in the order of folds."""
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """The rows of failed runs."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +68,23 @@ class RankRow:
     p, p_holm : float
         Of the test against the best method, and adjusted for the number of tests.
     verdict : str
-        "best", "not told apart" (adjusted p of at least 0.05), "worse", or "untested"
-        where folds are missing.
+        "best"; "worse" (adjusted p below 0.05); "equivalent" (the difference from the
+        best method is known to be smaller than `margin`); "not significantly different"
+        (neither is known); or "untested" where folds or bags are missing.
+    effect, effect_low, effect_high : float
+        By how much the best method is better, with its 95% interval.
+    p_equivalent, margin : float
+        Of the test for equivalence, and the difference that does not matter.
     fit_time, tune_time, predict_time : float
         Seconds, mean over folds.
     peak_memory : float
         Bytes, the largest over folds.
     accuracy, auroc, average_precision, balanced_accuracy, log_loss : float
-        Means over folds; NaN where undefined. See `METRICS`.
+        Over all test bags; NaN where undefined. See `METRICS`.
     key_success, group_accuracy, group_auroc : float
-        Means over folds; NaN where undefined. See `METRICS`.
+        Over all test bags or groups; NaN where undefined. See `METRICS`.
     r2, rmse, mae, spearman, concordance : float
-        Means over folds; NaN where undefined. See `METRICS`.
+        Over all test bags; NaN where undefined. See `METRICS`.
     """
 
     rank: int
@@ -67,6 +97,11 @@ class RankRow:
     p: float
     p_holm: float
     verdict: str
+    effect: float = NAN
+    effect_low: float = NAN
+    effect_high: float = NAN
+    p_equivalent: float = NAN
+    margin: float = NAN
     fit_time: float = NAN
     tune_time: float = NAN
     predict_time: float = NAN
@@ -95,125 +130,252 @@ class RankRow:
 
 
 def explain_test(comparison: Results) -> str:
-    """Say what the intervals and p values are."""
-    if comparison.protocol.pooled:
-        units, several = "bag", "bags"
-        exact = " (for accuracy in its exact form, McNemar's test)"
-        if comparison.problem.groups is not None:
-            units, several, exact = "group of bags", "groups of bags", ""
-        return (
-            f"Intervals: 95% percentile bootstrap over test {several}. Tests against"
-            f" the best: paired permutation of the two methods' results on each {units}"
-            f"{exact}, p values adjusted by Holm's procedure (1979)."
-        )
-    squares = ""
-    if comparison.metric in ("r2", "rmse"):
-        squares = " Both are of squared errors."
+    """Return what the intervals and p values are, in plain words."""
+    unit = "bag" if comparison.problem.groups is None else "group of bags"
+    metric = METRICS[comparison.metric]
+    models = "the fitted models" if _n_runs(comparison) > 1 else "the fitted model"
     return (
-        "Intervals: 95%, t distribution with the variance of the mean corrected for"
-        f" overlapping training sets, cut to the range of the metric.{squares}"
-        " Tests against the best: corrected resampled t-test on the same folds (Nadeau"
-        " and Bengio, Machine Learning 52, 2003), p values adjusted by Holm's"
-        " procedure (1979). The best method was chosen on these same folds, so its"
-        " own figure is slightly flattering."
+        f"Intervals: if the study were repeated with new {unit}s, 95 of 100 such"
+        f" intervals would contain the {metric.in_text} that {models} reach on"
+        f" new data. Their unit is the {unit}, and they include that training sets"
+        " overlap. Tests against the best: paired t test over the same"
+        f" {unit}s, p values adjusted by Holm's procedure (1979). Not significantly"
+        " different does not mean equal: equivalent methods are known to differ by less"
+        f" than {_margin_text(comparison)}."
     )
+
+
+def _margin_text(comparison: Results) -> str:
+    if _is_relative(comparison.metric):
+        return f"{MARGIN:.0%} of the best figure"
+    return f"{MARGIN:g}"
+
+
+def _is_relative(name: str) -> bool:
+    """Tell whether differences are judged relative to the figure of the best method."""
+    return not np.isfinite(METRICS[name].high)
+
+
+def _n_runs(comparison: Results) -> int:
+    problem = comparison.problem
+    return len(comparison.protocol.folds(len(problem.y), problem.groups))
+
+
+# From stored predictions to figures ---------------------------------------------------
+
+
+def figure_of(comparison: Results, method: str, name: str = "") -> Contributions:
+    """Return a figure of a method with what every bag or group contributes.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    method : str
+        The method.
+    name : str, default=""
+        The metric; the one that ranks by default. That of "rmse" is its square.
+    """
+    name = name or comparison.metric
+    per_group = name.startswith("group_")
+    problem = comparison.problem
+    parts: list[Arrays] = []
+    for number, row in enumerate(comparison.runs(method)):
+        found = _rows(comparison, row, name)
+        if found is None:
+            continue
+        n = len(found["bag"])
+        found["run"] = np.full(n, number)
+        found["repeat"] = np.full(n, row["repeat"])
+        parts.append(found)
+    if not parts:
+        return contributions("accuracy", {}, np.empty(0, dtype=np.int64))
+    columns = [column for column in parts[0] if all(column in part for part in parts)]
+    whole = {column: np.concatenate([p[column] for p in parts]) for column in columns}
+    bag = whole.pop("bag")
+    groups = None if problem.groups is None or per_group else problem.groups
+    return contributions(
+        name.removeprefix("group_"),
+        whole,
+        bag,
+        run=whole.pop("run"),
+        repeat=whole.pop("repeat"),
+        groups=None if groups is None else groups[bag].astype(str),
+        fixed=_n_runs(comparison) == 1,
+    )
+
+
+def _rows(comparison: Results, row: dict[str, Any], name: str) -> Arrays | None:
+    """Return the predictions of a run, an entry for each test bag or group."""
+    problem, arrays = comparison.problem, comparison.arrays.get(row["key"], {})
+    if "test" not in arrays:
+        return None
+    test = arrays["test"].astype(np.int64)
+    if name == "key_success":
+        hit = _key_hits(problem, arrays, test)
+        return None if hit is None else {"bag": test, "hit": hit}
+    found = task_of(problem).measured(arrays, test)
+    if not name.startswith("group_"):
+        return {**found, "bag": test}
+    if problem.groups is None or problem.task != "classification":
+        return None
+    values = found.get("probability", found["score"])
+    threshold = 0.5 if "probability" in found else 0.0
+    return group_rows(found["truth"], values, threshold, problem.groups[test])
+
+
+def _key_hits(
+    problem: Problem, arrays: Arrays, test: NDArray[np.int64]
+) -> NDArray[np.float64] | None:
+    """Return whether the top instance of a bag is truly positive, NaN without one."""
+    scores, known = arrays.get("instances"), problem.instance_labels
+    if scores is None or known is None or scores.ndim > 1:
+        return None
+    hit = np.full(len(test), NAN)
+    kept = np.arange(len(test))
+    if "instance_bags" in arrays:
+        kept = arrays["instance_bags"].astype(np.int64)
+    bags, X = test[kept], problem.X
+    rows = np.concatenate([np.arange(X.offsets[i], X.offsets[i + 1]) for i in bags])
+    offsets = np.append(0, np.cumsum(X.sizes[bags]))
+    positive = (np.asarray(known)[rows] > 0).astype(np.float64)
+    share = segment_argmax_share(scores.astype(np.float64), offsets)
+    holding = segment_max(positive, offsets) > 0
+    holding &= problem.targets[bags] == 1
+    success = segment_sum(share * positive, offsets)
+    hit[kept[holding]] = success[holding]
+    return hit
+
+
+def figure_interval(found: Contributions, name: str, times: float = 1) -> Interval:
+    """Return the interval of a figure within the range of its metric."""
+    metric = METRICS[name]
+    result = interval(found, low=metric.low, high=metric.high, times=times)
+    if metric.squared:
+        return Interval(*np.sqrt([result.mean, result.low, result.high]).tolist())
+    return result
+
+
+# Ranking ------------------------------------------------------------------------------
 
 
 def rank_methods(comparison: Results) -> list[RankRow]:
     """Return the ranking of a comparison.
 
-    Methods with a failed fold come after all that finished every fold; their mean is
-    over the folds they finished, and they are not tested.
+    Methods with a failed fold come after all that finished every fold; their figure is
+    that of the folds they finished, and they are not tested.
     """
     metric = METRICS[comparison.metric]
-    problem = comparison.problem
-    total = len(comparison.protocol.folds(len(problem.y), problem.groups))
-    pooled = comparison.protocol.pooled
-    intervals: dict[str, Interval] = {}
-    for method in comparison.methods:
-        intervals[method.name] = (
-            pooled_interval(comparison, method.name)
-            if pooled
-            else fold_interval(comparison, method.name)
-        )
-    done = {m.name: len(comparison.runs(m.name)) for m in comparison.methods}
+    total = _n_runs(comparison)
+    found = {m.name: figure_of(comparison, m.name) for m in comparison.methods}
+    done = {name: len(comparison.runs(name)) for name in found}
 
     def order(name: str) -> tuple[bool, bool, float]:
-        mean = intervals[name].mean
-        missing = np.isnan(mean)
-        value = 0.0 if missing else (-mean if metric.higher else mean)
-        return done[name] < total, bool(missing), round(value, 12)
+        value = found[name].value
+        missing = bool(np.isnan(value))
+        value = 0.0 if missing else (-value if metric.higher else value)
+        return done[name] < total, missing, round(value, 12)
 
-    names = sorted(intervals, key=order)
+    names = sorted(found, key=order)
     complete = [name for name in names if done[name] == total]
-    p_values = {
-        name: _test(comparison, complete[0], name, pooled) for name in complete[1:]
-    }
-    adjusted = holm(p_values)
+    tests = {name: compare_two(comparison, complete[0], name) for name in complete[1:]}
+    adjusted = holm({name: test.p for name, test in tests.items()})
     rows = []
     rank = 0
     for place, name in enumerate(names, 1):
         if rank == 0 or order(name) != order(names[place - 2]):
             rank = place  # equals share theirs
-        p, p_holm = p_values.get(name, NAN), adjusted.get(name, NAN)
-        if complete and name == complete[0]:
-            verdict = "best"
-        elif np.isnan(p_holm):
-            verdict = "untested"
-        else:
-            verdict = "worse" if p_holm < ALPHA else "not told apart"
+        best = bool(complete) and name == complete[0]
+        p_holm = adjusted.get(name, NAN)
+        verdict = "best" if best else _verdict(tests.get(name), p_holm)
         rows.append(
-            _line(comparison, rank, name, intervals[name], p, p_holm, verdict, pooled)
+            RankRow(
+                rank,
+                name,
+                n_folds=done[name],
+                n_failed=sum(row["method"] == name for row in comparison.failures),
+                **asdict(figure_interval(found[name], comparison.metric)),
+                p_holm=p_holm,
+                verdict=verdict,
+                **_of_test(tests.get(name)),
+                **_of_runs(comparison, name),
+            )
         )
     return rows
 
 
-def _line(
-    comparison: Results,
-    rank: int,
-    name: str,
-    interval: Interval,
-    p: float,
-    p_holm: float,
-    verdict: str,
-    pooled: bool,
-) -> RankRow:
-    runs = comparison.runs(name)
-    failed = [row for row in comparison.failures if row["method"] == name]
+def compare_two(comparison: Results, first: str, second: str) -> Difference:
+    """Return by how much the first of two methods is better, with tests.
 
-    def mean(column: str) -> float:
-        values = [row[column] for row in runs if row.get(column) is not None]
-        if not values:
-            return NAN
-        if column in METRICS and METRICS[column].squared:
-            return float(np.sqrt(np.mean(np.square(values))))
-        return float(np.mean(values))
-
-    names = task_of(comparison.problem).metrics()
-    figures = {column: mean(column) for column in names}
-    if pooled and runs:
-        figures |= pooled_figure(comparison, name)
-    counts = group_counts(comparison)
-    if counts is not None and not counts.enough:
-        figures |= dict.fromkeys(("group_accuracy", "group_auroc"), NAN)
-    memory = [row["peak_memory"] for row in runs]
-    return RankRow(
-        rank,
-        name,
-        len(runs),
-        len(failed),
-        interval.mean,
-        interval.low,
-        interval.high,
-        p,
-        p_holm,
-        verdict,
-        fit_time=mean("fit_time"),
-        tune_time=mean("tune_time"),
-        predict_time=mean("predict_time"),
-        peak_memory=float(max(memory)) if memory else NAN,
-        **figures,
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    first, second : str
+        Names of two methods that have finished the same runs.
+    """
+    name = comparison.metric
+    metric = METRICS[name]
+    # R2 is tested by its squared errors: both have the same variance of y.
+    tested = "rmse" if name == "r2" else name
+    one, two = (figure_of(comparison, m, tested) for m in (first, second))
+    margin, scale = MARGIN, 1.0
+    if name == "r2":
+        scale = float(np.var(comparison.problem.targets))
+    elif metric.squared:  # a^2 - b^2 = (a - b) (a + b)
+        scale = float(np.sqrt(one.value) + np.sqrt(two.value)) or 1.0
+        margin *= float(np.sqrt(one.value))
+    elif _is_relative(name):
+        margin *= one.value
+    higher = METRICS[tested].higher
+    found = difference(one, two, higher=higher, margin=margin * scale)
+    return replace(
+        found,
+        effect=found.effect / scale,
+        low=found.low / scale,
+        high=found.high / scale,
+        margin=margin,
+        error=found.error / scale,
     )
+
+
+def _verdict(test: Difference | None, p_holm: float) -> str:
+    if test is None or np.isnan(p_holm):
+        return "untested"
+    if p_holm < ALPHA:
+        return "worse"
+    return "equivalent" if test.p_equivalent < ALPHA else "not significantly different"
+
+
+def _of_test(test: Difference | None) -> dict[str, float]:
+    if test is None:
+        return {"p": NAN}
+    return {
+        "p": test.p,
+        "effect": test.effect,
+        "effect_low": test.low,
+        "effect_high": test.high,
+        "p_equivalent": test.p_equivalent,
+        "margin": test.margin,
+    }
+
+
+def _of_runs(comparison: Results, name: str) -> dict[str, float]:
+    """Return times, memory and all metrics of a method."""
+    runs = comparison.runs(name)
+    times = {}
+    for column in ("fit_time", "tune_time", "predict_time"):
+        values = [row[column] for row in runs if row.get(column) is not None]
+        times[column] = float(np.mean(values)) if values else NAN
+    memory = [row["peak_memory"] for row in runs]
+    counts = group_counts(comparison)
+    grouped = counts is not None and counts.enough
+    figures = {}
+    for column in task_of(comparison.problem).metrics():
+        shown = grouped or not column.startswith("group_")
+        value = figure_of(comparison, name, column).value if shown and runs else NAN
+        figures[column] = float(np.sqrt(value)) if METRICS[column].squared else value
+    return {**times, "peak_memory": float(max(memory, default=NAN)), **figures}
 
 
 def group_counts(comparison: Results) -> GroupCounts | None:
@@ -232,50 +394,90 @@ def group_counts(comparison: Results) -> GroupCounts | None:
     return GroupCounts.of(truth, problem.groups[tested], len(problem.classes))
 
 
-def _values(
-    comparison: Results, method: str, name: str = ""
-) -> dict[tuple[int, int], float]:
-    """Return the figure of every fold; its square where errors add up in squares."""
-    name = name or comparison.metric
-    power = 2 if METRICS[name].squared else 1
-    return {
-        (row["repeat"], row["fold"]): row[name] ** power
-        for row in comparison.runs(method)
-        if row.get(name) is not None
+# What the figures are worth -----------------------------------------------------------
+
+
+def select_method(comparison: Results) -> Winner | None:
+    """Return the best method with its figure corrected for having been selected.
+
+    None where fewer than two methods have finished every fold, or bags are too few.
+    """
+    metric, total = METRICS[comparison.metric], _n_runs(comparison)
+    found = {
+        row.name: figure_of(comparison, row.name)
+        for row in comparison.methods
+        if len(comparison.runs(row.name)) == total
     }
+    found = {name: one for name, one in found.items() if not np.isnan(one.value)}
+    if len(found) < 2 or _too_few(next(iter(found.values()))):
+        return None
+    winner = selected(
+        found, higher=metric.higher, low=metric.low, high=metric.high, n_resamples=500
+    )
+    if not metric.squared:
+        return winner
+    ends = [
+        Interval(*np.sqrt([one.mean, one.low, one.high]).tolist())
+        for one in (winner.corrected, winner.uncorrected)
+    ]
+    return Winner(winner.method, ends[0], ends[1], winner.shares)
 
 
-def fold_interval(comparison: Results, method: str, name: str = "") -> Interval:
-    """Return the mean of a metric over folds with its interval.
+def _too_few(found: Contributions) -> str:
+    grouped = found.n_bags != found.n_units
+    return unreliable(found.n_bags, found.n_units if grouped else None)
+
+
+def cautions(comparison: Results) -> list[str]:
+    """Return what cannot be concluded from so many bags, and how many are needed.
 
     Parameters
     ----------
     comparison : Comparison
         The results.
-    method : str
-        The method.
-    name : str, default=""
-        The metric; the one that ranks by default.
+
+    Returns
+    -------
+    list of str
+        Sentences; empty where no method has finished every fold.
     """
-    metric = METRICS[name or comparison.metric]
-    values = list(_values(comparison, method, name).values())
-    share = comparison.protocol.test_share(comparison.problem.targets)
-    found = corrected_interval(values, share)
-    low, high = np.clip([found.low, found.high], metric.low, metric.high).tolist()
-    if metric.squared:
-        return Interval(*np.sqrt([found.mean, low, high]).tolist())
-    return Interval(found.mean, low, high)
-
-
-def _test(comparison: Results, best: str, other: str, pooled: bool) -> float:
-    if pooled:
-        return pooled_test(comparison, best, other)
-    first, second = _values(comparison, best), _values(comparison, other)
-    shared = [fold for fold in first if fold in second]
-    if len(shared) < len(first):
-        return NAN
-    return corrected_t_test(
-        [first[fold] for fold in shared],
-        [second[fold] for fold in shared],
-        comparison.protocol.test_share(comparison.problem.targets),
-    )
+    metric, total = METRICS[comparison.metric], _n_runs(comparison)
+    found = {
+        m.name: figure_of(comparison, m.name)
+        for m in comparison.methods
+        if len(comparison.runs(m.name)) == total
+    }
+    found = {name: one for name, one in found.items() if not np.isnan(one.value)}
+    names = sorted(found, key=lambda n: found[n].value, reverse=metric.higher)
+    if not names:
+        return []
+    best = found[names[0]]
+    reason = _too_few(best)
+    if reason:
+        return [f"Intervals are unreliable and methods are not tested: {reason}."]
+    unit = "bags" if best.n_units == best.n_bags else "groups"
+    now = figure_interval(best, comparison.metric)
+    text = []
+    for times in (2, 4):
+        more = figure_interval(best, comparison.metric, times)
+        text.append(f"{metric.show(more.high - more.low)} with {times} times")
+    sentences = [
+        f"The interval of {names[0]} is {metric.show(now.high - now.low)} wide with"
+        f" {best.n_units} {unit}; expect {' and '.join(text)} as many."
+    ]
+    if len(names) > 1:
+        test = compare_two(comparison, names[0], names[1])
+        needed = bags_needed(test, best.n_units)
+        if np.isfinite(needed):
+            sentences[0] += (
+                f" Detecting the difference from {names[1]}"
+                f" ({metric.show(test.effect)}) takes about {needed:,.0f} {unit}"
+                " (80% power)."
+            )
+        if best.n_units < 50 and not np.isnan(test.p):
+            sentences.append(
+                f"With {best.n_units} {unit} only large differences can be found:"
+                f" those between {names[0]} and {names[1]} from"
+                f" {metric.show(detectable(test))} on (80% power)."
+            )
+    return sentences

@@ -79,8 +79,9 @@ def mean_roc(view: View, method: str, k: int | None = None) -> Curve | None:
 
 
 def mean_precision(view: View, method: str, k: int | None = None) -> Curve | None:
-    """Return precision against recall, averaged over folds as in `mean_roc`.
+    """Return precision against recall, of all folds of a repeat together.
 
+    The average precision of the few bags of one fold is far above that of new data.
     Precision at a recall is that of the highest threshold that reaches the recall,
     without interpolation; the area is the average precision.
     """
@@ -91,7 +92,7 @@ def mean_precision(view: View, method: str, k: int | None = None) -> Curve | Non
         at = np.minimum(np.searchsorted(recall, GRID), len(recall) - 1)
         return precision[at], float(average_precision_score(positive, score))
 
-    return _mean_curve(view, method, k, one)
+    return _mean_curve(view, method, k, one, pooled=True)
 
 
 def _mean_curve(
@@ -99,9 +100,10 @@ def _mean_curve(
     method: str,
     k: int | None,
     one: Callable[[NDArray[Any], Array], tuple[Array, float]],
+    pooled: bool = False,
 ) -> Curve | None:
     curves, areas = [], []
-    for positive, score in _score_columns(view, method, k):
+    for positive, score in _score_columns(view, method, k, pooled or view.pooled):
         if positive.any() and not positive.all():
             curve, area = one(positive, score)
             curves.append(curve)
@@ -112,18 +114,24 @@ def _mean_curve(
 
 
 def _score_columns(
-    view: View, method: str, k: int | None
+    view: View, method: str, k: int | None, pooled: bool
 ) -> Iterator[tuple[NDArray[Any], Array]]:
-    """Yield membership and score for each requested class and fold."""
+    """Yield membership and score for each requested class, by fold or by repeat."""
     folds = view.folds(method)
     if not folds or any(fold.score is None for fold in folds):
         return
     for c in view.own_class() if k is None else [k]:
         parts = [view.against_rest(fold, fold.score, c) for fold in folds]
-        if view.pooled:
-            yield tuple(np.concatenate(values) for values in zip(*parts, strict=True))
-        else:
+        if not pooled:
             yield from parts
+            continue
+        for repeat in sorted({fold.repeat for fold in folds}):
+            own = [
+                part
+                for fold, part in zip(folds, parts, strict=True)
+                if fold.repeat == repeat
+            ]
+            yield tuple(np.concatenate(values) for values in zip(*own, strict=True))
 
 
 def calibration(

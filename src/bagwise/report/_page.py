@@ -77,7 +77,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "metric_reason": comparison.metric_reason,
         "left": comparison.n_left,
         "weights": comparison.provenance.get("weights", ""),
-        "dot": "over all test bags together" if view.pooled else "as mean over folds",
+        "dot": "over all test bags together",
         "finished": bool(view.finished),
         "facts": tables.facts(view),
         "classes": tables.class_table(view),
@@ -88,6 +88,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "axis": tables.metric_axis(comparison),
         "test_note": explain_test(comparison),
         "warnings": _warnings(view),
+        "cautions": comparison.cautions,
         "choices": [
             {"name": c.method.name, "chosen": c.chosen, "reason": c.reason}
             for c in comparison.choices

@@ -83,7 +83,7 @@ def plot_roc(
 def plot_precision_recall(
     comparison: Comparison, methods: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
-    """Plot precision against recall, averaged over folds, with average precision.
+    """Plot precision against recall of all test bags, with average precision.
 
     Parameters
     ----------
