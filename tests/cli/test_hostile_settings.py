@@ -11,7 +11,7 @@ import pytest
 
 from bagwise.cli._settings import DESCRIBES_DATA
 from bagwise.comparison import find_method
-from bagwise.comparison.catalog import METHODS
+from bagwise.comparison.choose import METHODS
 from bagwise.comparison.description import build_estimator, classes_in
 from bagwise.comparison.store import Store
 from bagwise.io.registry import find_described

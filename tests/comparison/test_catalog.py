@@ -11,8 +11,13 @@ from sklearn.utils import get_tags
 from bagwise import Bags
 from bagwise.comparison import Method, find_method, list_methods
 from bagwise.comparison._search import FEW, LEAST, MOST, SHARE
-from bagwise.comparison.catalog import METHODS
-from bagwise.comparison.choose import choose_methods, judge, missing_methods, resolve
+from bagwise.comparison.choose import (
+    METHODS,
+    choose_methods,
+    judge,
+    missing_methods,
+    resolve,
+)
 from bagwise.comparison.description import build_estimator, describe_estimator
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.tuning import fit_method
@@ -66,7 +71,7 @@ def test_nothing_is_built_that_is_not_run(problem, monkeypatch, name):
         built.append(spec["class"])
         return build_estimator(spec, random_state)
 
-    monkeypatch.setattr("bagwise.comparison.catalog._method.build_estimator", note)
+    monkeypatch.setattr("bagwise.comparison.catalog.build_estimator", note)
     chosen = [choice for choice in choose_methods(problem) if choice.chosen]
     assert len(chosen) > 10
     assert built == []

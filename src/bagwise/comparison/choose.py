@@ -18,11 +18,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from bagwise._sizes import memory_budget
-from bagwise.comparison.catalog import METHODS, Method
+from bagwise.comparison.catalog import Method
+from bagwise.comparison.catalog._classification import CLASSIFIERS
+from bagwise.comparison.catalog._regression import REGRESSORS, SURVIVAL
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.problem import Problem
 
 __all__ = [
+    "METHODS",
     "Choice",
     "choose_methods",
     "find_method",
@@ -33,6 +36,8 @@ __all__ = [
     "resolve",
     "wanted_task",
 ]
+
+METHODS: list[Method] = [*CLASSIFIERS, *REGRESSORS, *SURVIVAL]
 
 
 @dataclass(frozen=True)

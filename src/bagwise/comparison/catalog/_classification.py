@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bagwise.comparison.catalog import Method
 from bagwise.comparison.catalog._grids import (
     ANDREWS,
     BUNESCU,
@@ -29,7 +30,6 @@ from bagwise.comparison.catalog._grids import (
     quadratic,
     tens,
 )
-from bagwise.comparison.catalog._method import Method
 
 __all__ = ["CLASSIFIERS"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bagwise.comparison.catalog._method import Method
+from bagwise.comparison.catalog import Method
 
 
 def times(*factors: float, of: str = "scale") -> list[Any]:

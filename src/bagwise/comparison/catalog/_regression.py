@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bagwise.comparison.catalog import Method
 from bagwise.comparison.catalog._grids import (
     DONG,
     GAERTNER,
@@ -15,7 +16,6 @@ from bagwise.comparison.catalog._grids import (
     ZHANG_EMD,
     network,
 )
-from bagwise.comparison.catalog._method import Method
 
 __all__ = ["REGRESSORS", "SURVIVAL"]
 
