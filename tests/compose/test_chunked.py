@@ -16,7 +16,7 @@ from bagwise.kernels import set_kernel
 from bagwise.least_squares import SAFE, SAFERegressor
 from bagwise.least_squares import safe_moments as _features
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
-from bagwise.solvers import working_set
+from bagwise.solvers import interior_point as working_set
 from bagwise.svm import MISVM, BagSVC
 from bagwise.svm import _base as svm_base
 

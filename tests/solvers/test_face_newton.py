@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bagwise.solvers.dual_coordinate import dual_coordinate
+from bagwise.solvers.coordinate_ascent import coordinate_ascent
 from bagwise.solvers.face_newton import FaceNewton, coordinate_steps
 
 
@@ -90,7 +90,7 @@ def test_repeated_rows_and_rows_without_length(rng):
     Z = np.vstack([Z, Z[:20], np.zeros((3, 3))])
     sign = np.r_[sign, sign[:10], -sign[10:20], 1.0, -1.0, 1.0]
     cap = np.full(len(sign), 5.0)
-    reference = dual_coordinate(
+    reference = coordinate_ascent(
         Z, None, sign, cap=cap, bias_scale=0.0, tol=1e-9, max_passes=200_000
     )
     point, _, violation = _problem(Z, sign, cap, 0.0).solve(tol=1e-6)

@@ -8,12 +8,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from bagwise.solvers.alternation import cccp
-from bagwise.solvers.dual_groups import dual_groups
 from bagwise.solvers.hinge import BasisSpace, GramSpace, HingeRows
-from bagwise.solvers.interior_point import interior_point
+from bagwise.solvers.interior_point import interior_point, working_set
 from bagwise.solvers.smo import smo
-from bagwise.solvers.working_set import working_set
+from bagwise.solvers.sparse_ascent import sparse_ascent
+from bagwise.svm._base import cccp
 
 
 def _problem(rng, *, grouped, unbiased=False, n=40, r=6):
@@ -57,7 +56,9 @@ def _by_interior_point(Z, sign, c, **problem):
 
 
 def _by_groups(Z, sign, c, **problem):
-    *found, converged = dual_groups(sp.csr_array(Z), sign, bias=c, tol=1e-8, **problem)
+    *found, converged = sparse_ascent(
+        sp.csr_array(Z), sign, bias=c, tol=1e-8, **problem
+    )
     assert converged
     return found
 
@@ -105,7 +106,7 @@ def test_interior_point_blocks_and_sparse_rows(monkeypatch, rng):
         np.testing.assert_allclose(blocks[1], whole[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("solver", [interior_point, dual_groups])
+@pytest.mark.parametrize("solver", [interior_point, sparse_ascent])
 def test_index_selects_points(rng, solver):
     Z, sign, c, margin, cap, group = _problem(rng, grouped=True)
     index = rng.permutation(len(Z))
@@ -211,7 +212,7 @@ def test_linear_program_is_optimal(rng):
 def test_coordinate_solver_says_that_it_stopped_at_its_cap(rng):
     Z, sign, c, margin, cap, group = _problem(rng, grouped=True)
     problem = {"cap": 1e3 * cap, "margin": margin, "group": group, "tol": 1e-12}
-    assert not dual_groups(Z, sign, max_rounds=1, **problem)[3]
+    assert not sparse_ascent(Z, sign, max_rounds=1, **problem)[3]
 
 
 def test_smo_on_points_beyond_the_matrix(rng):
@@ -329,7 +330,7 @@ def test_loop_stops_at_a_small_decrease_and_warns_at_the_cap():
 def test_growing_set_of_rows_ends_at_the_whole_problem(
     clarabel_rows, monkeypatch, grouped, known
 ):
-    monkeypatch.setattr("bagwise.solvers.working_set._SMALL", 10)
+    monkeypatch.setattr("bagwise.solvers.interior_point._SMALL", 10)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         Z, sign, c, margin, cap, group = _problem(rng, grouped=grouped, n=150)

@@ -68,7 +68,7 @@ def test_value_in_the_form_with_a_free_margin():
     rows = rng.normal(size=(16, 3))
     y = (rows[:, 0] + 0.3 * rng.normal(size=16) > 0).astype(int)
     C = 3.0
-    model = KISVM(C, kernel="linear", bias=0.0, tol=1e-9)
+    model = KISVM(C, kernel="linear", fit_intercept=False, tol=1e-9)
     model.fit(Bags(rows, np.arange(17)), y)
     signed = rows * np.where(y == 1, 1.0, -1.0)[:, None]
 

@@ -13,8 +13,7 @@ from bagwise.bags.segments import segment_max
 from bagwise.datasets import make_key_instance_bags
 from bagwise.kernels.instance import instance_kernel
 from bagwise.metrics import key_instance_success
-from bagwise.svm import KISVM, MIODM, ODM
-from bagwise.svm.miodm import _base, _pool
+from bagwise.svm import KISVM, MIODM, ODM, _key_feature_rows, _key_instances
 
 # What is tested is the machine: no cut, and none of the fits that look for one.
 machine = partial(MIODM, threshold="zero")
@@ -84,8 +83,8 @@ def test_representations_agree(data, monkeypatch):
     X, y, _ = data
     settings = {"tol": 1e-7, "gamma": 0.5, "max_iter": 300}
     plain = fitted(data, **settings)
-    monkeypatch.setattr(_base, "MAX_EAGER_NEGATIVES", 0)
-    monkeypatch.setattr(_pool, "_FIRST_NEGATIVES", 7)
+    monkeypatch.setattr(_key_instances, "MAX_EAGER_NEGATIVES", 0)
+    monkeypatch.setattr(_key_instances, "_FIRST_NEGATIVES", 7)
     lazy = fitted(data, **settings)
     assert lazy.objective_ == pytest.approx(plain.objective_, rel=1e-6)
     np.testing.assert_allclose(
@@ -113,7 +112,7 @@ def test_linear_by_features_equals_linear_by_kernel(data, monkeypatch, level):
     settings = {"tol": 1e-5, "kernel": "linear", "level": level, "max_iter": 300}
     settings |= {"lambda1": 5.0, "lambda2": 2.0}
     by_kernel = machine(random_state=0, **settings).fit(X, y)
-    monkeypatch.setattr(_pool, "MAX_KERNEL_ROWS", 0)
+    monkeypatch.setattr(_key_feature_rows, "MAX_KERNEL_ROWS", 0)
     by_feature = machine(random_state=0, **settings).fit(X, y)
     as_sparse = X.with_data(sparse.csr_array(X.data))
     by_csr = machine(random_state=0, **settings).fit(as_sparse, y)
@@ -166,24 +165,6 @@ def test_weights_are_repetitions(data):
     assert heavier.objective_ == pytest.approx(same.objective_, rel=1e-9)
 
 
-@pytest.mark.parametrize("variant", ["accelerated", "adaptive", "stochastic"])
-def test_mirror_prox_as_solver(data, variant):
-    X, y, _ = data
-    few = np.r_[0:6, len(X) - 6 : len(X)]
-    settings = {"gamma": 0.5, "lambda1": 2.0, "lambda2": 1.0, "level": "bag"}
-    newton = machine(random_state=0, tol=1e-6, **settings).fit(X[few], y[few])
-    prox = machine(
-        random_state=0,
-        solver="mirror_prox",
-        prox_variant=variant,
-        tol=1e-3 if variant != "stochastic" else 0.3,
-        **settings,
-    ).fit(X[few], y[few])
-    assert newton.objective_ - 1e-6 <= prox.objective_
-    assert prox.objective_ - newton.objective_ <= prox.duality_gap_ + 1e-6
-    assert prox.duality_gap_ <= prox.tol * max(1.0, prox.objective_)
-
-
 def test_polish_predicts_with_one_choice(data):
     X, y, z = data
     model = fitted(data, polish=True)
@@ -214,7 +195,6 @@ def test_bad_input_and_caps(data, monkeypatch):
         "lambda1": 0.0,
         "lambda2": -1.0,
         "level": "bags",
-        "solver": "sgd",
     }.items():
         with pytest.raises(ValueError, match=name):
             fitted(data, **{name: value})

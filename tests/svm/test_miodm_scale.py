@@ -10,17 +10,17 @@ from scipy import sparse
 from bagwise.bags.segments import bag_matrix, segment_argmax
 from bagwise.datasets import make_key_instance_bags
 from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
-from bagwise.svm import MIODM, ODM
-from bagwise.svm.miodm import _pool
-from bagwise.svm.miodm._features import FeatureUnits
-from bagwise.svm.miodm._rounding import every_instance_choice, integer_bound
-from bagwise.svm.miodm._solvers import (
+from bagwise.svm import MIODM, ODM, _key_feature_rows
+from bagwise.svm._key_feature_rows import FeatureUnits
+from bagwise.svm._key_kernel_rows import KernelUnits, principal_axes
+from bagwise.svm._key_relaxation import (
+    every_instance_choice,
     initial_mixture,
+    integer_bound,
     newton_mixture,
     scaled_bound,
     solve_relaxation,
 )
-from bagwise.svm.miodm._units import KernelUnits, principal_axes
 
 # What is tested is the machine: no cut, and none of the fits that look for one.
 machine = partial(MIODM, threshold="zero")
@@ -52,7 +52,6 @@ def relax(units, loss, tol=1e-9):
     return solve_relaxation(
         units,
         loss,
-        restricted=newton_mixture,
         tol=tol,
         max_iter=200,
         rng=np.random.default_rng(0),
@@ -69,7 +68,7 @@ def test_bound_is_the_best_scale_and_below_the_optimum(seed, nu):
         delta = rng.normal(0.3, 1.0, units.n_rows)
         if nu == 0:
             delta = np.abs(delta)
-        largest = units.mixed(all_choices(units), np.zeros(24), delta)[1].max()
+        largest = units.squared_norms(all_choices(units), [delta]).max()
         bound = scaled_bound(loss, delta, largest)
         assert 0 <= bound <= found.mixture.objective + 1e-9
         scales = np.linspace(0, 3, 301)
@@ -160,7 +159,7 @@ def test_a_choice_that_is_the_answer_alone_stays_alone():
         loss = OdmLoss(np.ones(units.n_rows), 0.0, 0.0)
         choices, weight, delta = initial_mixture(units, loss, rng)
         alone = solve_odm(units.mixture(choices[:1], np.ones(1)), loss)
-        norms = units.mixed(units.spanning_choices(rng), np.zeros(6), alone.delta)[1]
+        norms = units.squared_norms(units.spanning_choices(rng), [alone.delta])[:, 0]
         assert norms.max() <= alone.delta @ alone.margins
         assert weight.tolist() == [1.0]
         np.testing.assert_allclose(delta, alone.delta)
@@ -172,7 +171,7 @@ def test_every_instance_choice_is_the_plain_machine_on_instances():
     size = np.diff(by_kernel.offsets)
     weight = np.append(np.repeat(loss.weight[:4] / size, size), loss.weight[4:])
     labels = np.append(np.ones(len(a)), -np.ones(len(b)))
-    plain = ODM(weight.sum(), kernel="linear", bias=0.0)
+    plain = ODM(weight.sum(), kernel="linear", fit_intercept=False)
     plain.fit(np.vstack([a, b]), labels, sample_weight=weight)
     expected = segment_argmax(plain.decision_function(a), by_kernel.offsets)
     for units in (by_kernel, by_feature):
@@ -201,7 +200,7 @@ def test_roundings_with_more_starts_against_all_choices():
 def test_polish_is_useful_where_the_relaxation_is_slack(monkeypatch, by_features):
     """Long bags of many features: the mixture knows nothing, one choice does."""
     if by_features:
-        monkeypatch.setattr(_pool, "MAX_KERNEL_ROWS", 0)
+        monkeypatch.setattr(_key_feature_rows, "MAX_KERNEL_ROWS", 0)
     X, y, z = make_key_instance_bags(
         160,
         n_features=20,

@@ -7,18 +7,15 @@ import pytest
 from scipy import sparse
 
 from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
-from bagwise.svm.miodm import _units
-from bagwise.svm.miodm._features import FeatureUnits
-from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
-from bagwise.svm.miodm._rounding import integer_bound
-from bagwise.svm.miodm._solvers import (
+from bagwise.svm import _key_kernel_rows as _units
+from bagwise.svm._key_feature_rows import FeatureUnits
+from bagwise.svm._key_kernel_rows import KernelUnits
+from bagwise.svm._key_relaxation import (
     Mixture,
-    newton_mixture,
-    saddle_gap,
+    integer_bound,
     solve_relaxation,
     violated_choices,
 )
-from bagwise.svm.miodm._units import KernelUnits
 
 
 def rows(sizes=(3, 2, 4), n_negative=6, d=4, seed=0):
@@ -52,7 +49,7 @@ def signed_kernel(units, choice):
 
 
 def relax(units, loss, tol=1e-9, **settings):
-    settings = {"restricted": newton_mixture, "max_iter": 200, **settings}
+    settings = {"max_iter": 200, **settings}
     rng = np.random.default_rng(0)
     return solve_relaxation(units, loss, tol=tol, rng=rng, **settings)
 
@@ -177,9 +174,8 @@ def test_squared_norm_and_its_slope():
     np.testing.assert_allclose(
         units.products(choices, delta, some), products[some], atol=1e-12
     )
-    margins, norms = units.mixed(choices, np.array([0.3, 0.7]), delta)
-    np.testing.assert_allclose(margins, products @ [0.3, 0.7], atol=1e-12)
-    np.testing.assert_allclose(norms, delta @ products, atol=1e-12)
+    norms = units.squared_norms(choices, [delta])
+    np.testing.assert_allclose(norms[:, 0], delta @ products, atol=1e-12)
     scores = units.candidate_scores(choices[:1], np.ones(1), delta)
     np.testing.assert_allclose(scores[choices[0]], products[:3, 0], atol=1e-12)
 
@@ -196,14 +192,11 @@ def test_features_and_kernel_values_give_one_answer(monkeypatch, kind):
     delta = np.random.default_rng(1).normal(size=by_kernel.n_rows)
     choices = offsets[:-1] + np.array([[0, 1, 2, 0], [4, 3, 5, 2]])
     weight = np.array([0.25, 0.75])
-    for one, two in zip(
-        by_kernel.mixed(choices, weight, delta),
-        by_feature.mixed(choices, weight, delta),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, two, atol=1e-10)
+    np.testing.assert_allclose(
+        by_kernel.products(choices, delta), by_feature.products(choices, delta)
+    )
     duals = [delta, 2.0 * delta, np.abs(delta)]
-    norms = np.stack([by_kernel.mixed(choices, weight, d)[1] for d in duals], axis=1)
+    norms = np.stack([d @ by_kernel.products(choices, d) for d in duals], axis=1)
     for units in (by_kernel, by_feature):
         np.testing.assert_allclose(units.squared_norms(choices, duals), norms)
         for order in ([1, 1, 0], [1, 0], [0]):  # blocks of choices are kept
@@ -271,43 +264,6 @@ def test_order_of_bags_and_repeated_instances_do_not_matter():
     for units in (moved, repeated):
         other = relax(units, OdmLoss(weight, 0.2, 0.5)).mixture.objective
         assert other == pytest.approx(value, rel=1e-8)
-
-
-@pytest.mark.parametrize("variant", ["adaptive", "accelerated"])
-@pytest.mark.parametrize("nu", [0.5, 0.0])
-def test_mirror_prox_converges_to_newton(variant, nu):
-    units, loss = make(0, nu=nu, scale=1.0)
-    choices = all_choices(units.offsets)[::4]
-    start = (choices, np.full(len(choices), 1 / len(choices)), np.zeros(units.n_rows))
-    newton = newton_mixture(units, loss, *start, tol=1e-12)
-    prox = mirror_prox_mixture(units, loss, *start, tol=1e-5, variant=variant)
-    assert prox.objective == pytest.approx(newton.objective, rel=1e-4)
-    gap = saddle_gap(loss, prox.delta, prox.margins, prox.norms.max())
-    assert prox.objective - newton.objective <= gap <= 2e-5 * max(1, prox.objective)
-
-
-def test_stochastic_mirror_prox_descends_and_repeats():
-    units, loss = make(0, scale=1.0)
-    choices = all_choices(units.offsets)[::8]
-    start = (choices, np.full(len(choices), 1 / len(choices)), np.zeros(units.n_rows))
-    runs = []
-    for seed in (0, 0, 1):
-        gaps = []
-        mixture = mirror_prox_mixture(
-            units,
-            loss,
-            *start,
-            tol=1e-6,
-            max_iter=1500,
-            variant="stochastic",
-            rng=np.random.default_rng(seed),
-            trace=gaps.append,
-        )
-        runs.append(mixture.objective)
-        assert min(gaps) < 0.2 * loss.weight.sum()
-    assert runs[0] == runs[1] != runs[2]
-    newton = newton_mixture(units, loss, *start, tol=1e-12)
-    assert min(runs) >= newton.objective - 1e-9
 
 
 @pytest.mark.parametrize("nu", [0.0, 0.5])

@@ -12,8 +12,8 @@ from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.base import bag_folds
 from bagwise.compose import OnInstances
 from bagwise.kernels import instance_kernel
-from bagwise.svm import MISVM, PCSVM
-from bagwise.svm.pcsvm import _pcsvm, _steps
+from bagwise.svm import MISVM, PCSVM, _pcsvm
+from bagwise.svm import _pcsvm_steps as _steps
 
 
 def _toy(seed, n_bags=14, n_features=3, sizes=(2, 5)):
@@ -77,22 +77,6 @@ def test_rho_zero_and_large_delta_are_mi_svm(kernel):
         assert len(model.active_constraints_) == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-@pytest.mark.parametrize("slack", ["instance", "bag"])
-def test_rho_zero_with_a_free_bias_equals_the_mi_svm_estimator(seed, kernel, slack):
-    pytest.importorskip("clarabel")
-    X, y = _toy(seed)
-    options = {"C": 2.0, "kernel": kernel, "tol": 1e-7, "slack": slack}
-    ours = PCSVM(rho=0.0, intercept=np.inf, solver="clarabel", **options).fit(X, y)
-    reference = MISVM(init="feature_mean", **options).fit(X, y)
-    assert ours.objective_ == pytest.approx(reference.objective_, rel=1e-5)
-    np.testing.assert_array_equal(ours.witnesses_, reference.witnesses_)
-    np.testing.assert_allclose(
-        ours.decision_function(X), reference.decision_function(X), atol=2e-4
-    )
-
-
 @pytest.mark.parametrize("intercept", [0.0, 1.0, 10.0])
 def test_rho_zero_is_optimal_for_its_witnesses(clarabel_rows, intercept):
     X, y = _toy(1)
@@ -134,14 +118,14 @@ def test_weak_constraints_that_hold_leave_mi_svm_alone():
 def test_every_point_is_feasible_and_no_step_rises(monkeypatch):
     """Many random problems, with tight convex steps."""
     visited = []
-    step = _steps.Alternation._feasible_step
+    step = _steps.ConstrainedSVM._feasible_step
 
     def watched(self, constraints, old):
         new = step(self, constraints, old)
         visited.append((constraints, old, new))
         return new
 
-    monkeypatch.setattr(_steps.Alternation, "_feasible_step", watched)
+    monkeypatch.setattr(_steps.ConstrainedSVM, "_feasible_step", watched)
     n_bound = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -209,7 +193,7 @@ def test_more_rho_means_more_variance_along_the_normal():
 def test_a_step_that_cannot_be_solved_is_dropped_with_a_warning(monkeypatch):
     X, y = _toy(0)
     monkeypatch.setattr(_steps, "_MOST_ROWS", 0)  # as with many rows
-    solve = _steps.dual_coordinate
+    solve = _steps.coordinate_ascent
     calls = []
 
     def poor(*args, balls=None, **options):
@@ -220,7 +204,7 @@ def test_a_step_that_cannot_be_solved_is_dropped_with_a_warning(monkeypatch):
                 solved.w = 3.0 * solved.w
         return solved
 
-    monkeypatch.setattr(_steps, "dual_coordinate", poor)
+    monkeypatch.setattr(_steps, "coordinate_ascent", poor)
     with pytest.warns(ConvergenceWarning, match="raised the objective"):
         model = PCSVM(C=10.0, rho=0.8, threshold="zero").fit(X, y)
     assert calls[1:] == pytest.approx([1e-3, 1e-4, 1e-5, 1e-6])
@@ -234,15 +218,31 @@ def test_a_step_that_cannot_be_solved_is_dropped_with_a_warning(monkeypatch):
 @pytest.mark.parametrize(
     ("rho", "slack"), [(0.3, "instance"), (0.7, "instance"), (0.5, "bag")]
 )
-def test_both_solvers_end_at_the_same_machine(rho, slack):
-    pytest.importorskip("clarabel")
+def test_equals_an_alternation_with_a_conic_solver(
+    monkeypatch, clarabel_rows, rho, slack
+):
     X, y = _toy(2)
     options = {"C": 5.0, "rho": rho, "slack": slack, "tol": 1e-7, "max_iter": 300}
     ours = PCSVM(**options).fit(X, y)
-    theirs = PCSVM(solver="clarabel", **options).fit(X, y)
+
+    def conic_step(self, Z, index, balls=None, tol=None):
+        _, w, b = clarabel_rows(
+            self.sign[:, None] * Z[index],
+            self.sign,
+            1.0,
+            self.cap,
+            self.group,
+            balls=balls,
+            bias_scale=self.intercept,
+        )
+        none = np.zeros(0)
+        return _steps.DualSolution(w, b, none, none, 1, 0.0, True, 0.0, 0.0)
+
+    solver = _steps.ConstrainedSVM
+    monkeypatch.setattr(solver, "convex_step", conic_step)
+    theirs = PCSVM(**options).fit(X, y)
     assert ours.objective_ == pytest.approx(theirs.objective_, rel=1e-5)
     np.testing.assert_array_equal(ours.witnesses_, theirs.witnesses_)
-    np.testing.assert_array_equal(ours.active_constraints_, theirs.active_constraints_)
     np.testing.assert_allclose(
         ours.decision_function(X), theirs.decision_function(X), atol=1e-3
     )
@@ -251,26 +251,14 @@ def test_both_solvers_end_at_the_same_machine(rho, slack):
 def test_a_convex_step_stopped_at_its_cap_is_said(monkeypatch):
     X, y = _toy(0)
     monkeypatch.setattr(_steps, "_MOST_ROWS", 0)  # as with many rows
-    solve = _steps.dual_coordinate
+    solve = _steps.coordinate_ascent
 
     def short(*args, **options):
         return solve(*args, **{**options, "max_passes": 1})
 
-    monkeypatch.setattr(_steps, "dual_coordinate", short)
+    monkeypatch.setattr(_steps, "coordinate_ascent", short)
     with pytest.warns(ConvergenceWarning, match="relative duality gap"):
         PCSVM(C=100.0, rho=0.8).fit(X, y)
-
-
-def test_a_free_bias_needs_the_conic_solver():
-    pytest.importorskip("clarabel")
-    X, y = _toy(0)
-    with pytest.raises(ValueError, match="solver='clarabel'"):
-        PCSVM(intercept=np.inf).fit(X, y)
-    options = {"C": 5.0, "rho": 0.5, "solver": "clarabel", "threshold": "zero"}
-    free = PCSVM(intercept=np.inf, **options).fit(X, y)
-    nearly = PCSVM(intercept=1e5, **options).fit(X, y)
-    assert free.objective_ == pytest.approx(nearly.objective_, rel=1e-3)
-    assert free.objective_ == pytest.approx(_objective(free, X, y), rel=1e-6)
 
 
 # ---------------------------------------------------------------------------- estimator
@@ -437,14 +425,11 @@ def test_without_pressure_it_is_mi_svm(benchmark, name, slack):
 
 def test_range_and_objective_on_musk1(benchmark):
     """Numbers that other solvers agree with; all instances standardised."""
-    pytest.importorskip("clarabel")
     data = benchmark("musk1")
     rows = np.asarray(data.X.data, dtype=float)
     X = data.X.with_data((rows - rows.mean(axis=0)) / rows.std(axis=0))
     y = np.asarray(data.y)
-    model = PCSVM(
-        C=10.0, rho=0.0, gamma=1 / 166, intercept=np.inf, solver="clarabel", tol=1e-5
-    ).fit(X, y)
+    model = PCSVM(C=10.0, rho=0.0, gamma=1 / 166, intercept=1e5, tol=1e-5).fit(X, y)
     assert model.delta_lower_bound_ == pytest.approx(0.450, abs=5e-4)
     assert model.delta_min_ <= 0.5605
     assert model.delta_max_ == pytest.approx(0.707, abs=5e-4)

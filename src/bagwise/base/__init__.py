@@ -30,7 +30,12 @@ from bagwise.base._estimator import (
 )
 from bagwise.base._folds import bag_folds, most_folds
 from bagwise.base._regressors import BaseBagRegressor
-from bagwise.base._survival import check_survival, require_survival, survival_target
+from bagwise.base._survival import (
+    check_survival,
+    concordance,
+    require_survival,
+    survival_target,
+)
 from bagwise.base._thresholds import (
     best_threshold,
     choose_threshold,
@@ -53,6 +58,7 @@ __all__ = [
     "check_survival",
     "choose_threshold",
     "class_factors",
+    "concordance",
     "most_folds",
     "require_survival",
     "sigmoid_threshold",

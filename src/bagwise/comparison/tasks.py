@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_max
+from bagwise.base import concordance
 from bagwise.comparison.evaluate import (
     METRICS,
     auroc,
@@ -27,7 +28,6 @@ from bagwise.comparison.evaluate import (
 )
 from bagwise.comparison.problem import Problem
 from bagwise.metrics import key_instance_success
-from bagwise.solvers.concordance import concordance
 
 __all__ = ["Task", "task_of"]
 

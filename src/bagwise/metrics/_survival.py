@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bagwise.base import check_survival
-from bagwise.solvers.concordance import concordance
+from bagwise.base import check_survival, concordance
 
 
 def concordance_index(y, risk):

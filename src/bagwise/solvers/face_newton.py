@@ -1,6 +1,6 @@
 r"""Hinge rows with slacks of their own, and balls, on inner products.
 
-The problem of `bagwise.solvers.dual_coordinate`, with :math:`K` the inner products of
+The problem of `bagwise.solvers.coordinate_ascent`, with :math:`K` the inner products of
 the rows, :math:`H` those of the rows with the centres :math:`g_i` of the balls and
 :math:`\Gamma` those of the centres. With :math:`u = y \beta`,
 

@@ -18,9 +18,9 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from bagwise.bags.segments import segment_max
-from bagwise.solvers.dual_groups import dual_groups
+from bagwise.solvers.interior_point import working_set
 from bagwise.solvers.smo import combine_rows, smo
-from bagwise.solvers.working_set import working_set
+from bagwise.solvers.sparse_ascent import sparse_ascent
 
 # Above this rank the normal matrix costs more than coordinate steps.
 _MAX_RANK = 2000
@@ -278,7 +278,7 @@ class BasisSpace:
                 **options,
             )
         else:
-            beta, w, b, ended = dual_groups(Z, rows.sign, tol=tol, **options)
+            beta, w, b, ended = sparse_ascent(Z, rows.sign, tol=tol, **options)
         scores = np.asarray(self.Z @ w)
         values = scores[index] if index is not None else np.asarray(Z @ w)
         squared = w @ w

@@ -1,17 +1,22 @@
 """Support vector classification of bags through a kernel between bags."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise._sizes import check_memory
 from bagwise.bags import Ragged
+from bagwise.bags.validation import refuse_masked
 from bagwise.base import MulticlassBagClassifier
-from bagwise.kernels import bag_kernel, fit_basis
+from bagwise.kernels import BAG_KERNELS, bag_kernel, fit_basis
 from bagwise.kernels.additive import (
     ADDITIVE_KERNELS,
     additive_features,
@@ -19,19 +24,120 @@ from bagwise.kernels.additive import (
 )
 from bagwise.kernels.instance import row_blocks
 from bagwise.kernels.registry import KERNEL_RESOLVERS, fit_bag_kernel, refuse_hours
-from bagwise.svm._given_kernel import (
-    call_kernel,
-    check_kernel,
-    check_new_rows,
-    check_square,
-)
-from bagwise.svm._kernel_search import candidate_scores
 from bagwise.svm._pairwise import (
     class_scores,
     objectives,
     pair_totals,
     solve_pairs,
 )
+
+
+def check_kernel(kernel, n_components):
+    """Refuse an unknown kernel, and explicit features of one that has none."""
+    if callable(kernel):
+        return
+    known = {*BAG_KERNELS, "precomputed"}
+    if kernel not in known:
+        listed = ", ".join(repr(name) for name in sorted(known))
+        message = f"unknown kernel {kernel!r}; known are {listed} or a "
+        raise ValueError(message + "function of two Bags.")
+    if n_components not in (None, "auto") and kernel not in ADDITIVE_KERNELS:
+        names = " or ".join(f"kernel={name!r}" for name in ADDITIVE_KERNELS)
+        raise ValueError(
+            f"n_components needs {names}, the kernels with explicit features; got "
+            f"kernel={kernel!r}."
+        )
+
+
+def call_kernel(function, X, Y, params):
+    """Return the matrix of a user's function, which must have the right shape."""
+    K = np.asarray(function(X, Y, **params), dtype=np.float64)
+    if K.shape != (X.n_bags, Y.n_bags):
+        raise ValueError(
+            f"the kernel function returned shape {K.shape} for {X.n_bags} x "
+            f"{Y.n_bags} bags."
+        )
+    return K
+
+
+def check_square(K, y):
+    """Return a kernel matrix of the training bags, and their labels."""
+    refuse_masked(K, "X")
+    refuse_masked(y, "y")
+    K = check_array(K, dtype=np.float64)
+    y = column_or_1d(y, warn=True)
+    if K.shape != (len(y), len(y)):
+        raise ValueError(
+            f"a precomputed kernel matrix must be square with one row for each of "
+            f"the {len(y)} labels, got shape {K.shape}."
+        )
+    return K, y
+
+
+def check_new_rows(K, n_trained):
+    """Return a kernel matrix of new bags, with a column for each training bag."""
+    refuse_masked(K, "X")
+    K = check_array(K, dtype=np.float64)
+    if K.shape[1] != n_trained:
+        raise ValueError(
+            f"X has {K.shape[1]} columns, but the machine was fitted on "
+            f"{n_trained} bags: a kernel matrix needs one column for "
+            "each of them."
+        )
+    return K
+
+
+KERNEL_PARAMS = ("kernel", "gamma", "kernel_params")
+
+
+def candidate_scores(model, candidates, X, y, splits, scoring):
+    """Return the mean score of every candidate, or None where nothing is shared.
+
+    The matrix of the training bags is evaluated once for each setting of the kernel;
+    folds take its rows and columns. What a kernel learns without labels (its width,
+    say) therefore comes from all bags of `X`.
+
+    Parameters
+    ----------
+    model : BagSVC
+        What is tuned; unfitted.
+    candidates : list of dict
+        Parameters to try.
+    X, y : Bags, ndarray
+        Training bags and labels.
+    splits : list of (train, test)
+        Folds.
+    scoring : str or callable
+        As in scikit-learn.
+    """
+    probes = [clone(model).set_params(**params) for params in candidates]
+    if not all(_has_matrix(probe, X) for probe in probes):
+        return None
+    groups: dict[str, list[int]] = {}
+    for k, probe in enumerate(probes):
+        setting = [getattr(probe, name) for name in KERNEL_PARAMS]
+        groups.setdefault(repr(setting), []).append(k)
+    found = np.empty(len(candidates))
+    for mine in groups.values():
+        probe = probes[mine[0]]
+        K, _ = fit_bag_kernel(X, probe.kernel, probe._given_params())
+        on_matrix = clone(model).set_params(
+            kernel="precomputed", gamma=None, kernel_params=None
+        )
+        rest = [
+            {n: [v] for n, v in candidates[k].items() if n not in KERNEL_PARAMS}
+            for k in mine
+        ]
+        search = GridSearchCV(on_matrix, rest, scoring=scoring, cv=splits, refit=False)
+        found[mine] = search.fit(K, y).cv_results_["mean_test_score"]
+    return found
+
+
+def _has_matrix(model, X):
+    """Tell whether a named kernel between bags is evaluated exactly."""
+    named = isinstance(model.kernel, str) and model.kernel != "precomputed"
+    return named and model._n_explicit(X) is None
+
 
 # More instances than this make "auto" take so many explicit features.
 _EXACT_LIMIT, _FEATURES = 60_000, 500

@@ -8,9 +8,8 @@ import scipy.sparse as sp
 
 from bagwise._compat import Interval
 from bagwise.bags.segments import bag_matrix, segment_max, segment_mean
-from bagwise.solvers.alternation import cccp
 from bagwise.solvers.hinge import HingeRows
-from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
+from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout, cccp
 
 _LEVEL = 1e-10
 # Convex steps are solved to this share of the tolerance: shares follow scores, and what

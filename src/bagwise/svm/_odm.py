@@ -41,8 +41,8 @@ class ODM(ClassifierMixin, BaseEstimator):
         \frac{(1-\theta-m_i)_+^2 + \nu(m_i-1-\theta)_+^2}{(1-\theta)^2}
 
     where :math:`\lambda` is `lambda_`, :math:`\theta` is `theta`, :math:`\nu` is `nu`
-    and :math:`\phi` is the feature map of `kernel` plus `bias`. More than two classes
-    are fitted one-vs-rest.
+    and :math:`\phi` is the feature map of `kernel`, plus one with `fit_intercept`. More
+    than two classes are fitted one-vs-rest.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class ODM(ClassifierMixin, BaseEstimator):
         Width of the kernel.
     degree, coef0 : float, default=3 and 1.0
         Parameters of the polynomial kernel.
-    bias : float, default=1.0
-        Added to the kernel: a regularised intercept.
+    fit_intercept : bool, default=True
+        Whether one is added to the kernel, which gives a regularized intercept.
     class_weight : dict or "balanced", default=None
         Factors on the loss of each class.
     tol : float, default=1e-10
@@ -127,7 +127,7 @@ class ODM(ClassifierMixin, BaseEstimator):
         ],
         "degree": [Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "bias": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -143,7 +143,7 @@ class ODM(ClassifierMixin, BaseEstimator):
         gamma="scale",
         degree=3,
         coef0=1.0,
-        bias=1.0,
+        fit_intercept=True,
         class_weight=None,
         tol=1e-10,
         max_iter=200,
@@ -155,7 +155,7 @@ class ODM(ClassifierMixin, BaseEstimator):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
-        self.bias = bias
+        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -214,7 +214,11 @@ class ODM(ClassifierMixin, BaseEstimator):
     def _fit_signs(self, X, signs, loss, numbers):
         """Solve one problem for each vector of signs and keep the expansions."""
         linear = self.kernel == "linear"
-        features = with_constant(X, self.bias) if linear else self._kernel_matrix(X)
+        features = (
+            with_constant(X, float(self.fit_intercept))
+            if linear
+            else self._kernel_matrix(X)
+        )
         results = []
         for sign in signs:
             if linear:
@@ -232,7 +236,7 @@ class ODM(ClassifierMixin, BaseEstimator):
         self.objective_ = np.array([result.objective for result in results])
         self.duality_gap_ = np.array([result.gap for result in results])
         self.n_iter_ = max(result.n_iter for result in results)
-        self.intercept_ = self.bias * coef.sum(axis=1)
+        self.intercept_ = self.fit_intercept * coef.sum(axis=1)
         support = np.flatnonzero(coef.any(axis=0))
         self.support_ = numbers[support]
         if linear:
@@ -249,7 +253,7 @@ class ODM(ClassifierMixin, BaseEstimator):
             'Use kernel="linear" on features of a kernel approximation.',
         )
         kernel = instance_kernel(X, **self.kernel_params_)
-        kernel += self.bias
+        kernel += float(self.fit_intercept)
         return kernel
 
     def decision_function(self, X):

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from bagwise.base import sigmoid_threshold
-from bagwise.solvers.dual_coordinate import dual_coordinate
+from bagwise.solvers.coordinate_ascent import coordinate_ascent
 from bagwise.solvers.smo import smo
 
 
@@ -64,7 +64,9 @@ def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **opti
         sign = np.where(codes[here] == plus, 1.0, -1.0)
         cap = C * weight[here]
         if linear:
-            found = dual_coordinate(M, here, sign, cap=cap, tol=tol, max_passes=100_000)
+            found = coordinate_ascent(
+                M, here, sign, cap=cap, tol=tol, max_passes=100_000
+            )
             beta, n_iter, violation = found.beta, found.n_passes, found.violation
         else:
             # Without a constant every multiplier moves by itself.

@@ -7,13 +7,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags.segments import segment_max, segment_mean
-from bagwise.solvers.alternation import cccp
-from bagwise.solvers.conic import conic_step
-from bagwise.solvers.dual_coordinate import DualSolution, dual_coordinate
+from bagwise.solvers.coordinate_ascent import DualSolution, coordinate_ascent
 from bagwise.solvers.face_newton import FaceNewton
 from bagwise.solvers.smo import smo
-from bagwise.svm._base import Layout
-from bagwise.svm.pcsvm._projection import Spread
+from bagwise.svm._base import Layout, cccp
+from bagwise.svm._pcsvm_projection import Spread
 
 ROUNDING = 1e-9
 _ATTEMPTS = 4
@@ -98,7 +96,7 @@ def _bisect(holds, n_halvings=40):
     return low
 
 
-class Alternation:
+class ConstrainedSVM:
     """The hinge rows of MI-SVM.
 
     Parameters
@@ -114,8 +112,6 @@ class Alternation:
         Of the estimator.
     slack : {"bag", "instance"}
         Whether the instances of a negative bag share a slack.
-    solver : {"dual", "clarabel"}
-        What solves the convex steps.
     max_iter : int
         Cap on the convex steps.
     tol : float
@@ -133,7 +129,6 @@ class Alternation:
         C,
         intercept,
         slack,
-        solver,
         max_iter,
         tol,
         name,
@@ -141,7 +136,6 @@ class Alternation:
         self.Z = Z
         self.layout = layout
         self.intercept = intercept
-        self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.name = name
@@ -166,14 +160,12 @@ class Alternation:
             "group": self.group,
             "balls": balls,
         }
-        if self.solver == "clarabel":
-            return conic_step(Z, index, self.sign, **options)
         tol = self.tol if tol is None else tol
         if self.gram is not None:
             solved = self._step_on_products(index, balls, tol)
             if solved is not None:
                 return solved
-        solved = dual_coordinate(
+        solved = coordinate_ascent(
             Z,
             index,
             self.sign,
@@ -314,14 +306,14 @@ class Alternation:
         rows = np.r_[self.layout.negative, witnesses]
         slack = self._slack(scores[rows])
         B = self.intercept
-        penalty = 0.0 if B in (0.0, np.inf) else 0.5 * b * b / B
+        penalty = 0.5 * b * b / B if B else 0.0
         value = 0.5 * (w @ w) + penalty + self.cap @ slack
         return Step(w, b, witnesses, float(value), solved)
 
     def first_scores(self):
         """Scores of the machine with the mean of each positive bag in its place."""
         layout = self.layout
-        if self.gram is not None and self.solver == "dual":
+        if self.gram is not None:
             solved = self._step_on_products(None, None, self.tol)
         else:
             means = segment_mean(self.Z[layout.positive], layout.positive_offsets)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bagwise.solvers.smo import _enlist
-from bagwise.solvers.smo_choice import (
+from bagwise.solvers.smo import (
+    _enlist,
     _first,
     _largest,
     extremes,

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
+from bagwise._sizes import check_memory
 from bagwise.bags import Ragged
 from bagwise.bags.segments import repeat
 from bagwise.base import WeightedBagClassifier
@@ -22,22 +23,129 @@ from bagwise.kernels.instance import (
     row_blocks,
 )
 from bagwise.solvers.margin_distribution import OdmLoss
-from bagwise.svm.miodm._mirror_prox import mirror_prox_mixture
-from bagwise.svm.miodm._pool import (
-    MAX_EAGER_NEGATIVES,
-    NegativePool,
-    feature_units,
-    kernel_units,
-    mean_units,
-    solve_with_pool,
+from bagwise.svm._key_feature_rows import feature_units
+from bagwise.svm._key_kernel_rows import KernelUnits, kernel_units, mean_units
+from bagwise.svm._key_relaxation import (
+    Relaxation,
+    integer_bound,
+    solve_relaxation,
 )
-from bagwise.svm.miodm._rounding import integer_bound
-from bagwise.svm.miodm._solvers import newton_mixture, solve_relaxation
 
+# Up to this many negative rows all are cheaper than a growing set.
+MAX_EAGER_NEGATIVES = 2000
+_FIRST_NEGATIVES = 1000
 # Of a gap larger than this share of the objective, little is known.
 _UNKNOWN = 0.5
 # Margins are of order one: scores that differ by less say nothing.
 _CONSTANT = 1e-6
+
+
+class NegativePool:
+    """Kernel blocks over a growing set of negative instances.
+
+    Parameters
+    ----------
+    positive, negative : array or CSR of shape (n, n_features)
+        All instances of the positive and of the negative bags.
+    offsets : ndarray
+        Where each positive bag starts.
+    kernel : callable
+        Kernel matrix of two sets of rows.
+    first : int, optional
+        Number of negatives to start with (1,000), spread evenly over the rows.
+    """
+
+    def __init__(self, positive, negative, offsets, kernel, first=None):
+        self.positive, self.negative, self.kernel = positive, negative, kernel
+        self.offsets = offsets
+        n = negative.shape[0]
+        first = _FIRST_NEGATIVES if first is None else first
+        self.active = np.unique(np.linspace(0, n - 1, min(first, n)).astype(np.intp))
+        rows = negative[self.active]
+        self.units = kernel_units(positive, rows, offsets, kernel)
+
+    @property
+    def waiting(self):
+        """Negatives that have not joined."""
+        return np.setdiff1d(np.arange(self.negative.shape[0]), self.active)
+
+    def rows(self):
+        """Row numbers of the units in the full problem."""
+        p = self.units.n_positive
+        return np.concatenate([np.arange(p), p + self.active])
+
+    def margins(self, mixture, waiting):
+        """Margins of waiting negatives under a mixture, block by block."""
+        units = self.units
+        plus, minus = units.split(mixture.delta)
+        held = units.held(mixture.choices, mixture.weight, plus)
+        chosen, joined = np.flatnonzero(held), np.flatnonzero(minus)
+        positive = self.positive[chosen]
+        negative = self.negative[self.active[joined]]
+        out = np.empty(len(waiting))
+        for block in row_blocks(len(waiting), 16.0 * (len(chosen) + len(joined))):
+            rows = self.negative[waiting[block]]
+            out[block] = self.kernel(rows, negative) @ minus[joined]
+            out[block] -= self.kernel(rows, positive) @ held[chosen]
+        return out
+
+    def missing_loss(self, mixture, loss):
+        """Loss of the waiting negatives; `loss` covers the full problem."""
+        waiting = self.waiting
+        outside = loss.subset(self.units.n_positive + waiting)
+        return outside.value(self.margins(mixture, waiting))
+
+    def join(self, new):
+        """Add negatives; old blocks are copied, only new kernel values computed."""
+        old, n = self.units, self.units.n_negative
+        m = n + len(new)
+        check_memory(
+            16.0 * m * m,
+            f"The kernel between {m} negative instances",
+            'Set n_components for a reduced basis, or use level="bag".',
+        )
+        old.release()
+        rows = self.negative[new]
+        knn = np.empty((m, m))
+        knn[:n, :n] = old.knn
+        old.knn = None
+        knn[n:, :n] = self.kernel(rows, self.negative[self.active])
+        knn[:n, n:] = knn[n:, :n].T
+        knn[n:, n:] = self.kernel(rows, rows)
+        kpn = np.hstack([old.kpn, self.kernel(self.positive, rows)])
+        self.active = np.concatenate([self.active, new])
+        self.units = KernelUnits(old.kpp, kpn, knn, self.offsets)
+
+
+def solve_with_pool(pool, loss, *, tol, **settings):
+    """Solve the relaxation over all negatives of a pool.
+
+    `loss` covers the rows of the full problem. Rows left out have no dual weight:
+    their loss is exactly what they add to the gap.
+    """
+    start, path = None, []
+    while True:
+        found = solve_relaxation(
+            pool.units, loss.subset(pool.rows()), tol=tol, start=start, **settings
+        )
+        path += found.path
+        mixture, waiting = found.mixture, pool.waiting
+        outside = loss.subset(pool.units.n_positive + waiting)
+        margins = pool.margins(mixture, waiting)
+        missing = outside.value(margins)
+        gap = found.gap + missing
+        scale = max(1.0, abs(mixture.objective))
+        if missing <= 0.1 * tol * scale:
+            converged = found.converged or gap <= tol * scale
+            return Relaxation(mixture, gap, found.certified, converged, path)
+        weighted = outside.weight * outside.rowwise(margins)
+        order = np.argsort(-weighted, kind="stable")
+        violated = order[: np.count_nonzero(weighted)]
+        most = max(_FIRST_NEGATIVES, len(pool.active))
+        new = waiting[violated[:most]]
+        pool.join(new)
+        delta = np.concatenate([mixture.delta, np.zeros(len(new))])
+        start = (mixture.choices, mixture.weight, delta)
 
 
 class _SolvedUnits(NamedTuple):
@@ -54,7 +162,7 @@ class _SolvedUnits(NamedTuple):
         return np.concatenate([np.arange(p), p + self.active])
 
 
-class KeyInstanceMachine(WeightedBagClassifier):
+class KeyInstanceSVM(WeightedBagClassifier):
     """Base of the classifiers that mix choices of key instances.
 
     A subclass gives `_margin_loss` (the two shape parameters of the loss) and
@@ -70,10 +178,8 @@ class KeyInstanceMachine(WeightedBagClassifier):
         ],
         "degree": [Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "bias": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions({"newton", "mirror_prox"})],
-        "prox_variant": [StrOptions({"accelerated", "adaptive", "stochastic"})],
         "threshold": [StrOptions({"zero", "train", "cv"})],
         "polish": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -124,7 +230,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
             rounded = rounded._replace(objective=rounded.objective + missing)
         self._keep_certificates(found, rounded)
         mixture = rounded if self.polish else found.mixture
-        self._say_constant(mixture, rows.units)
+        self._warn_if_constant(mixture, rows.units)
         self._keep_assignments(mixture, plus)
         self._keep_expansion(mixture, rows, plus, minus)
 
@@ -142,27 +248,18 @@ class KeyInstanceMachine(WeightedBagClassifier):
 
     def _solve(self, plus, minus, loss, rng):
         """Choose the representation of the rows, then solve the relaxation."""
-        restricted = newton_mixture
-        if self.solver == "mirror_prox":
-            restricted = partial(
-                mirror_prox_mixture, variant=self.prox_variant, rng=rng
-            )
-        settings = {
-            "restricted": restricted,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "rng": rng,
-        }
+        settings = {"tol": self.tol, "max_iter": self.max_iter, "rng": rng}
         means = minus.offsets if self.level == "bag" else None
         positive, negative = _as_float64(plus.data), _as_float64(minus.data)
-        kernel = partial(_biased_kernel, self.bias, self.kernel_params_)
+        bias = float(self.fit_intercept)
+        kernel = partial(_biased_kernel, bias, self.kernel_params_)
         if self.basis_ is not None:
             units = feature_units(
                 _as_float64(self.basis_.transform(positive)),
                 _as_float64(self.basis_.transform(negative)),
                 plus.offsets,
                 means,
-                self.bias,
+                bias,
             )
         elif means is not None:
             units = mean_units(positive, negative, plus.offsets, means, kernel)
@@ -188,8 +285,6 @@ class KeyInstanceMachine(WeightedBagClassifier):
         relative = found.gap / max(abs(objective), np.finfo(float).tiny)
         if not found.converged or relative > _UNKNOWN:
             help_ = "Increase max_iter" if not found.converged else "Lower tol"
-            if self.solver != "newton":
-                help_ += ', or use solver="newton"'
             warnings.warn(
                 f"{type(self).__name__} stopped after {self.n_iter_} rounds with a "
                 f"relative duality gap of {relative:.1e} (tol={self.tol:g}). {help_}; "
@@ -198,8 +293,8 @@ class KeyInstanceMachine(WeightedBagClassifier):
                 stacklevel=5,
             )
 
-    def _say_constant(self, mixture, units):
-        """Warn where the function says nothing of the instances."""
+    def _warn_if_constant(self, mixture, units):
+        """Warn where all instances have the same score."""
         scores = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
         scores = np.concatenate([scores, -mixture.margins[units.n_positive :]])
         if np.ptp(scores) < _CONSTANT:
@@ -230,7 +325,7 @@ class KeyInstanceMachine(WeightedBagClassifier):
         if self.level == "bag":
             on_minus = repeat(on_minus / minus.sizes, minus.offsets)
         held = self.key_weight_.values * repeat(on_plus, plus.offsets)
-        self.intercept_ = self.bias * (held.sum() + on_minus.sum())
+        self.intercept_ = self.fit_intercept * (held.sum() + on_minus.sum())
         if self.basis_ is not None:
             self.coef_ = self._direction(plus, held) + self._direction(minus, on_minus)
             return

@@ -15,8 +15,8 @@ from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import instance_kernel, kernel_params, resolve_gamma
 from bagwise.solvers.hinge import BasisSpace
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
-from bagwise.svm.pcsvm._projection import Spread, delta_range
-from bagwise.svm.pcsvm._steps import ROUNDING, Alternation, Constraints
+from bagwise.svm._pcsvm_projection import Spread, delta_range
+from bagwise.svm._pcsvm_steps import ROUNDING, ConstrainedSVM, Constraints
 
 # With more instances than this many coordinates, steps in coordinates are cheaper.
 _GRAM_LIMIT = 10
@@ -92,13 +92,10 @@ class PCSVM(KernelBagSVM):
     degree, coef0 : float, default=3 and 1.0
         Of the polynomial kernel.
     intercept : float, default=1.0
-        :math:`B`. 0 leaves the bias out; infinity leaves it free, which needs
-        ``solver="clarabel"``.
+        :math:`B`. With 0 there is no bias; with 100 it is nearly free.
     n_components : int, default=None
         Size of a Nystroem basis. None takes the exact kernel by pivoted Cholesky, which
         is refused beyond 20,000 instances. A linear kernel does not use it.
-    solver : {"dual", "clarabel"}, default="dual"
-        Dual coordinate ascent, or a general conic solver as an independent check.
     memory : str, joblib.Memory or None, default=None
         Caches the basis and the range of :math:`\delta`, which do not depend on `C`,
         `rho` or `delta`: a grid over those computes them once per training set.
@@ -182,8 +179,7 @@ class PCSVM(KernelBagSVM):
         "rho": [Interval(Real, 0, 1, closed="left")],
         "delta": [Interval(Real, 0, None, closed="left"), None],
         "slack": [StrOptions({"bag", "instance"})],
-        "intercept": [Interval(Real, 0, None, closed="both")],
-        "solver": [StrOptions({"dual", "clarabel"})],
+        "intercept": [Interval(Real, 0, None, closed="left")],
         "memory": [None, str, HasMethods(["cache"])],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
@@ -201,7 +197,6 @@ class PCSVM(KernelBagSVM):
         coef0=1.0,
         intercept=1.0,
         n_components=None,
-        solver="dual",
         memory=None,
         threshold="train",
         class_weight=None,
@@ -220,7 +215,6 @@ class PCSVM(KernelBagSVM):
         self.coef0 = coef0
         self.intercept = intercept
         self.n_components = n_components
-        self.solver = solver
         self.memory = memory
         self.threshold = threshold
         self.class_weight = class_weight
@@ -242,7 +236,7 @@ class PCSVM(KernelBagSVM):
         }
         self._matrix = None
         exact = self.n_components is None and not _is_linear(data, self.kernel)
-        if exact and self.solver == "dual" and _fits(X.n_instances):
+        if exact and _fits(X.n_instances):
             self._matrix = instance_kernel(data, **self.kernel_params_)
         make = check_cache(self.memory).cache(_make_basis, ignore=["matrix"])
         self._basis = make(data, options, self._matrix)
@@ -265,11 +259,6 @@ class PCSVM(KernelBagSVM):
         return one
 
     def _fit_classes(self, X, y, sample_weight):
-        if np.isinf(self.intercept) and self.solver == "dual":
-            raise ValueError(
-                "a free bias (intercept=inf) needs solver='clarabel'; coordinate "
-                "ascent takes a penalised one (intercept=100 is nearly free)."
-            )
         super()._fit_classes(X, y, sample_weight)
         for one in [self, *vars(self).get("estimators_", ())]:
             for name in ("_basis", "_matrix"):  # prediction does not need them
@@ -283,14 +272,13 @@ class PCSVM(KernelBagSVM):
         spread = Spread.of(own, layout.positive_offsets)
         longest = float(np.einsum("ij,ij->i", own, own).max())
         found = check_cache(self.memory).cache(_find_range)(spread, longest)
-        alternation = Alternation(
+        alternation = ConstrainedSVM(
             Z,
             layout,
             gram=self._gram(),
             C=self.C,
             intercept=self.intercept,
             slack=self.slack,
-            solver=self.solver,
             max_iter=self.max_iter,
             tol=self.tol,
             name=type(self).__name__,
@@ -319,7 +307,7 @@ class PCSVM(KernelBagSVM):
         """Inner products of the instances, or None where coordinates are cheaper."""
         Z = self._basis.Z
         n, rank = Z.shape
-        if self.solver != "dual" or n > _GRAM_LIMIT * min(rank, n) or not _fits(n):
+        if n > _GRAM_LIMIT * min(rank, n) or not _fits(n):
             return None
         return Z @ Z.T if self._matrix is None else self._matrix
 

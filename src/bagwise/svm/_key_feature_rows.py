@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from bagwise.bags.segments import bag_matrix
 from bagwise.solvers.margin_distribution import (
     MAX_FACTOR,
     CholeskyFactor,
@@ -10,10 +11,14 @@ from bagwise.solvers.margin_distribution import (
     IterativeFactor,
     row_norms,
     scaled_rows,
+    with_constant,
 )
-from bagwise.svm.miodm._loops import ascend_csr, ascend_dense, enumerate_choices
-from bagwise.svm.miodm._units import MAX_PAIRS, Units
+from bagwise.svm._key_kernel_rows import MAX_PAIRS, Units, kernel_units
+from bagwise.svm._loops import ascend_csr, ascend_dense, enumerate_choices
 
+# Up to this many rows the whole kernel is cheaper than features: Newton systems have
+# the size of the rows.
+MAX_KERNEL_ROWS = 5000
 # Steps to find the directions of the first choices.
 _POWER_STEPS = 5
 
@@ -56,15 +61,6 @@ class FeatureUnits(Units):
             out[: self.n_positive, k] = self.positive[choice] @ directions[k]
         out[self.n_positive :] = -(self.negative @ directions.T)
         return out if rows is None else out[rows]
-
-    def mixed(self, choices, weight, delta):
-        """Margins of the mixture and squared norm of every choice."""
-        directions = self._directions(choices, delta)
-        margins = np.zeros(self.n_rows)
-        for share, choice, w in zip(weight, choices, directions, strict=True):
-            margins[: self.n_positive] += share * (self.positive[choice] @ w)
-        margins[self.n_positive :] = -(self.negative @ (weight @ directions))
-        return margins, np.einsum("ij,ij->i", directions, directions)
 
     def squared_norms(self, choices, duals):
         """Squared norm of every choice at every dual vector."""
@@ -274,3 +270,21 @@ class _StackedFactor:
 
 def _dense(matrix):
     return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def feature_units(positive, negative, offsets, negative_offsets, bias):
+    """Units of a linear kernel, by features when there are many of them.
+
+    `negative_offsets` averages the negatives over bags; None keeps instances.
+    """
+    if negative_offsets is not None:
+        negative = bag_matrix(negative_offsets, mean=True) @ negative
+    positive, negative = with_constant(positive, bias), with_constant(negative, bias)
+    if positive.shape[0] + negative.shape[0] <= MAX_KERNEL_ROWS:
+        return kernel_units(positive, negative, offsets, _inner_products)
+    return FeatureUnits(positive, negative, offsets)
+
+
+def _inner_products(a, b):
+    block = a @ b.T
+    return block.toarray() if sparse.issparse(block) else block

@@ -1,1 +1,0 @@
-"""MI-ODM and KI-SVM: key instances by a convex relaxation."""

@@ -1,1 +1,0 @@
-"""PC-SVM: MI-SVM with projection constraints."""
