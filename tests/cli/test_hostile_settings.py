@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bagwise.cli._settings import DESCRIBES_DATA
+from bagwise.cli._data import DESCRIBES_DATA
 from bagwise.comparison import find_method
 from bagwise.comparison.choose import METHODS
 from bagwise.comparison.description import build_estimator, classes_in

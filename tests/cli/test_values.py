@@ -92,9 +92,9 @@ def test_gaps_need_a_word_and_are_filled(capsys, write, tmp_path):
 
 
 def test_fit_takes_a_regressor_for_values(capsys, write, tmp_path, monkeypatch):
-    from bagwise.comparison import own_files as _own_files
+    from bagwise.cli import _models
 
-    monkeypatch.setitem(_own_files.DEFAULTS, "regression", "Mean + ridge")
+    monkeypatch.setitem(_models.DEFAULTS, "regression", "Mean + ridge")
     model = tmp_path / "m.bagwise"
     status, said, err = run(capsys, "fit", write(), *TARGET, "--out", model)
     assert status == 0, err
@@ -107,7 +107,7 @@ def test_fit_takes_a_regressor_for_values(capsys, write, tmp_path, monkeypatch):
 
 
 def test_the_default_for_values_is_the_stack():
-    from bagwise.cli._model_files import DEFAULTS
+    from bagwise.cli._models import DEFAULTS
 
     assert DEFAULTS["regression"] == "BagRegressor"
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from toy_methods import make_problem, toy
 
 from bagwise import Bags, load
-from bagwise.cli._model_files import explain_file, predict_file
+from bagwise.cli._models import explain_file, predict_file
 from bagwise.comparison import CrossValidation, LeaveOneBagOut, TrainTest, compare
 from bagwise.comparison.evaluate import value_metrics
 from bagwise.comparison.problem import Problem, as_problem

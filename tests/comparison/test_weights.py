@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from toy_methods import make_problem, toy
 
-from bagwise.cli._model_files import fit_file
+from bagwise.cli._models import fit_file
 from bagwise.comparison import CrossValidation, compare, list_methods
 from bagwise.comparison._data_files import load_problem, write_problem
 from bagwise.comparison.description import describe_estimator

@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 
 from bagwise import Bags
-from bagwise.cli._model_files import fit_file
+from bagwise.cli._models import fit_file
 from bagwise.comparison.problem import as_problem
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags

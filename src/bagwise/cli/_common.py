@@ -1,18 +1,18 @@
-"""Options and output that several commands share."""
+"""What several commands share: options, output, messages, parameters of methods."""
 
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bagwise.cli._wording import in_options
 from bagwise.io.csv_files import write_csv
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
@@ -47,75 +47,117 @@ def write_rows(
         write_csv(file, names, cells, escape=escape)
 
 
-def print_ranking(result: Any) -> None:
-    """Print the ranking of a comparison as a table."""
-    from bagwise.comparison import METRICS
-    from bagwise.comparison.ranking import explain_test
-    from bagwise.report.view import seconds
-
-    console = Console()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("", justify="right")
-    table.add_column("Method")
-    table.add_column(METRICS[result.metric].title, justify="right")
-    table.add_column("95% interval", justify="right")
-    table.add_column("p", justify="right")
-    table.add_column("against the best")
-    table.add_column("fit", justify="right")
-    show = METRICS[result.metric].show
-    for row in result.ranking:
-        blank = row.low != row.low
-        interval = "" if blank else f"{show(row.low)} to {show(row.high)}"
-        failed = f" ({row.n_failed} failed)" if row.n_failed else ""
-        style = {"best": "bold green", "worse": "dim"}.get(row.verdict, "")
-        table.add_row(
-            str(row.rank),
-            row.method + failed,
-            show(row.mean),
-            interval,
-            "" if row.p_holm != row.p_holm else f"{row.p_holm:.3f}",
-            row.verdict,
-            seconds(row.fit_time),
-            style=style,
-        )
-    console.print(table)
-    for text in result.cautions:
-        console.print(f"\n{text}", markup=False, highlight=False)
-    console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
-    for row in result.ranking:
-        for note in result.grid_ends(row.method):
-            text = f"{row.method}: {in_options(note)}"
-            console.print(text, markup=False, highlight=False)
-        told = result.disagreement(row.method)
-        if told.get("warn"):
-            text = f"{row.method}: {in_options(told['text'])}"
-            console.print(text, markup=False, highlight=False)
-    for name in ("time budget", "weights"):
-        if name in result.provenance:
-            text = f"{name}: {result.provenance[name]}"
-            console.print(text, markup=False, highlight=False)
+# ------------------------------------------------------------------------ messages
 
 
-def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:
-    """Write the report of a comparison, say what was found; return the exit status."""
-    from bagwise.report import write_report
+class UsageError(ValueError):
+    """Something on the command line, or in a settings file, that cannot be meant."""
 
-    for name, value in result.provenance.items():
-        if isinstance(value, str) and name != "command":
-            result.provenance[name] = in_options(value)
-    result.paths["report"] = write_report(result, out / "report.html")
-    if as_json:
-        write_json(result.to_json())
-        return 1 if result.failures else 0
-    console = Console(highlight=False)
-    print_ranking(result)
-    console.print(f"\n{result.summary()}", markup=False)
-    for failure in result.failures[:5]:
-        where = f"repeat {failure['repeat'] + 1}, fold {failure['fold'] + 1}"
-        text = f"failed: {failure['method']}, {where}: {in_options(failure['error'])}"
-        Console(stderr=True).print(text, markup=False, highlight=False)
-    for name in ("results", "model", "report"):
-        if name in result.paths:
-            path = Path(result.paths[name]).absolute()
-            console.print(f"{name}: {path}", markup=False, soft_wrap=True)
-    return 1 if result.failures else 0
+
+# What arguments of Python functions are called on the command line.
+_SPELLINGS = (
+    (re.compile(r"LeaveOneBagOut\(\)"), "--leave-one-out"),
+    (re.compile(r"switch tuning off"), "use --grid none"),
+    (
+        re.compile(r"^(time_limit|time_budget)(?= must be)"),
+        lambda match: "--" + _option(match[1]),
+    ),
+    (
+        re.compile(r"assumption='standard'"),
+        "--set BagClassifier.assumption=standard",
+    ),
+    (re.compile(r"folds: widen it$"), "folds: --grid auto widens it"),
+    (
+        re.compile(r"Let them through with (--impute \w+) .*, or remove them"),
+        r"Fill them inside the folds with \1, or remove them",
+    ),
+    (re.compile(r"the same call (continues|goes on)"), "the same command continues"),
+    (
+        re.compile(r"\b(impute|pos_label|task)='([^']*)'"),
+        lambda match: f"--{_option(match[1])} {match[2]}",
+    ),
+    (
+        re.compile(
+            r"\b(bag|label|group|drop|features|instance_id|weight|format|pos_label"
+            r"|coords|memory_limit|time_limit|scheduler|groups|task|impute|sample_weight)=(\.\.\.)?(?=[\s,;.)]|$)"
+        ),
+        lambda match: "--" + _option(match[1]),
+    ),
+)
+
+
+def _option(name: str) -> str:
+    names = {"pos_label": "positive", "groups": "group", "sample_weight": "weight"}
+    return names.get(name, name.replace("_", "-"))
+
+
+def in_options(message: BaseException | str) -> str:
+    """Write a message in one line that speaks of options, not of Python arguments."""
+    tell = getattr(message, "message", None)
+    text = " ".join(str(message if tell is None else tell(as_option)).split())
+    for pattern, option in _SPELLINGS:
+        text = pattern.sub(option, text)
+    return text.strip()
+
+
+def as_option(name: str, value: Any) -> str:
+    """Return an argument of a Python function as the command line calls it."""
+    if name == "missing":
+        return "--impute median"
+    option = "--" + _option(name)
+    if value is None:
+        return option
+    if value is ...:
+        return f"{option} {'FILE' if name == 'labels' else name.upper()}"
+    values = value if isinstance(value, list | tuple) else [value]
+    return " ".join(f"{option} {shlex.quote(str(v))}" for v in values)
+
+
+# ------------------------------------------------------------ parameters of methods
+
+
+def parse_setting(text: str) -> tuple[str, str, Any]:
+    """Split ``METHOD.PARAM=VALUE``.
+
+    Values are numbers, true, false, lists and quoted text as in TOML; what is none of
+    these is text.
+
+    Examples
+    --------
+    >>> parse_setting("MI-SVM.C=10")
+    ('MI-SVM', 'C', 10)
+    >>> parse_setting("SimpleMI.pooling=max")
+    ('SimpleMI', 'pooling', 'max')
+    """
+    left, sign, value = text.partition("=")
+    method, _, name = left.strip().rpartition(".")
+    if not sign or not method or not name:
+        raise UsageError(f"--set takes METHOD.PARAM=VALUE, got {text!r}")
+    if value.strip().lower() in ("none", "null"):
+        return method, name, None
+    try:
+        return method, name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return method, name, value.strip()
+
+
+def with_settings(
+    methods: Sequence[Any], settings: Sequence[str], *, skip: bool = False
+) -> list[Any]:
+    """Return methods with the parameters that were set for them.
+
+    Settings of methods that are not there are refused, or skipped.
+    """
+    from bagwise.comparison import find_method
+
+    found = [find_method(method) for method in methods]
+    for text in settings:
+        name, parameter, value = parse_setting(text)
+        wanted = find_method(name).name
+        places = [k for k, method in enumerate(found) if method.name == wanted]
+        if not places and skip:
+            continue
+        if not places:
+            raise UsageError(f"--set {text}: {wanted} is not among the methods")
+        found[places[0]] = found[places[0]].with_params(**{parameter: value})
+    return found

@@ -16,16 +16,8 @@ import typer
 from rich.console import Console
 
 from bagwise._version import __version__
-from bagwise.cli import (
-    _compare,
-    _datasets,
-    _demo,
-    _explain,
-    _fit,
-    _methods,
-    _predict,
-)
-from bagwise.cli._wording import UsageError, in_options
+from bagwise.cli import _compare, _listings, _models
+from bagwise.cli._common import UsageError, in_options
 
 __all__ = ["app", "main"]
 
@@ -59,13 +51,13 @@ def _register(
     app.command(name)(run)
 
 
-_register("demo", _demo.demo, continues=True)
+_register("demo", _compare.demo, continues=True)
 _register("compare", _compare.compare, continues=True)
-_register("fit", _fit.fit)
-_register("predict", _predict.predict)
-_register("explain", _explain.explain)
-_register("datasets", _datasets.datasets)
-_register("methods", _methods.methods)
+_register("fit", _models.fit)
+_register("predict", _models.predict)
+_register("explain", _models.explain)
+_register("datasets", _listings.datasets)
+_register("methods", _listings.methods)
 
 
 def _show_version(value: bool) -> None:

@@ -1,28 +1,23 @@
-"""Fit, save and apply one model: the work of `fit`, `predict` and `explain`."""
-
-from __future__ import annotations
+"""`bagwise fit`, `predict` and `explain`: one model and its file."""
 
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import is_regressor
-from threadpoolctl import threadpool_limits
+import typer
 
-from bagwise.comparison.choose import find_method, refuse_other_task
-from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.problem import as_problem, as_unlabelled
-from bagwise.comparison.protocols import CrossValidation
-from bagwise.comparison.tasks import task_of
-from bagwise.comparison.tuning import TunedModel, fit_method
-from bagwise.compose import OneModelPerLabel
-from bagwise.inspection import Explanation, explain
-from bagwise.inspection.scores import own_positive, predicts_values
-from bagwise.io import load, save
-
-__all__ = ["explain_file", "fit_file", "predict_file"]
+from bagwise.cli._common import (
+    Escape,
+    Json,
+    Seed,
+    with_settings,
+    write_json,
+    write_rows,
+)
+from bagwise.cli._data import Source, reads_data
 
 # What is fitted when no method is named.
 DEFAULTS = {
@@ -50,7 +45,7 @@ def fit_file(
     impute: str | None = None,
     sample_weight: Any = None,
     **columns: Any,
-) -> TunedModel:
+) -> Any:
     """Tune and fit one method on all bags of a file, and save the model.
 
     Parameters
@@ -82,6 +77,16 @@ def fit_file(
     TunedModel
         The pipeline and the chosen parameters.
     """
+    from threadpoolctl import threadpool_limits
+
+    from bagwise.comparison.choose import find_method, refuse_other_task
+    from bagwise.comparison.evaluate import METRICS
+    from bagwise.comparison.problem import as_problem
+    from bagwise.comparison.protocols import CrossValidation
+    from bagwise.comparison.tasks import task_of
+    from bagwise.comparison.tuning import fit_method
+    from bagwise.io import save
+
     if method is not None:
         method = find_method(method)  # no such method is known before data are read
     problem = as_problem(
@@ -163,6 +168,12 @@ def predict_file(
         so on, numbered as in reports. Of a regressor `bag` and `value`, of a model of
         survival `bag` and `risk`.
     """
+    from sklearn.base import is_regressor
+
+    from bagwise.comparison.problem import as_unlabelled
+    from bagwise.inspection.scores import predicts_values
+    from bagwise.io import load
+
     if isinstance(model, str | os.PathLike):
         model = load(model)
     X = as_unlabelled(data, bag=bag, label=label)
@@ -195,6 +206,8 @@ def _label_columns(model: Any, X: Any, predicted: Any) -> dict[str, Any]:
 
 def _class_columns(model: Any, X: Any) -> dict[str, Any]:
     """Return scores and probabilities under the names of their classes."""
+    from bagwise.inspection.scores import own_positive
+
     classes = list(model.classes_)
     positive = own_positive(model)
     shown = classes if positive is None else [positive]
@@ -221,7 +234,7 @@ def explain_file(
     by: str = "auto",
     pos_label: Any = None,
     images: Any = None,
-) -> Explanation:
+) -> Any:
     """Score the instances of a file with a saved model.
 
     Parameters
@@ -245,6 +258,11 @@ def explain_file(
     Explanation
         Scores, key instances, pictures.
     """
+    from bagwise.comparison.problem import as_problem, as_unlabelled
+    from bagwise.compose import OneModelPerLabel
+    from bagwise.inspection import explain as explain_bags
+    from bagwise.io import load
+
     if isinstance(model, str | os.PathLike):
         model = load(model)
     if images is None and not isinstance(data, str | os.PathLike):
@@ -258,7 +276,7 @@ def explain_file(
         )
     X = as_unlabelled(data, bag=bag, label=label)
     chosen = _class_called(model, pos_label)
-    return explain(model, X, method=by, pos_label=chosen, images=images)
+    return explain_bags(model, X, method=by, pos_label=chosen, images=images)
 
 
 def _class_called(model: Any, name: Any) -> Any:
@@ -267,3 +285,120 @@ def _class_called(model: Any, name: Any) -> Any:
     if name is None or name in classes:
         return name
     return {str(label): label for label in classes}.get(str(name), name)
+
+
+@reads_data
+def fit(
+    source: Source,
+    method: Annotated[
+        str | None,
+        typer.Option(help="See `bagwise methods`; BagClassifier or BagRegressor."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path(
+        "model.bagwise"
+    ),
+    grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="METHOD.PARAM=VALUE fixes a parameter."),
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> int:
+    """Tune and fit one method on all bags of DATA, and save the model."""
+    problem = source.problem()
+    name = DEFAULTS[problem.task] if method is None else method
+    fixed = with_settings([name], set_ or [], skip="set" in source.settled)[0]
+    found = fit_file(
+        problem,
+        fixed,
+        out=out,
+        grid=grid,
+        random_state=seed,
+        impute=source.impute,
+    )
+    if json:
+        write_json(
+            {"model": str(out), "params": found.params, "tune_score": found.tune_score}
+        )
+        return 0
+    if found.params:
+        chosen = ", ".join(f"{name}={value}" for name, value in found.params.items())
+        typer.echo(f"parameters: {chosen}")
+    if found.tune_score is not None:
+        typer.echo(f"inner cross-validation: {_figure(problem, found.tune_score)}")
+    typer.echo(f"model: {out.absolute()}")
+    return 0
+
+
+def _figure(problem: Any, score: float) -> str:
+    """Say what the inner folds measured; errors are negative scores there."""
+    from bagwise.comparison import METRICS
+    from bagwise.comparison.tasks import task_of
+
+    name = METRICS[task_of(problem).default_metric()[0]].scoring
+    text = name.removeprefix("neg_").replace("_", " ")
+    return f"{text} {-score:.4g}" if name.startswith("neg_") else f"{text} {score:.3f}"
+
+
+@reads_data
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    source: Source,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file; standard output if absent.")
+    ] = None,
+    csv_escape: Escape = True,
+    json: Json = False,
+) -> int:
+    """Predict the label of every bag of DATA.
+
+    Name the label column with --label if the file has one, so that it is no feature.
+    """
+    rows = predict_file(model, source.bags())
+    if json:
+        write_json(rows)
+    else:
+        write_rows(rows, out, escape=csv_escape)
+        if out is not None:
+            typer.echo(f"predictions: {out.absolute()}")
+    return 0
+
+
+@reads_data
+def explain(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    source: Source,
+    out: Annotated[Path, typer.Option(help="Folder.")] = Path("bagwise-explained"),
+    by: Annotated[
+        str, typer.Option(help="auto, native, single, leave_out or add_to.")
+    ] = "auto",
+    images: Annotated[
+        Path | None, typer.Option(help="Pictures: .npz, .npy, or a folder of files.")
+    ] = None,
+    csv_escape: Escape = True,
+    json: Json = False,
+) -> int:
+    """Score every instance of DATA, to see which ones made a bag positive.
+
+    Writes instances.csv, instances.json and key_instances.png, and a heat map where
+    instances have coordinates. Models that do not score instances are asked for the
+    score of each instance alone (--by single), or for what is lost without it
+    (--by leave_out). High scores speak for the positive class of two, of more classes
+    for the one that is predicted; --positive names another one.
+    """
+    found = explain_file(
+        model,
+        source.bags() if source.is_file else replace(source, positive=None).problem(),
+        by=by,
+        pos_label=source.positive,
+        images=images,
+    )
+    paths = found.write(out, escape=csv_escape)
+    if json:
+        files = {name: str(path) for name, path in paths.items()}
+        write_json({"files": files, "instances": found.rows()})
+        return 0
+    for name, path in paths.items():
+        typer.echo(f"{name}: {path.absolute()}")
+    return 0
