@@ -486,7 +486,7 @@ def demo(
     """Compare methods on bags of digits.
 
     A bag holds 6 to 14 small images of digits and is positive if it holds a nine. No
-    method is told which image that is.
+    method gets the labels of single images.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ __all__ = ["DataFileError", "load_problem", "write_problem"]
 
 
 class DataFileError(RuntimeError):
-    """A worker cannot read the data of a run; the run itself is not to blame."""
+    """A worker cannot read the data of a run, which is no failure of the run."""
 
 
 def write_problem(problem: Problem, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Live display of a comparison: per method, what is done, how good, how long still."""
+"""Live display of a comparison: finished folds, results and time left per method."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class LiveProgress:
     n_workers : int
         Runs at once, for the estimate of the time left.
     console : Console, optional
-        Where to draw; standard error by default. Off a terminal lines are written.
+        Where to draw; standard error by default. If it is no
+        terminal, lines are written.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class LiveProgress:
     def _write_line(self, event: Event) -> None:
         """Write a line about a run into a log, at most one in `LINE_SECONDS`."""
         if self.found:
-            self._print(f"{self.found} runs were there already")
+            self._print(f"{self.found} runs were in the store already")
             self.found = 0
         failed = event.row["status"] != "ok"
         last = event.n_done == event.n_total

@@ -102,7 +102,7 @@ class Search:
     ) -> tuple[Candidate, float]:
         """Return the best candidate and its mean score.
 
-        With `extend`, the grid is widened as long as the best value stands at its end.
+        With `extend`, the grid is extended while the best value is at its end.
         """
         scores = self._shared(candidates)
         if scores is None:
@@ -117,7 +117,7 @@ class Search:
             further = [beyond(best, name, end) for name, end in ends.items()]
             try:
                 values = self.scores(further)
-            except ValueError:  # nothing lies beyond: out of the parameter's range
+            except ValueError:  # the next value is out of range
                 break
             if not np.nanmax(values, initial=-np.inf) > score:
                 # The end was the best after all, and is no end of what was tried.
@@ -143,7 +143,7 @@ class Search:
         )
 
     def screened(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Return the candidates that are worth all bags, in their order.
+        """Return the candidates that are fitted to all bags, in their order.
 
         Of many, the best third on a third of the training bags of every fold, twelve
         at most. All of them where they are few, or bags are.
@@ -160,7 +160,7 @@ class Search:
             fewer.append((np.asarray(train)[np.sort(part)], test))
         try:
             scores = np.nan_to_num(self.scores(candidates, fewer), nan=-np.inf)
-        except ValueError:  # all bags may do what a third cannot, or say why not
+        except ValueError:  # perhaps a third of the bags is too few
             return candidates
         n_kept = min(max(LEAST, math.ceil(len(candidates) / SHARE)), MOST)
         rest, kept = list(range(len(candidates))), []
@@ -329,7 +329,7 @@ def central(candidates: Sequence[Candidate], scores: NDArray[np.float64]) -> int
     """Return the place of the best candidate; of equals, the one far from the ends.
 
     Few bags give few different scores, and beyond some value a parameter often changes
-    nothing: the first of equals would stand at an end that says nothing about the grid.
+    nothing: the first of equals would be at an end for no reason.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def central(candidates: Sequence[Candidate], scores: NDArray[np.float64]) -> int
 
 
 def _room(candidate: Candidate) -> tuple[int, int, int]:
-    """Return how far a candidate stands from the ends: at few first, then in steps."""
+    """Return how far a candidate is from the ends: their number, then the steps."""
     steps = []
     for name, value in candidate.values.items():
         axis = [_size(v) for v in candidate.grid[name]]
@@ -381,7 +381,7 @@ def beyond(candidate: Candidate, name: str, end: str) -> Candidate:
 
 
 def widen_note(ends: Sequence[Mapping[str, str]]) -> list[str]:
-    """Say how often values stood at an end, over the folds of one method.
+    """Describe how often values were at an end, over the folds of one method.
 
     Examples
     --------
@@ -408,7 +408,7 @@ def _size(value: Any) -> float | None:
 
 
 def _is_limit(value: Any, sizes: Sequence[float], *, upper: bool) -> bool:
-    """Tell whether nothing lies beyond: zero, one thing, or the whole of a share."""
+    """Tell whether a value is a natural limit: 0, one thing, or a share of 1."""
     size = _size(value)
     if upper:
         return size == 1.0 and isinstance(value, float) and min(sizes) > 0.5

@@ -219,7 +219,7 @@ def classes_in(value: Any) -> Iterator[str]:
 
 
 def import_name(path: str) -> Any:
-    """Return what ``package.module.Name`` stands for, if descriptions may name it."""
+    """Return the object ``package.module.Name``, if descriptions may name it."""
     found = _trusted.get(path)
     if found is None:
         found = _imported(path) if path in _trusted else find_described(path)

@@ -31,7 +31,7 @@ _PLAIN_PAIRS = (["0", "1"], ["-1", "1"], ["0.0", "1.0"], ["false", "true"])
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A labelled data set, with instance labels and images where they are known.
+    """A labeled data set, with instance labels and images if they are known.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Problem:
     pos_label : label, optional
         Which of two classes is the positive one; the larger label by default.
     task : {"classification", "multilabel", "regression", "survival"}
-        Classes, several yes-or-no labels a bag (a column each), real values, or times
+        Classes, several yes-or-no labels per bag (a column each), real values, or times
         until an event.
     sample_weight : ndarray of shape (n_bags,), optional
         How much every bag counts in fitting; figures count all test bags alike.
@@ -79,7 +79,7 @@ class Problem:
         if self.pos_label is None:
             return
         if self.task != "classification":
-            held = {"multilabel": "several labels a bag", "survival": "times"}
+            held = {"multilabel": "several labels per bag", "survival": "times"}
             raise ValueError(
                 f"pos_label={self.pos_label!r} names one of two classes, but y holds"
                 f" {held.get(self.task, 'values')}; leave it out"
@@ -103,7 +103,7 @@ class Problem:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The sorted labels; numbers of the columns for several labels a bag."""
+        """The sorted labels; numbers of the columns for several labels per bag."""
         if self.task in ("regression", "survival"):
             return np.empty(0)
         if self.task == "multilabel":
@@ -179,7 +179,7 @@ class Problem:
         )
 
     def check_values(self, *, missing: bool) -> None:
-        """Refuse values that no method can use; say where they are and what helps.
+        """Refuse values that no method can use, with their place and what helps.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class Problem:
         else:
             shape = (X.n_instances, X.n_features)
             digest.update(f"{X.dtype.str}{shape}".encode())
-            for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read piece by piece
+            for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read in chunks
                 digest.update(np.ascontiguousarray(chunk.data).view(np.uint8).data)
         _digest(digest, X.offsets)
         rows = self.y.tolist() if self.y.ndim == 2 else self.y
@@ -245,7 +245,7 @@ def _gaps(X: Bags, *, missing: bool) -> tuple[int, NDArray[Any], bool] | None:
         return row, np.unique(X.data.indices[places]), infinite
     first, start, infinite = -1, 0, False
     columns = np.zeros(X.n_features, dtype=bool)
-    for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read piece by piece
+    for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read in chunks
         found = bad(chunk.data)
         if found.any():
             if first < 0:
@@ -290,7 +290,7 @@ def as_problem(
         :mod:`bagwise.datasets` returns, or the bags themselves.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), optional
         Labels or values, when `data` holds bags; a table of zeros and ones for
-        several labels a bag.
+        several labels per bag.
     name : str, optional
         Name in tables.
     bag, label : str, optional
@@ -429,7 +429,7 @@ def _has_fields(y: Any) -> bool:
 
 
 def _no_number(y: NDArray[Any], ids: NDArray[Any]) -> str:
-    """Say which bag has no number."""
+    """Return the message about a bag without a number."""
     text = "regression needs one number per bag as y"
     if y.ndim != 1:
         return f"{text}, and y has shape {y.shape}"
@@ -485,7 +485,7 @@ def _label_table(y: NDArray[Any]) -> NDArray[np.int64]:
     """Check a table of yes-or-no labels: every column needs both."""
     if not np.isin(y, [0, 1]).all():
         raise ValueError(
-            "y is a table, which stands for several yes-or-no labels a bag: it may hold"
+            "y is a table, which means several yes-or-no labels per bag: it may hold"
             " zeros and ones only"
         )
     table = y.astype(np.int64)
@@ -547,7 +547,7 @@ def as_unlabelled(
 def check_weights(
     sample_weight: Any, n_bags: int, y: NDArray[Any], task: str
 ) -> NDArray[np.float64]:
-    """Return weights as numbers, one a bag; refuse what no method could use."""
+    """Return weights as numbers, one per bag; refuse what no method could use."""
     refuse_masked(sample_weight, "sample_weight")
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)

@@ -62,7 +62,7 @@ __all__ = [
 FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
 FEATURE_REPEATS = 3
 PART_ROWS, PART_FEATURES, PART_ORDERS = 200, 200, 4  # of sampled parts, in each fold
-MAX_SLOPE = 500  # features up to which linear scores are looked for
+MAX_SLOPE = 500  # features up to which linear scores are examined
 MAX_STORED_INSTANCES = 2_000_000
 _warm: set[str] = set()
 # Environment of workers: runs are carried out in parallel, and nothing inside one is.
@@ -232,7 +232,7 @@ NO_LIMITS = Limits()
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Parameters
     ----------
@@ -247,13 +247,13 @@ class Outcome:
     params : dict
         Parameters chosen by the inner cross-validation.
     grid_ends : dict
-        "lower" or "upper" for those of them that stand at an end of their grid.
+        "lower" or "upper" for those of them that are at an end of their grid.
     arrays : dict of ndarray
         Test bags, their scores, predicted labels, probabilities, instance scores.
     notes : list of str
         Warnings raised while fitting, each once.
     error, traceback : str
-        Last line and full text of what went wrong.
+        Message and traceback of the error.
     """
 
     status: str
@@ -270,7 +270,7 @@ class Outcome:
 
     @classmethod
     def failure(cls, error: str, trace: str = "") -> Outcome:
-        """Make the record of a run that gave no result."""
+        """Return the outcome of a run without a result."""
         return cls("failed", error=error, traceback=trace, versions=versions())
 
 
@@ -434,7 +434,7 @@ def _stored_scores(
 
 
 def _faithfulness(model: Any, X: Any, instances: NDArray[Any]) -> NDArray[Any]:
-    """Return how much longer the score of a bag stays without its least instances.
+    """Return how much longer the score of a bag holds without its least instances.
 
     One value for each of a few test bags, see `bagwise.inspection.faithfulness`; few,
     since every one costs a dozen predictions of bags of its size.
@@ -455,7 +455,7 @@ def _feature_falls(
 ) -> NDArray[np.float64]:
     """Return what is lost of the default score when a feature is permuted.
 
-    Of several labels a bag, each with a model of its own, the mean loss.
+    For several labels per bag, each with a model of its own, the mean loss.
     """
     if y.ndim == 2:
         each = zip(model.estimators_, y.T, strict=True)
@@ -519,7 +519,7 @@ def _warm_up(run: Run, problem: Problem) -> None:
     few = np.sort(np.concatenate(groups))
     if X.sizes[few].sum() > 2_000:
         few = np.sort(np.concatenate([group[:2] for group in groups]))
-    # Whatever is wrong with the method, the run itself will say.
+    # An error occurs again in the run itself, which records it.
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
         fitted = fit_method(

@@ -1,10 +1,10 @@
-"""What is predicted, and so what is stored, measured and compared.
+"""What is predicted, and so what is stored and measured.
 
-One object for classes, one for several yes-or-no labels a bag, one for real values and
-one for times until an event.
-Models are fitted on `Problem.targets`: whatever classes are called, of two the positive
-one is 1. What is stored speaks scikit-learn's language again, towards the second class
-of `Problem.classes`.
+There is one class of tasks for classes, one for several yes-or-no labels per bag, one
+for real values and one for times until an event. Models are fitted on
+`Problem.targets`: whatever the classes are called, of two the positive one is 1. What
+is stored follows scikit-learn's convention: scores are high for the second class of
+`Problem.classes`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Task:
         raise NotImplementedError
 
     def predict(self, model: Any, X: Any) -> dict[str, NDArray[Any]]:
-        """Return what a model says of bags, to be stored."""
+        """Return the predictions of a model for bags, to be stored."""
         raise NotImplementedError
 
     def figures(self, found: Arrays) -> Figures:
@@ -157,7 +157,7 @@ class Classification(Task):
 
 
 class MultiLabel(Task):
-    """Several yes-or-no labels a bag: figures are means over the labels."""
+    """Several yes-or-no labels per bag: figures are means over the labels."""
 
     name = "multilabel"
 

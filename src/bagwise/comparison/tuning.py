@@ -54,7 +54,7 @@ class TunedModel:
     tune_time, fit_time : float
         Seconds.
     grid_ends : dict
-        "lower" or "upper" for every parameter that stands at an end of its grid.
+        "lower" or "upper" for every parameter whose value is at an end of its grid.
     """
 
     model: Any
@@ -74,7 +74,7 @@ class Preparation:
     scale : {"standard", "minmax", "l2", "none"}
         Scaler.
     impute : {"median", "mean", "most_frequent"} or None
-        How missing values are filled; columns that say where they were are added.
+        How missing values are filled; indicator columns are added.
     """
 
     scale: str = "standard"
@@ -105,7 +105,7 @@ def make_imputer(impute: str) -> Any:
 def make_scaler(scale: str, *, sparse: bool) -> Any:
     """Return the transformer of instances that `scale` names.
 
-    Sparse instances are never centred: "standard" leaves them as they are (they are
+    Sparse instances are never centered: "standard" leaves them as they are (they are
     counts or tf-idf weights as a rule), and "minmax" divides by the largest value.
     """
     if scale not in SCALES:
@@ -151,7 +151,7 @@ def fit_method(
         Candidates, as for :class:`~sklearn.model_selection.GridSearchCV`.
     tuning : dict, optional
         ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None. With
-        ``"extend": True`` a grid is widened where the best value stands at its end.
+        ``"extend": True`` a grid is extended while the best value is at its end.
     random_state : int
         Fixes the inner splits and the estimator.
     calibrate : bool

@@ -230,7 +230,7 @@ CLASSIFIERS: list[Method] = [
         grid={"C": tens(-2, 5), "gamma": fours(-4, 2)},
         paper="Mangasarian and Wild, Multiple instance classification via successive"
         " linear programming, JOTA 2008",
-        note="Convex combinations of instances stand for positive bags.",
+        note="Convex combinations of instances represent positive bags.",
         default=False,
     ),
     quadratic(
