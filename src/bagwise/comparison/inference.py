@@ -481,5 +481,5 @@ def selected(
     left_out = values + (left @ totals) * (n / np.maximum(left.sum(axis=1), 1))[:, None]
     figure = float(np.clip(left_out[np.arange(n_resamples), picks].mean(), low, high))
     corrected = interval(replace(own, value=figure), low=low, high=high)
-    shares = np.bincount(picks, minlength=len(names)) / n_resamples
+    shares = (np.bincount(picks, minlength=len(names)) / n_resamples).tolist()
     return Winner(best, corrected, uncorrected, dict(zip(names, shares, strict=True)))

@@ -1,0 +1,1 @@
+"""Measured coverage and size of the intervals and tests of `compare`."""
