@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bagwise.datasets import make_safe_toy
-from bagwise.kernels import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.least_squares._safe_kernel import DenseOmega, KernelSystem
 from bagwise.least_squares.safe_problem import BagDesign, aggregation_weights
 

@@ -32,7 +32,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from bagwise.base import bag_folds
 from bagwise.compose import OnInstances
 from bagwise.datasets import fetch
-from bagwise.kernels import resolve_gamma
+from bagwise.kernels.instance import resolve_gamma
 from bagwise.svm import KISVM, MIODM
 
 RESULTS = Path(__file__).parents[1] / "results"

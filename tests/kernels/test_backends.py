@@ -10,9 +10,10 @@ from bagwise import Bags
 from bagwise._config import get_device
 from bagwise.datasets import make_bags
 from bagwise.embedding import MILES
-from bagwise.kernels import fit_basis, hausdorff, set_kernel
-from bagwise.kernels._tiles import Stack
+from bagwise.kernels import hausdorff, set_kernel
+from bagwise.kernels._tiles import StackedRows
 from bagwise.kernels.backends import active
+from bagwise.kernels.basis import fit_basis
 from bagwise.least_squares import SAFE
 from bagwise.neighbors import CitationKNN
 from bagwise.svm import BagSVC
@@ -67,7 +68,7 @@ class TestPrimitives:
     def test_weighted_sums(self):
         X = bags(2)
         weight = np.random.default_rng(0).random(X.n_instances)
-        stack = Stack(X.data, X.offsets, weight)
+        stack = StackedRows(X.data, X.offsets, weight)
         params = KERNELS[0]
         expected = active().pair_sums(stack, None, params)
         with bagwise.config_context(device="torch"):
@@ -202,8 +203,10 @@ def test_blocks_of_the_fused_kernel_add_up_to_bags(symmetric, strip, monkeypatch
     rng = np.random.default_rng(0)
     X = Bags.from_list([rng.normal(size=(n, 5)) for n in (3, 40, 16, 1, 17, 33, 8)])
     Y = X if symmetric else Bags.from_list([rng.normal(size=(n, 5)) for n in (20, 5)])
-    left = Stack(X.data, X.offsets, rng.random(X.n_instances))
-    right = left if symmetric else Stack(Y.data, Y.offsets, np.ones(Y.n_instances))
+    left = StackedRows(X.data, X.offsets, rng.random(X.n_instances))
+    right = (
+        left if symmetric else StackedRows(Y.data, Y.offsets, np.ones(Y.n_instances))
+    )
     params = {"kernel": "rbf", "gamma": 0.2}
     expected = active().pair_sums(left, None if symmetric else right, params)
     cpu = torch.device("cpu")

@@ -6,10 +6,12 @@ import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
 from bagwise._sizes import check_memory, memory_budget
-from bagwise.kernels import fit_basis, instance_kernel, resolve_gamma
+from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
+    instance_kernel,
     kernel_diagonal,
+    resolve_gamma,
     row_blocks,
     squared_distances,
 )

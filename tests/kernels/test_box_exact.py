@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from box_helpers import box_hits, brute_count, random_bags
 
-from bagwise.kernels import BoxGrid, box_kernel, count_common_boxes
+from bagwise.kernels import BoxGrid, box_kernel
 from bagwise.kernels.box import _batches
+from bagwise.kernels.box.kernel import count_common_boxes
 
 TOPS = [(4, 3, 5), (6, 6), (1, 1, 1, 1), (9,), (2, 0, 3)]
 

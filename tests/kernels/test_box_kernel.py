@@ -6,12 +6,13 @@ from box_helpers import box_hits, brute_count, random_bags
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
-from bagwise.kernels import BAG_KERNELS, BoxGrid, bag_kernel, box_kernel
+from bagwise.kernels import BoxGrid, bag_kernel, box_kernel
 from bagwise.kernels.box import _batches
 from bagwise.kernels.box.kernel import log_self_counts
 from bagwise.kernels.box.loops.points import _hash_rows, corner_codes, log_boxes, screen
 from bagwise.kernels.box.loops.sampling import draw_boxes
 from bagwise.kernels.box.sampling import coarse_scale, code_bags
+from bagwise.kernels.registry import BAG_KERNELS
 
 TOP = (4, 3, 5)
 SAMPLING = ["coverage", "indicator", "self_adjusting", "random_boxes"]

@@ -9,11 +9,11 @@ from sklearn.metrics.pairwise import (
 )
 
 from bagwise import Bags
-from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
-from bagwise.kernels._tiles import Stack, self_sums, weighted_sums
+from bagwise.kernels import bag_kernel, set_kernel
+from bagwise.kernels._tiles import StackedRows, self_sums, weighted_sums
 from bagwise.kernels.additive import ADDITIVE_KERNELS, additive_features
 from bagwise.kernels.basis import fit_basis
-from bagwise.kernels.registry import KERNEL_RESOLVERS
+from bagwise.kernels.registry import BAG_KERNELS, KERNEL_RESOLVERS
 
 INSTANCE = {
     "rbf": lambda A, B: rbf_kernel(A, B, gamma=0.3),
@@ -78,7 +78,7 @@ def test_tiles_with_weights_and_empty_bags(rng):
     for i in range(5):
         rows = slice(offsets[i], offsets[i + 1])
         U[i, rows] = weight[rows]
-    stack = Stack(data, offsets, weight)
+    stack = StackedRows(data, offsets, weight)
 
     def evaluate(A, B):
         return linear_kernel(A, B)

@@ -361,18 +361,18 @@ except ImportError as error:
 
 def test_encoders_of_all_models_at_once_equal_one_after_the_other(monkeypatch):
     # What a GPU does to save launches, run here.
-    from bagwise.neural.engine.network import Encoder
+    from bagwise.neural.engine.network import ModuleEncoder
 
     bags, y = images()
     settings = {**SMALL, "max_epochs": 2, "precision": "float64"}
     model = NeuralBagClassifier(encoder="image", **settings)
     expected = clone(model).fit(bags, y).decision_function(bags)
-    before = Encoder.__init__
+    before = ModuleEncoder.__init__
 
     def batched(self, *args):
         before(self, *args)
         self.batched = True
 
-    monkeypatch.setattr(Encoder, "__init__", batched)
+    monkeypatch.setattr(ModuleEncoder, "__init__", batched)
     found = clone(model).fit(bags, y).decision_function(bags)
     np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -18,7 +18,8 @@ from bagwise import BagRegressor, Bags
 from bagwise.compose import SimpleMIRegressor, WrapperMIRegressor
 from bagwise.datasets import load_digit_bags, make_regression_bags
 from bagwise.ensemble._combine import stack_values
-from bagwise.kernels import BAG_KERNELS, distribution_kernel, emd_distances, hausdorff
+from bagwise.kernels import distribution_kernel, emd_distances, hausdorff
+from bagwise.kernels.registry import BAG_KERNELS
 from bagwise.least_squares import BagKernelRidge
 from bagwise.linear_model import MILinearRegression
 from bagwise.neighbors import BagKNeighborsRegressor

@@ -9,12 +9,13 @@ from sklearn.svm import SVC
 from bagwise import Bags
 from bagwise.bags.segments import segment_sum
 from bagwise.datasets import make_bags
-from bagwise.kernels import BAG_KERNELS, bag_kernel, set_kernel
+from bagwise.kernels import bag_kernel, set_kernel
 from bagwise.kernels.additive import (
     ADDITIVE_KERNELS,
     additive_features,
     instance_contributions,
 )
+from bagwise.kernels.registry import BAG_KERNELS
 from bagwise.svm import BagSVC
 from bagwise.svm._pairwise import CodedSVC
 

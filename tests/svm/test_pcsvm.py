@@ -11,7 +11,7 @@ from bagwise import Bags
 from bagwise.bags.segments import segment_max, segment_sum
 from bagwise.base import bag_folds
 from bagwise.compose import OnInstances
-from bagwise.kernels import instance_kernel
+from bagwise.kernels.instance import instance_kernel
 from bagwise.svm import MISVM, PCSVM, _pcsvm
 from bagwise.svm import _pcsvm_steps as _steps
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bagwise.kernels import fit_basis, instance_kernel
+from bagwise.kernels.basis import fit_basis
+from bagwise.kernels.instance import instance_kernel
 from bagwise.solvers.coordinate_ascent import coordinate_ascent
 from bagwise.solvers.simplex import max_min_ball
 from bagwise.svm._pcsvm_projection import Spread, delta_range

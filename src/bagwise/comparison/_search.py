@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 from bagwise.bags import Bags
 from bagwise.base import bag_folds, most_folds
 from bagwise.comparison.description import build_value
-from bagwise.kernels import resolve_gamma
+from bagwise.kernels.instance import resolve_gamma
 
 __all__ = [
     "Candidate",

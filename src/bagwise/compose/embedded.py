@@ -18,8 +18,7 @@ from bagwise.base import (
     weight_arguments,
 )
 from bagwise.compose.forests import class_probabilities
-from bagwise.kernels import instance_kernel
-from bagwise.kernels.instance import row_blocks
+from bagwise.kernels.instance import instance_kernel, row_blocks
 
 
 def _base_has(name):

@@ -20,7 +20,7 @@ from bagwise.kernels._checks import (
 )
 from bagwise.kernels._set import pair_sums
 from bagwise.kernels._tiles import (
-    Stack,
+    StackedRows,
     bag_groups,
     scale_both,
     self_sums,
@@ -420,6 +420,6 @@ def resolve_mi_graph(
     return {"gamma": positive_gamma(gamma, X.data), "delta": delta, "norm": norm}
 
 
-def _inverse_total(stack: Stack, norm: str) -> npt.NDArray[np.float64]:
+def _inverse_total(stack: StackedRows, norm: str) -> npt.NDArray[np.float64]:
     total = segment_sum(stack.weight, stack.offsets)
     return 1.0 / (total if norm == "paper" else np.sqrt(total))

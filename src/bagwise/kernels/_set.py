@@ -19,7 +19,7 @@ from bagwise.kernels._checks import (
     resolve_kernel,
 )
 from bagwise.kernels._tiles import (
-    Stack,
+    StackedRows,
     scale_both,
     stack_of,
     symmetrized,
@@ -161,7 +161,9 @@ def instance_params(resolved: dict[str, Any]) -> dict[str, Any]:
     return {"kernel": "poly", "gamma": 1.0, "degree": power, "coef0": 0.0}
 
 
-def pair_sums(rows: Stack, cols: Stack | None, params: dict[str, Any]) -> Array:
+def pair_sums(
+    rows: StackedRows, cols: StackedRows | None, params: dict[str, Any]
+) -> Array:
     """Sum an instance kernel over the pairs of instances of two bags."""
     if params["kernel"] == "linear":  # the sum of inner products is that of the sums
         left = _weighted_totals(rows)
@@ -172,7 +174,7 @@ def pair_sums(rows: Stack, cols: Stack | None, params: dict[str, Any]) -> Array:
 
 
 def inverse_norms(
-    stack: Stack,
+    stack: StackedRows,
     params: dict[str, Any],
     normalization: str | None,
     *,
@@ -195,13 +197,13 @@ def _inverse_root(squared: Array, bound: Array) -> Array:
     return np.where(alive, 1.0 / np.sqrt(np.where(alive, squared, 1.0)), 0.0)
 
 
-def _self_similarity(stack: Stack, params: dict[str, Any]) -> Array:
+def _self_similarity(stack: StackedRows, params: dict[str, Any]) -> Array:
     if params["kernel"] == "linear":
         return np.asarray(row_norms(_weighted_totals(stack), squared=True))
     return active().self_sums(stack, params)
 
 
-def _weighted_totals(stack: Stack) -> Any:
+def _weighted_totals(stack: StackedRows) -> Any:
     """Sum of the weighted rows of each bag; stays sparse when the rows are."""
     shape = (stack.n_bags, stack.n_rows)
     weights = np.asarray(stack.weight, dtype=np.float64)

@@ -33,7 +33,7 @@ TILE = 512
 _GROUP = 128
 
 
-class Stack(NamedTuple):
+class StackedRows(NamedTuple):
     """Stacked rows, where their bags begin (bags may be empty), a weight per row."""
 
     data: Any
@@ -55,15 +55,15 @@ class Stack(NamedTuple):
 Evaluate = Callable[[Any, Any], Array]
 
 
-def stack_of(X: Bags, weight: Array | None = None) -> Stack:
+def stack_of(X: Bags, weight: Array | None = None) -> StackedRows:
     """Return the rows of `X`, weighted by one unless told otherwise."""
     if weight is None:
         weight = np.ones(X.n_instances)
-    return Stack(X.data, X.offsets, weight)
+    return StackedRows(X.data, X.offsets, weight)
 
 
 def weighted_sums(
-    rows: Stack, cols: Stack | None, evaluate: Evaluate, *, tile: int = TILE
+    rows: StackedRows, cols: StackedRows | None, evaluate: Evaluate, *, tile: int = TILE
 ) -> Array:
     """Sum weight x weight x kernel over all pairs of instances of two bags.
 
@@ -93,7 +93,7 @@ def weighted_sums(
     return out
 
 
-def self_sums(stack: Stack, evaluate: Evaluate, *, tile: int = TILE) -> Array:
+def self_sums(stack: StackedRows, evaluate: Evaluate, *, tile: int = TILE) -> Array:
     """Sum weight x weight x kernel over all pairs of instances of the same bag.
 
     Cost: ``O(sum of max(bag size, 128) x bag size)`` evaluations.
@@ -102,7 +102,7 @@ def self_sums(stack: Stack, evaluate: Evaluate, *, tile: int = TILE) -> Array:
     for bags in bag_groups(stack.offsets, min(tile, _GROUP)):
         part = slice(int(stack.offsets[bags.start]), int(stack.offsets[bags.stop]))
         offsets = stack.offsets[bags.start : bags.stop + 1] - part.start
-        group = Stack(stack.data[part], offsets, stack.weight[part])
+        group = StackedRows(stack.data[part], offsets, stack.weight[part])
         out[bags] = np.diagonal(weighted_sums(group, None, evaluate, tile=tile))
     return out
 
@@ -144,7 +144,7 @@ def symmetrized(K: Array) -> Array:
     return np.asarray((K + K.T) / 2)
 
 
-def _reducer(stack: Stack, part: slice) -> tuple[slice, slice, sp.csr_array]:
+def _reducer(stack: StackedRows, part: slice) -> tuple[slice, slice, sp.csr_array]:
     """Give the bags that have rows in `part` and the matrix that sums these rows."""
     offsets = stack.offsets
     first = int(np.searchsorted(offsets, part.start, side="right")) - 1

@@ -264,10 +264,10 @@ class NetworkMixin:
     def _make_encoder(self, device, dtype):
         if self.encoder is None:
             return None
-        from bagwise.neural.engine.network import Encoder
+        from bagwise.neural.engine.network import ModuleEncoder
 
         factory = resolve_encoder(self.encoder)
-        return Encoder(factory, self.instance_shape_, device, dtype)
+        return ModuleEncoder(factory, self.instance_shape_, device, dtype)
 
     def _keep(self, shape, trained, models, mean, scale):
         """Set the fitted attributes; `models` are the positions of its own models."""

@@ -16,14 +16,20 @@ from bagwise._sizes import check_memory
 from bagwise.bags import Ragged
 from bagwise.bags.validation import refuse_masked
 from bagwise.base import MulticlassBagClassifier
-from bagwise.kernels import BAG_KERNELS, bag_kernel, fit_basis
+from bagwise.kernels import bag_kernel
 from bagwise.kernels.additive import (
     ADDITIVE_KERNELS,
     additive_features,
     instance_contributions,
 )
+from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import row_blocks
-from bagwise.kernels.registry import KERNEL_RESOLVERS, fit_bag_kernel, refuse_hours
+from bagwise.kernels.registry import (
+    BAG_KERNELS,
+    KERNEL_RESOLVERS,
+    fit_bag_kernel,
+    refuse_hours,
+)
 from bagwise.svm._pairwise import (
     class_scores,
     objectives,
@@ -173,7 +179,7 @@ class BagSVC(MulticlassBagClassifier):
     Parameters
     ----------
     kernel : str or callable, default="set"
-        A name of `bagwise.kernels.BAG_KERNELS` ("set", "statistics", "graph",
+        A name of `bagwise.kernels.registry.BAG_KERNELS` ("set", "statistics", "graph",
         "mi_graph", "emd", "ppmm", "box"), "precomputed" for kernel matrices in place
         of bags, or a function ``K = kernel(X, Y, **kernel_params)`` of two `Bags`,
         whose value for two bags must not depend on the other bags.

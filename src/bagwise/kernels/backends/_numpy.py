@@ -14,7 +14,7 @@ from bagwise._sizes import check_memory
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_sum
 from bagwise.kernels import _tiles
-from bagwise.kernels._tiles import Stack, self_sums, weighted_sums
+from bagwise.kernels._tiles import StackedRows, self_sums, weighted_sums
 from bagwise.kernels.instance import instance_kernel, row_blocks
 
 Array = npt.NDArray[Any]
@@ -24,11 +24,13 @@ Params = dict[str, Any]
 class NumpyBackend:
     """Every primitive, on the CPU; what another backend overrides."""
 
-    def pair_sums(self, rows: Stack, cols: Stack | None, params: Params) -> Array:
+    def pair_sums(
+        self, rows: StackedRows, cols: StackedRows | None, params: Params
+    ) -> Array:
         """Sum an instance kernel over the pairs of instances of two bags."""
         return weighted_sums(rows, cols, lambda A, B: instance_kernel(A, B, **params))
 
-    def self_sums(self, stack: Stack, params: Params) -> Array:
+    def self_sums(self, stack: StackedRows, params: Params) -> Array:
         """Sum an instance kernel over the pairs of instances of the same bag."""
         return self_sums(stack, lambda A, B: instance_kernel(A, B, **params))
 

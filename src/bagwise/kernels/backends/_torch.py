@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import torch
 
 from bagwise.bags import Bags
-from bagwise.kernels._tiles import Stack, bag_groups, exact_pair_minimum, spans
+from bagwise.kernels._tiles import StackedRows, bag_groups, exact_pair_minimum, spans
 from bagwise.kernels.backends._numpy import Factor, KernelMatrix, NumpyBackend, Params
 from bagwise.kernels.backends._torch_blocks import (
     KERNELS,
@@ -53,7 +53,7 @@ class TorchMatrix(KernelMatrix):
     ) -> tuple[Array, Callable[[Array], Array]]:
         """Return J'KJ, and the product with KJ; J sums the weighted rows of bags."""
         n = self.shape[0]
-        stack = Stack(None, offsets, weight)
+        stack = StackedRows(None, offsets, weight)
         tiles = Tiles(stack, self.matrix.device)
         every = slice(0, stack.n_bags)
         sums = self.matrix.new_empty(stack.n_bags, n)
@@ -144,7 +144,9 @@ class TorchBackend(NumpyBackend):
         second = tensor(B).to(self.device)
         return (first - centre).to(kind), (second - centre).to(kind)
 
-    def pair_sums(self, rows: Stack, cols: Stack | None, params: Params) -> Array:
+    def pair_sums(
+        self, rows: StackedRows, cols: StackedRows | None, params: Params
+    ) -> Array:
         """Sum an instance kernel over the pairs of instances of two bags."""
         if sp.issparse(rows.data) or (cols is not None and sp.issparse(cols.data)):
             return super().pair_sums(rows, cols, params)
@@ -152,13 +154,18 @@ class TorchBackend(NumpyBackend):
         return sums.numpy().astype(np.float64, copy=False)
 
     def device_sums(
-        self, rows: Stack, cols: Stack | None, params: Params, *, fused: bool = True
+        self,
+        rows: StackedRows,
+        cols: StackedRows | None,
+        params: Params,
+        *,
+        fused: bool = True,
     ) -> torch.Tensor:
         """Return `pair_sums` of dense rows where it was computed.
 
         Parameters
         ----------
-        rows, cols : Stack
+        rows, cols : StackedRows
             The bags of the rows and of the columns; the same when `cols` is None.
         params : dict
             The instance kernel.
@@ -216,7 +223,7 @@ class TorchBackend(NumpyBackend):
             return None
         return pair_sums(left, right, A, B, symmetric, params["gamma"], block_sums)
 
-    def self_sums(self, stack: Stack, params: Params) -> Array:
+    def self_sums(self, stack: StackedRows, params: Params) -> Array:
         """Sum an instance kernel over the pairs of instances of the same bag."""
         if sp.issparse(stack.data):
             return super().self_sums(stack, params)
@@ -344,8 +351,8 @@ class TorchBackend(NumpyBackend):
         return values.cpu().numpy(), vectors.cpu().numpy()
 
 
-def _plain(X: Bags) -> Stack:
-    return Stack(X.data, X.offsets, np.ones(X.n_instances))
+def _plain(X: Bags) -> StackedRows:
+    return StackedRows(X.data, X.offsets, np.ones(X.n_instances))
 
 
 def _moves(params: Params) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bagwise.kernels._tiles import Stack
+from bagwise.kernels._tiles import StackedRows
 
 Array = npt.NDArray[Any]
 Params = dict[str, Any]
@@ -34,7 +34,7 @@ def tensor(array: Any) -> torch.Tensor:
 class Tiles:
     """Reductions of blocks whose first axis holds the rows of some bags."""
 
-    def __init__(self, stack: Stack, device: torch.device) -> None:
+    def __init__(self, stack: StackedRows, device: torch.device) -> None:
         self.offsets = np.asarray(stack.offsets)
         sizes = torch.as_tensor(np.diff(self.offsets), dtype=torch.int64)
         self.sizes = sizes.to(device)

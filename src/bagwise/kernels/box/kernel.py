@@ -82,7 +82,7 @@ def count_common_boxes(
 
     Examples
     --------
-    >>> from bagwise.kernels import count_common_boxes
+    >>> from bagwise.kernels.box.kernel import count_common_boxes
     >>> count_common_boxes([[0, 0]], [[1, 0], [1, 1]], max_level=1)
     2
     """

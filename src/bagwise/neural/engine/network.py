@@ -393,7 +393,7 @@ def bag_scores(shape, weights, x, segments, noise=NO_NOISE, affine=None):
 PREFIX = "encoder."
 
 
-class Encoder:
+class ModuleEncoder:
     """Evaluates a module with the weights of each model in turn.
 
     Parameters
