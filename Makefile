@@ -14,7 +14,8 @@ export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
 .PHONY: help setup demo test test-lowest test-portable lint types unit format bench clean \
-	docs docs-quick docs-test dist test-pythons test-studies reproduce
+	docs docs-quick docs-test dist test-pythons test-studies \
+	test-hostile reproduce
 
 help:
 	@echo "make demo    compare methods on digit bags and write a report"
@@ -22,6 +23,7 @@ help:
 	@echo "make test-portable  the suite as other processors would compute it (slow)"
 	@echo "make test-lowest    the suite against the lowest versions of what it needs (slow)"
 	@echo "make test-pythons   the wheel and a part of the suite under Python 3.11 to 3.13"
+	@echo "make test-hostile   2,000 damaged data files and model files (10 minutes)"
 	@echo "make docs    the site, in build/docs/html"
 	@echo "make docs-test      the site, and its tests"
 	@echo "make dist    sdist and wheel, tried in an empty environment"
@@ -107,6 +109,11 @@ test-pythons: setup
 	$(BIN)/python -m pip install --quiet build
 	PYTHONS="$(PYTHONS)" BUILD=$(BIN)/python \
 		TESTS="tests/bags tests/io tests/base tests/test_common.py" .ci/dist
+
+# Damaged files in processes of their own; SEED= chooses other changes.
+SEED ?= 0
+test-hostile: setup
+	BAGWISE_HOSTILE_SEED=$(SEED) $(BIN)/python -m pytest -q -rAs -n $(JOBS) tests/hostile
 
 format: setup
 	$(BIN)/ruff check --fix .
