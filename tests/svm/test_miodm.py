@@ -238,3 +238,25 @@ def test_rounding_does_not_choose_between_equal_mixtures(machine, seed):
     np.testing.assert_allclose(
         model.decision_function(X), other.decision_function(noisy), atol=1e-6
     )
+
+
+def test_many_instances_get_a_basis_by_default(data, monkeypatch):
+    X, y, _ = data
+    exact = fitted(data)
+    assert exact.basis_ is None
+    monkeypatch.setattr(_key_instances, "_MOST_EXACT", X.n_instances - 1)
+    monkeypatch.setattr(_key_instances, "_COMPONENTS", 12)
+    reduced = fitted(data)
+    given = fitted(data, n_components=12)
+    assert reduced.basis_.rank == 12
+    np.testing.assert_array_equal(
+        reduced.decision_function(X), given.decision_function(X)
+    )
+    assert fitted(data, n_components=None).basis_ is None
+
+
+def test_a_linear_kernel_keeps_all_features_by_default(data, monkeypatch):
+    X, _, _ = data
+    monkeypatch.setattr(_key_instances, "_MOST_EXACT", X.n_instances - 1)
+    monkeypatch.setattr(_key_instances, "_COMPONENTS", 1)
+    assert fitted(data, kernel="linear").coef_.shape == (X.n_features,)

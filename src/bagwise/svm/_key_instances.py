@@ -34,6 +34,9 @@ from bagwise.svm._key_relaxation import (
 # Up to this many negative rows all are cheaper than a growing set.
 MAX_EAGER_NEGATIVES = 2000
 _FIRST_NEGATIVES = 1000
+# Above this many instances n_components="auto" takes so many components: 5,000 bags of
+# 50,000 x 100 then take a minute (MIODM) or less (KISVM), not many, and below 1 GB.
+_MOST_EXACT, _COMPONENTS = 10_000, 100
 # Of a gap larger than this share of the objective, little is known.
 _UNKNOWN = 0.5
 # Margins are of order one: scores that differ by less say nothing.
@@ -179,7 +182,11 @@ class KeyInstanceSVM(WeightedBagClassifier):
         "degree": [Interval(Real, 0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "fit_intercept": ["boolean"],
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
+        "n_components": [
+            None,
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "threshold": [StrOptions({"zero", "train", "cv"})],
         "polish": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -236,12 +243,16 @@ class KeyInstanceSVM(WeightedBagClassifier):
 
     def _reduced_basis(self, X, rng):
         """Return features whose inner products are the kernel, or None."""
-        if self.kernel != "linear" and self.n_components is None:
+        n_components = self.n_components
+        if n_components == "auto":
+            many = self.kernel != "linear" and X.n_instances > _MOST_EXACT
+            n_components = _COMPONENTS if many else None
+        if self.kernel != "linear" and n_components is None:
             return None
         basis = fit_basis(
             X.data,
             **self.kernel_params_,
-            n_components=self.n_components,
+            n_components=n_components,
             random_state=int(rng.integers(2**31 - 1)),
         )
         return basis.without_rows()

@@ -1,4 +1,4 @@
-"""MILEAGE: the witness of a bag and the bag as a whole, weighed bag by bag."""
+"""MILEAGE: multiple instance learning with global embedding."""
 
 from dataclasses import replace
 from numbers import Integral, Real
@@ -18,11 +18,11 @@ _INNER = 1e-2
 
 
 class MILEAGE(KernelBagSVM):
-    r"""Weigh local against global features, bag by bag: MILEAGE.
+    r"""Multiple instance learning with global embedding: MILEAGE.
 
-    A bag is seen twice, by its best instance and as a whole, and the machine finds for
-    each training bag how much of either to take ([1]_, a reconstruction; see the
-    notes):
+    A bag is represented twice, by its best instance and as a whole, and the fit finds
+    for each training bag the weights of the two ([1]_, a reconstruction from its
+    summary: the notes list which choices are ours):
 
     .. math::
         \min_{f, b, \lambda} \; & \tfrac12 \|f\|^2 + C \sum_i w_i \Big(

@@ -54,9 +54,9 @@ class MIODM(KeyInstanceSVM):
         Parameters of the polynomial kernel.
     fit_intercept : bool, default=True
         Whether one is added to the kernel, which gives a regularized intercept.
-    n_components : int, default=None
-        Size of a Nystroem basis for the kernel. Needed for large data with
-        kernels other than the linear one.
+    n_components : int, "auto" or None, default="auto"
+        Size of a Nystroem basis for the kernel; None for the exact kernel. "auto" is
+        the exact kernel up to 10,000 instances, beyond it a basis of 100.
     threshold : {"cv", "train", "zero"}, default="cv"
         Decision threshold of the bag scores: where a sigmoid fitted to out-of-fold
         scores (five more fits) or to training scores crosses one half, or zero as in
@@ -199,7 +199,7 @@ class MIODM(KeyInstanceSVM):
         degree=3,
         coef0=1.0,
         fit_intercept=True,
-        n_components=None,
+        n_components="auto",
         threshold="cv",
         polish=False,
         class_weight=None,
@@ -333,7 +333,7 @@ class KISVM(KeyInstanceSVM):
         degree=3,
         coef0=1.0,
         fit_intercept=True,
-        n_components=None,
+        n_components="auto",
         threshold="train",
         polish=False,
         class_weight=None,

@@ -31,8 +31,9 @@ class RegSVM(KernelBagSVM):
 
     ([1]_) where :math:`C` is `C`, :math:`\lambda` is `consistency`,
     :math:`w_i` the weight of a bag and :math:`y_i = \pm 1` its label. The concave half
-    of the last term keeps the maximiser of the step before, which makes every step
-    convex; the rows of a bag share its slack.
+    of the last term is replaced by its tangent at the step before, which makes every
+    step convex: maximizers that are equal within the tolerance share its weight, one
+    over their number each. The rows of a bag share its slack.
 
     Parameters
     ----------
@@ -73,7 +74,8 @@ class RegSVM(KernelBagSVM):
     classes_ : ndarray of shape (n_classes,)
         Bag labels.
     witnesses_ : ndarray of shape (n_bags,)
-        Row, in the stacked training instances, of each bag's highest score.
+        Row, in the stacked training instances, of each bag's highest score (the first
+        one of several that are equal).
     intercept_ : float
         :math:`b`.
     coef_ : ndarray
@@ -173,44 +175,41 @@ class RegSVM(KernelBagSVM):
             return wide.solve(self._rows(X, t, bag_weight, state[0]), self.tol)
 
         def choose(solution):
-            # Instances that hold a bag back together are level at the optimum: of those
-            # that the tolerance cannot tell apart it is the first, on every machine.
+            # Instances that hold a bag back together have equal scores at the optimum:
+            # those within the tolerance share the subgradient of the maximum.
             scores = solution.scores[:n]
             top = repeat(segment_max(scores, X.offsets), X.offsets)
-            return (segment_argmax(scores >= top - 10.0 * self.tol, X.offsets),)
+            near = (scores >= top - 10.0 * self.tol).astype(np.float64)
+            return (near / repeat(segment_sum(near, X.offsets), X.offsets),)
 
         # Without the concave half the first step is a relaxation of the problem.
         start = wide.solve(self._rows(X, t, bag_weight, None), self.tol)
         path = self._alternate(solve, choose, choose(start))
         self._record(path)
-        self.witnesses_ = path.state[0]
+        self.witnesses_ = segment_argmax(path.state[0] > 0, X.offsets)
         self._store(X, wide, path.solution, bags)
 
-    def _rows(self, X, t, bag_weight, witnesses):
-        """Rows of the bags, then for each bag its rows of disagreement."""
+    def _rows(self, X, t, bag_weight, shares):
+        """Rows of the bags, then for each bag its rows of disagreement.
+
+        `shares` are the weights of the instances in the maximum of their bag, or None.
+        """
         n, n_bags = X.n_instances, len(X)
-        bag_points = n + np.arange(n_bags)
-        # f(B_i) - f(x_ij) >= -d_i for all j, and f(x_i witness) - f(B_i) >= -d_i.
-        plus, minus = bag_points[X.bag_index], np.arange(n)
+        ones = sp.csr_array(sp.eye_array(n_bags))
+        member = sp.csr_array(bag_matrix(X.offsets))
+        # f(B_i) - f(x_ij) >= -d_i for all j, and the maximum - f(B_i) >= -d_i.
+        differences = sp.hstack([-sp.eye_array(n), member.T]).tocsr()
         group = X.bag_index
-        if witnesses is not None:
-            order = np.argsort(np.r_[group, np.arange(n_bags)], kind="stable")
-            plus = np.r_[plus, witnesses][order]
-            minus = np.r_[minus, bag_points][order]
-            group = np.r_[group, np.arange(n_bags)][order]
-        count = len(plus)
-        rows = np.arange(count)
-        bag_rows = sp.csr_array(
-            (np.ones(n_bags), (np.arange(n_bags), bag_points)),
-            shape=(n_bags, n + n_bags),
-        )
-        differences = sp.csr_array(
-            (
-                np.r_[np.ones(count), -np.ones(count)],
-                (np.r_[rows, rows], np.r_[plus, minus]),
-            ),
-            shape=(count, n + n_bags),
-        )
+        if shares is not None:
+            highest = sp.csr_array(member @ sp.diags_array(shares))
+            highest.eliminate_zeros()
+            more = sp.hstack([highest, -ones]).tocsr()
+            group = np.r_[group, np.arange(n_bags)]
+            order = np.argsort(group, kind="stable")
+            differences = sp.vstack([differences, more]).tocsr()[order]
+            group = group[order]
+        count = len(group)
+        bag_rows = sp.hstack([sp.csr_array((n_bags, n)), ones]).tocsr()
         cap = self.C * bag_weight
         return HingeRows(
             sp.csr_array(sp.vstack([bag_rows, differences])),
