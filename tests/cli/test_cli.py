@@ -81,7 +81,10 @@ def test_fit_predict_explain(capsys, table, tmp_path):
     scores = [row["score"] for row in found]
     np.testing.assert_allclose([-row["score"] for row in other], scores)
     status, _, err = run(capsys, *words, "--positive", "seven")
-    assert (status, "--positive seven is not one of [0, 1]" in err) == (1, True)
+    assert (status, "--positive is 'seven', which is not one of [0, 1]" in err) == (
+        1,
+        True,
+    )
     np.savez(tmp_path / "pictures.npz", images=np.zeros((120, 4, 4)))
     words += ["--by", "leave_out", "--images", tmp_path / "pictures.npz"]
     status, out, _ = run(capsys, *words)

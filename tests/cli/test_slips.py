@@ -22,7 +22,8 @@ def test_the_positive_class_is_asked_for_before_anything_is_said(run, slides):
     words = [*ROLES, "--group", "patient", "--drop", "stain", "--drop", "tile"]
     status, _, err = run("compare", slides, *words)
     assert status == 1
-    assert err.startswith("error: the labels are 'ill' and 'well': say which")
+    assert err.startswith("error: the labels are 'ill' and 'well', and it is not")
+    assert "Set --positive ill or --positive well." in err
 
 
 @pytest.mark.parametrize(
@@ -105,15 +106,15 @@ def classes_and_values(folder):
     [
         (
             ["--label", "kind", "--positive", "a", "--drop", "count,y"],
-            "--positive a names one of two classes, but y holds 3, 'a', 'b', 'c'",
+            "--positive names one of two classes, 'a', but the data have 3, 'a', 'b'",
         ),
         (
             ["--target", "y", "--positive", "a", "--drop", "count,kind"],
-            "--positive a names one of two classes, but y holds values; leave it out",
+            "--positive names one of two classes, 'a', but the data have values; leave",
         ),
         (
             ["--label", "count", "--drop", "kind,y", "--folds", "5", "--grid", "none"],
-            "12 numbers are taken for classes, and --task regression takes them for",
+            "treated as classes. Set --task regression to predict them as values",
         ),
         (
             ["--label", "kind", "--drop", "count,y", "--time-budget", "0"],

@@ -306,5 +306,5 @@ def test_members_that_assume_different_things_are_compared(own, others, says):
     assert f"the others disagree on {'45' if warn else '2'}% of held-out bags" in page
     assert says in page
     assert ('class="badge bad">check<' in text) == warn
-    assert ("assumption='standard'" in page) == warn
+    assert ("parameter assumption of BagClassifier" in page) == warn
     assert comparison.disagreement(EVIL) == {}

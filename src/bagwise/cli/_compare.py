@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bagwise.cli._common import Jobs, Json, Seed, in_options, with_settings, write_json
+from bagwise.cli._common import Jobs, Json, Seed, with_settings, write_json
 from bagwise.cli._data import Source, reads_data
 
 
@@ -245,11 +245,11 @@ def print_ranking(result: Any) -> None:
     console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
     for row in result.ranking:
         for note in result.grid_ends(row.method):
-            text = f"{row.method}: {in_options(note)}"
+            text = f"{row.method}: {note}"
             console.print(text, markup=False, highlight=False)
         told = result.disagreement(row.method)
         if told.get("warn"):
-            text = f"{row.method}: {in_options(told['text'])}"
+            text = f"{row.method}: {told['text']}"
             console.print(text, markup=False, highlight=False)
     for name in ("time budget", "weights"):
         if name in result.provenance:
@@ -261,9 +261,6 @@ def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:
     """Write the report of a comparison, say what was found; return the exit status."""
     from bagwise.report import write_report
 
-    for name, value in result.provenance.items():
-        if isinstance(value, str) and name != "command":
-            result.provenance[name] = in_options(value)
     result.paths["report"] = write_report(result, out / "report.html")
     if as_json:
         write_json(result.to_json())
@@ -273,7 +270,7 @@ def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:
     console.print(f"\n{result.summary()}", markup=False)
     for failure in result.failures[:5]:
         where = f"repeat {failure['repeat'] + 1}, fold {failure['fold'] + 1}"
-        text = f"failed: {failure['method']}, {where}: {in_options(failure['error'])}"
+        text = f"failed: {failure['method']}, {where}: {failure['error']}"
         Console(stderr=True).print(text, markup=False, highlight=False)
     for name in ("results", "model", "report"):
         if name in result.paths:

@@ -33,6 +33,7 @@ from bagwise.comparison.store import Store
 from bagwise.comparison.tasks import Task, task_of
 from bagwise.comparison.tuning import IMPUTE
 from bagwise.datasets import load_digit_bags
+from bagwise.exceptions import DataError, ParameterError
 from bagwise.inspection.pictures import as_images
 
 __all__ = ["compare", "demo", "make_runs"]
@@ -268,7 +269,8 @@ def _check_options(impute: str | None, **seconds: float | None) -> None:
         raise ValueError(f"unknown impute {impute!r}; known: {', '.join(IMPUTE)}")
     for what, given in seconds.items():
         if given is not None and not given > 0:
-            raise ValueError(f"{what} must be a positive time in seconds, got {given}")
+            problem = f"must be a positive time in seconds, got {given}"
+            raise ParameterError(what, problem)
 
 
 def _read(
@@ -313,9 +315,11 @@ def _check_size(problem: Problem, protocol: Protocol, inner: int, task: str) -> 
     except ValueError as error:
         if not _numbers_for_classes(problem, task):
             raise
-        raise ValueError(
-            f"{error}; {len(problem.classes)} numbers are taken for classes, and"
-            " task='regression' takes them for values"
+        raise DataError(
+            f"{getattr(error, 'problem', error)}; {len(problem.classes)} different"
+            " numbers are treated as classes",
+            "Set {0} to predict them as values.",
+            ("task", "regression"),
         ) from None
 
 
@@ -392,7 +396,7 @@ def _not_started(n_runs: int, n_done: int, budget: float | None) -> dict[str, st
     if budget is None or n_done == n_runs:
         return {}
     text = f"{n_runs - n_done} of {n_runs} runs were not started within {budget:g} s;"
-    return {"time budget": f"{text} the same call continues"}
+    return {"time budget": f"{text} running it again continues"}
 
 
 def _assumptions(
@@ -402,9 +406,9 @@ def _assumptions(
     found: dict[str, Any] = {"task": problem.task}
     n_values = len(np.unique(problem.y))
     if task == "auto" and problem.task == "regression":
-        found["task"] += f" (y has {n_values} real values; task= changes that)"
+        found["task"] += f" (y has {n_values} real values)"
     elif _numbers_for_classes(problem, task):
-        found["task"] += f" ({n_values} numbers taken for classes; task= changes that)"
+        found["task"] += f" ({n_values} numbers taken for classes)"
     if problem.task == "survival":
         found["scikit-survival"] = metadata.version("scikit-survival")
     if problem.positive is not None:

@@ -23,6 +23,7 @@ from bagwise.comparison.catalog._classification import CLASSIFIERS
 from bagwise.comparison.catalog._regression import REGRESSORS, SURVIVAL
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.problem import Problem
+from bagwise.exceptions import ParameterError
 
 __all__ = [
     "METHODS",
@@ -146,9 +147,9 @@ def refuse_other_task(method: Method, problem: Problem) -> None:
     """Refuse a method for classes where values are to be predicted, and so on."""
     wanted = wanted_task(problem)
     if method.task != wanted:
-        raise ValueError(
-            f"{method.name} is for {method.task}, and the task is {wanted}; task= sets"
-            " what y holds"
+        raise ParameterError(
+            "task",
+            f"is {wanted}, and {method.name} is for {method.task}",
         )
 
 

@@ -251,13 +251,15 @@ class Comparison:
             text += (
                 f", and the others are right more often ({others:.2f} against"
                 f" {own:.2f}): something besides single positive instances tells the"
-                " classes apart. If it would not do so on new bags,"
-                " assumption='standard' keeps to the first kind"
+                " classes apart. If it would not do so on new bags, the standard"
+                " assumption (parameter assumption of BagClassifier) restricts the"
+                " model to the first kind"
             )
         elif warn:
             text += (
                 f", and the first are right more often ({own:.2f} against"
-                f" {others:.2f}): assumption='standard' keeps to them"
+                f" {others:.2f}): the standard assumption (parameter"
+                " assumption of BagClassifier) restricts the model to them"
             )
         return {"share": share, "warn": warn, "text": text}
 

@@ -17,6 +17,7 @@ from bagwise.bags import Bags, as_bags
 from bagwise.bags.validation import first_missing, refuse_masked
 from bagwise.base import check_survival
 from bagwise.datasets import available, fetch, load_digit_bags
+from bagwise.exceptions import DataError, MissingValuesError, ParameterError
 from bagwise.io import read_bags
 from bagwise.io.roles import same_label
 
@@ -80,20 +81,23 @@ class Problem:
             return
         if self.task != "classification":
             held = {"multilabel": "several labels per bag", "survival": "times"}
-            raise ValueError(
-                f"pos_label={self.pos_label!r} names one of two classes, but y holds"
-                f" {held.get(self.task, 'values')}; leave it out"
+            raise ParameterError(
+                "pos_label",
+                f"names one of two classes, {self.pos_label!r}, but the data have"
+                f" {held.get(self.task, 'values')}; leave it out",
             )
         if len(self.classes) > 2:
-            raise ValueError(
-                f"pos_label={self.pos_label!r} names one of two classes, but y holds"
+            raise ParameterError(
+                "pos_label",
+                f"names one of two classes, {self.pos_label!r}, but the data have"
                 f" {len(self.classes)}, {_list(self.classes)}; leave it out, or make"
-                " one class of the others"
+                " one class of the others",
             )
         if self.pos_label not in list(self.classes):
-            raise ValueError(
-                f"pos_label={self.pos_label!r} is not among the labels"
-                f" {_list(self.classes)}"
+            raise ParameterError(
+                "pos_label",
+                f"is {self.pos_label!r}, which is not among the labels"
+                f" {_list(self.classes)}",
             )
 
     @property
@@ -173,9 +177,12 @@ class Problem:
         if self.y.dtype.kind in "biuf" or labels in _PLAIN_PAIRS:
             return
         one, two = self.classes
-        raise ValueError(
-            f"the labels are {str(one)!r} and {str(two)!r}: say which one is positive,"
-            f" with pos_label={str(one)!r} or pos_label={str(two)!r}"
+        raise DataError(
+            f"the labels are {str(one)!r} and {str(two)!r}, and it is not known which"
+            " one is positive",
+            "Set {0} or {1}.",
+            ("pos_label", str(one)),
+            ("pos_label", str(two)),
         )
 
     def check_values(self, *, missing: bool) -> None:
@@ -195,12 +202,16 @@ class Problem:
         more = f" and {len(columns) - 6} more" if len(columns) > 6 else ""
         what = "infinite values" if infinite else "missing values (NaN)"
         bag = self.X.ids[int(self.X.bag_index[row])]
-        help_ = "replace them first"
+        remedy = "Replace them first."
         if not infinite:
-            help_ = "fill them inside the folds with impute='median', or leave them out"
-        raise ValueError(
+            remedy = "Set {0} to fill them inside the folds, or remove them."
+        raise MissingValuesError(
             f"the data of {self.name!r} hold {what} in columns {', '.join(shown)}{more}"
-            f" (first in bag {bag!s}); {help_}"
+            f" (first in bag {bag!s})",
+            remedy,
+            ("impute", "median"),
+            columns=shown,
+            bag=bag,
         )
 
     def hash(self) -> str:
@@ -392,9 +403,7 @@ def _from_name(
             return _from_bunch(found, name or path.stem)
         X, y = found[:2]
         if y is None:
-            raise ValueError(
-                f"{path} gave no labels; name the columns with bag= and label="
-            )
+            raise DataError(f"{path} has no labels", "Give {0}.", ("label", ...))
         weight = found[2] if len(found) > 2 else None
         parts = {"name": name or path.stem, "X": X, "y": np.asarray(y)}
         return {**parts, "sample_weight": weight}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from bagwise.base import bag_folds
+from bagwise.exceptions import DataError
 
 __all__ = [
     "CrossValidation",
@@ -164,9 +165,10 @@ class Protocol:
         if not _is_discrete(y):
             smallest, need = self._smallest(y, np.array([n_units]), inner)
             if smallest < need:
-                raise ValueError(
-                    f"too few {things}: there are {smallest}, and {needs} {need}; add"
-                    f" {things}, use fewer folds or switch tuning off"
+                raise DataError(
+                    f"too few {things}: there are {smallest}, and {needs} {need}",
+                    f"Add {things}, use fewer folds, or set {{0}}.",
+                    ("grid", "none"),
                 )
             return
         classes = np.unique(y)
@@ -178,10 +180,11 @@ class Protocol:
         smallest, need = self._smallest(y, counts, inner)
         if smallest < need:
             rare = str(shown[int(counts.argmin())])
-            raise ValueError(
+            raise DataError(
                 f"too few {things}: class {rare} has {smallest} of {n_units} {things},"
-                f" and {needs} {need} of each class; add {things}, use fewer folds or"
-                " LeaveOneBagOut(), or switch tuning off"
+                f" and {needs} {need} of each class",
+                f"Add {things}, use fewer folds, leave one bag out, or set {{0}}.",
+                ("grid", "none"),
             )
 
     def _smallest(

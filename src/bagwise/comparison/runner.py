@@ -370,7 +370,7 @@ class _Cluster(_FromFiles):
         if lost or self.client.status != "running":
             raise ConnectionError(
                 f"the dask scheduler at {self.address} is gone; finished runs are kept,"
-                " and the same call continues"
+                " and running it again continues"
             ) from error
 
 

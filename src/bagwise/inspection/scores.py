@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from bagwise.bags import Bags, Ragged, as_bags
 from bagwise.bags.segments import segment_argmax
+from bagwise.exceptions import ParameterError
 
 __all__ = [
     "MAX_ROWS",
@@ -103,7 +104,8 @@ def positive_class(model: Any, pos_label: Any = None) -> tuple[int | None, float
     known = np.asarray(classes)
     found = np.flatnonzero(known == wanted)
     if not found.size:
-        raise ValueError(f"pos_label={wanted!r} is not one of {known.tolist()}.")
+        problem = f"is {wanted!r}, which is not one of {known.tolist()}"
+        raise ParameterError("pos_label", problem)
     return int(found[0]), 1.0 if found[0] == len(classes) - 1 else -1.0
 
 
