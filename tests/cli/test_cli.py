@@ -52,7 +52,7 @@ def test_compare_for_people_names_the_report(capsys, table, tmp_path):
     assert status == 0
     assert "SimpleMI ranks first" in out.replace("\n", " ")
     assert str(tmp_path / "out" / "report.html") in out
-    assert "Nadeau" in out
+    assert "Holm" in out
     assert "Bags(n_bags=40" in err
 
 

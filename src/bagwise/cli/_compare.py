@@ -22,7 +22,10 @@ def compare(
         typer.Option(help="Names, separated by commas; chosen by the data if absent."),
     ] = None,
     folds: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 5,
-    repeats: Annotated[int, typer.Option(help="Repeats of it.")] = 1,
+    repeats: Annotated[
+        int | None,
+        typer.Option(help="Repeats of it; by default 2 with fewer than 200 bags."),
+    ] = None,
     leave_one_out: Annotated[
         bool, typer.Option("--leave-one-out", help="Leave one bag out instead.")
     ] = False,
@@ -101,7 +104,7 @@ def compare(
     result = comparison.compare(
         problem,
         methods=names,
-        protocol=_protocol(folds, repeats, leave_one_out, half_splits),
+        protocol=_protocol(folds, repeats, len(problem.y), leave_one_out, half_splits),
         metric=metric,
         grid=grid,
         random_state=seed,
@@ -124,13 +127,17 @@ def compare(
     return write_outcome(result, folder, as_json=json)
 
 
-def _protocol(folds: int, repeats: int, leave_one_out: bool, halves: int) -> Any:
+def _protocol(
+    folds: int, repeats: int | None, n_bags: int, leave_one_out: bool, halves: int
+) -> Any:
     from bagwise import comparison
+    from bagwise.comparison.inference import repeats_for
 
     if leave_one_out:
         return comparison.LeaveOneBagOut()
     if halves:
         return comparison.Halves(halves)
+    repeats = repeats_for(n_bags) if repeats is None else repeats
     return comparison.CrossValidation(folds, repeats)
 
 
