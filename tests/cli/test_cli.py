@@ -160,9 +160,9 @@ def test_a_locked_store_is_one_line(capsys, table, tmp_path, monkeypatch):
 
 
 def test_the_demo(capsys, tmp_path, monkeypatch):
-    from bagwise.comparison import _demo
+    from bagwise.comparison import _compare
 
-    monkeypatch.setattr(_demo, "METHODS", ("SimpleMI", "MILR"))
+    monkeypatch.setattr(_compare, "DEMO_METHODS", ("SimpleMI", "MILR"))
     words = ["demo", "--out", tmp_path / "demo", "--bags", 40, "--jobs", 1]
     status, out, _ = run(capsys, *words)
     assert status == 0
