@@ -10,14 +10,14 @@ from sklearn.ensemble import StackingRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from bagwise import BagRegressor, Bags
 from bagwise.compose import SimpleMIRegressor, WrapperMIRegressor
 from bagwise.datasets import load_digit_bags, make_regression_bags
-from bagwise.ensemble._combine import stack_values
+from bagwise.ensemble._combine import shrinkage, stack_values
 from bagwise.kernels import distribution_kernel, emd_distances, hausdorff
 from bagwise.kernels.registry import BAG_KERNELS
 from bagwise.least_squares import BagKernelRidge
@@ -300,6 +300,38 @@ def test_stack_predicts_and_explains(stack):
     assert values.shape == (X.n_instances,)
     assert abs(values.mean() - y.mean()) < 3 * y.std()
     assert np.corrcoef(values, X.data @ np.linalg.lstsq(X.data, values)[0])[0, 1] > 0
+
+
+def test_useless_members_leave_the_mean():
+    rng = np.random.default_rng(0)
+    y, noise = rng.normal(size=60), rng.normal(size=(60, 3))
+    weight, folds = np.ones(60), list(KFold(5).split(y))
+    useful = np.column_stack([y + rng.normal(size=60), noise[:, 0]])
+    assert shrinkage(useful, y, weight, folds) == 1.0
+    # The same evidence from few groups may be chance.
+    assert shrinkage(useful, y, weight, folds, np.arange(60) // 20) < 1.0
+    # The slope of y on the stack of the other folds, or zero.
+    found = []
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(size=(60, 3))
+        stack = np.empty(60)
+        for train, test in folds:
+            coef, _ = stack_values(noise[train], y[train], np.ones(48))
+            stack[test] = (noise[test] - noise[train].mean(axis=0)) @ coef
+        slope = stack @ (y - y.mean()) / max(stack @ stack, 1e-300)
+        found.append(shrinkage(noise, y, weight, folds))
+        assert found[-1] == 1.0 or found[-1] == pytest.approx(np.clip(slope, 0, 1))
+    assert np.mean(found) < 0.4
+
+
+def test_a_stack_that_learns_nothing_predicts_the_mean():
+    X, y = make_regression_bags(40, n_features=3, random_state=2)
+    y = np.random.default_rng(1).permutation(y)
+    members = [("wrapper", WrapperMIRegressor()), ("mean", SimpleMIRegressor())]
+    model = BagRegressor(members, random_state=0).fit(X, y)
+    assert model.shrinkage_ == 0.0
+    np.testing.assert_allclose(model.predict(X), y.mean())
+    assert np.ptp(model.instance_scores(X).values) > 0  # their order is still shown
 
 
 def test_stack_keeps_groups_together_and_takes_gaps():

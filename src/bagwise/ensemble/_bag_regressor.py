@@ -8,7 +8,7 @@ from sklearn.utils.metaestimators import available_if
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.base import BaseBagRegressor
-from bagwise.ensemble._combine import stack_values
+from bagwise.ensemble._combine import shrinkage, stack_values
 from bagwise.ensemble._inputs import Made
 from bagwise.ensemble._members import choose_members, regression_members, report_plan
 from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
@@ -26,7 +26,7 @@ class BagRegressor(BaseBagRegressor):
     .. math:: f(B) = \sum_m w_m\, f_m(B) + b, \qquad w_m \ge 0
 
     where :math:`w, b` minimise the squared error of out-of-fold predictions and a small
-    ridge ([1]_).
+    ridge ([1]_). Where these predictions are useless, it is shrunk to the mean of y.
 
     Parameters
     ----------
@@ -62,6 +62,9 @@ class BagRegressor(BaseBagRegressor):
         The out-of-fold predictions, in units of y.
     intercept_ : float
         The constant :math:`b`.
+    shrinkage_ : float
+        Factor between 0 and 1 that the weights were multiplied with, see Notes. 0 means
+        that the stack predicts the mean of y for every bag.
     plan_ : dict
         What was chosen by the size of the data, as in `BagClassifier`.
 
@@ -78,7 +81,11 @@ class BagRegressor(BaseBagRegressor):
     made by the position of a bag and the random seed, so that another order of the
     training bags gives slightly different weights of members.
 
-    Differs from [1]_: a ridge and an intercept.
+    The stack is shrunk to the mean of y where its own out-of-fold predictions are
+    correlated with y by less than two standard errors: by the slope of y on them,
+    within 0 and 1. With ``shrinkage_ == 0`` only the mean is left.
+
+    Differs from [1]_: a ridge, an intercept, and shrinkage.
 
     References
     ----------
@@ -161,8 +168,10 @@ class BagRegressor(BaseBagRegressor):
             progress=type(self).__name__ if self.verbose else None,
         )
         predictions = seen.scores[:, :, 0]
-        self._coef, constant = stack_values(predictions, target, weight)
-        self.intercept_ = self._center + self._spread * constant
+        coef, constant = stack_values(predictions, target, weight)
+        self.shrinkage_ = shrinkage(predictions, target, weight, seen.folds, X.groups)
+        self._coef = self.shrinkage_ * coef
+        self.intercept_ = self._center + self._spread * self.shrinkage_ * constant
         self._describe(predictions, target, weight)
         self.plan_ = report_plan(plan, self._stack.names, "BagRegressor", budget)
 

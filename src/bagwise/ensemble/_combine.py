@@ -202,6 +202,51 @@ def stack_values(predictions, target, weight, ridge=_VALUES_RIDGE):
     return coef, float(level - coef @ mean)
 
 
+def shrinkage(predictions, target, weight, folds, groups=None):
+    r"""Return the factor by which a stack of regressors is shrunk to the mean.
+
+    The weights of the stack are fitted to all folds but one and applied to that one.
+    Where these predictions :math:`s_i` are correlated with the values by more than two
+    standard errors, :math:`2 / \sqrt{n}` for n groups, the factor is one. Otherwise it
+    is the slope of the values on them, :math:`\sum s_i y_i / \sum s_i^2`, within 0 and
+    1: useless members do not make predictions worse than the mean.
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (n_bags, n_members)
+        Out-of-fold predictions.
+    target : ndarray of shape (n_bags,)
+        Values.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+    folds : list of (train, test)
+        Folds of the stack.
+    groups : ndarray of shape (n_bags,), default=None
+        Bags of a group are not independent; by default all bags are.
+
+    Returns
+    -------
+    float
+    """
+    stacked = np.empty(len(target))
+    for train, test in folds:
+        coef, constant = stack_values(predictions[train], target[train], weight[train])
+        level = np.average(target[train], weights=weight[train])
+        stacked[test] = predictions[test] @ coef + constant - level
+    share = weight / weight.sum()
+    values = target - share @ target
+    both, own = share @ (stacked * values), share @ stacked**2
+    spread = share @ values**2
+    if not spread > 0:  # the mean is right, and so are the members
+        return 1.0
+    if own <= 1e-20 * spread:  # a constant, but for rounding
+        return 0.0
+    n = len(target) if groups is None else len(np.unique(groups))
+    if both > 2.0 / np.sqrt(n) * np.sqrt(own * spread):
+        return 1.0
+    return float(np.clip(both / own, 0.0, 1.0))
+
+
 @dataclass
 class InstanceCombination:
     """A weighted mean of the standardised instance scores of members.

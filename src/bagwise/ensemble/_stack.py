@@ -155,12 +155,15 @@ class OutOfFold(NamedTuple):
         The inputs of the training bags.
     priors : ndarray of shape (n_members,)
         Weights on instances without evidence.
+    folds : list of (train, test)
+        The folds.
     """
 
     scores: np.ndarray
     tops: list
     made: Made
     priors: np.ndarray
+    folds: list
 
 
 def fit_stack(
@@ -235,7 +238,7 @@ def fit_stack(
         scores.append(_in_place(folds, [part for part, _ in parts]))
         tops.append(_in_place(folds, [part for _, part in parts]))
     priors = np.array([member.prior for member in fitted])
-    return stack, OutOfFold(np.stack(scores, axis=1), tops, made, priors)
+    return stack, OutOfFold(np.stack(scores, axis=1), tops, made, priors, folds)
 
 
 def _shown(members, progress):
