@@ -387,3 +387,9 @@ def test_a_broken_sparse_matrix_is_refused(kind, part, value):
     getattr(broken, part)[-1] = value
     with pytest.raises(ValueError, match="broken sparse matrix"):
         Bags(broken, np.arange(5))
+
+
+@pytest.mark.parametrize("bags", [["ab", "c"], np.array(["ab", "c"]), [["a", "b"]]])
+def test_text_is_refused_with_what_to_do(bags):
+    with pytest.raises(TypeError, match="bag 0 is text .*encode the text first"):
+        as_bags(bags)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from sklearn.utils.multiclass import check_classification_targets
 
+from bagwise.bags import Bags
 from bagwise.base._classifiers import _are_two_plain
 from bagwise.compose import SimpleMI
+from bagwise.datasets import make_bags
 from bagwise.svm import MISVM
 
 
@@ -46,3 +48,23 @@ def test_names_of_parameters_belong_to_the_class():
             self.more = more
 
     assert sorted(Other().get_params()) == ["estimator", "more"]
+
+
+def test_targets_follow_the_bag_ids_of_their_index():
+    pd = pytest.importorskip("pandas")
+    X, y = make_bags(20, n_features=3, random_state=0)
+    names = [f"slide {i}" for i in range(len(X))]
+    X = Bags(X.data, X.offsets, ids=names)
+    expected = MISVM().fit(X, y).decision_function(X)
+    series = pd.Series(y, index=names)
+    for given in (series, series.sort_index(), series.sample(frac=1, random_state=0)):
+        found = MISVM().fit(X, given).decision_function(X)
+        np.testing.assert_array_equal(found, expected)
+    other = pd.Series(y, index=[f"label {i}" for i in range(len(X))])
+    for given in (series.reset_index(drop=True), other):
+        found = MISVM().fit(X, given).decision_function(X)
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="bag 'slide 3' is missing"):
+        MISVM().fit(X, series.rename({"slide 3": "slide 99"}))
+    with pytest.raises(ValueError, match="21 for 20 bags"):
+        MISVM().fit(X, pd.concat([series, series[:1]]))

@@ -262,6 +262,12 @@ def _bag_matrix(bag: Any, i: int) -> Any:
         raise ValueError(f"bag {i} is not a matrix: {error}") from None
     refuse_other_values(matrix, f"bag {i}")
     matrix = np.asarray(matrix)
+    if matrix.ndim < 2 and matrix.dtype.kind in "SU":
+        raise TypeError(
+            f"bag {i} is text ({str(bag)[:30]!r}). A bag is a matrix of numbers with "
+            "one row per instance: encode the text first, or read files with "
+            "bagwise.read_bags."
+        )
     if matrix.ndim != 2:
         raise ValueError(
             f"bag {i} has {matrix.ndim} dimension(s); a bag is a 2-D array of shape "

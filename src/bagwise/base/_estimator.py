@@ -177,7 +177,7 @@ class BaseBagEstimator(BaseEstimator):
         if y is None:
             return X
         refuse_masked(y, "y")
-        y = self._check_target(y)
+        y = self._check_target(_in_bag_order(y, X))
         if y.ndim == 1 and y.dtype.kind in "OmM":
             bag = first_missing(y)
             if bag is not None:
@@ -235,6 +235,27 @@ class BaseBagEstimator(BaseEstimator):
                 "The feature names should match those that were passed during fit: "
                 f"column {j} was {expected[j]!r} and is now {X.feature_names[j]!r}."
             )
+
+
+def _in_bag_order(y, X):
+    """Return a pandas Series of targets in the order of the bags that its index names.
+
+    A default index (0, 1, ...) says nothing, and neither does one without bag ids.
+    """
+    if not hasattr(y, "reindex") or type(y.index).__name__ == "RangeIndex":
+        return y
+    ids, names = X.ids.tolist(), y.index.tolist()
+    if ids == names or not set(ids) & set(names):
+        return y
+    missing = [name for name in ids if name not in set(names)]
+    if missing or len(names) != len(ids):
+        absent = f", bag {missing[0]!r} is missing" if missing else ""
+        raise ValueError(
+            f"the index of y holds ids of bags, but not those of X: {len(names)} for "
+            f"{len(ids)} bags{absent}. Give y one entry per bag of X, or pass "
+            "y.to_numpy() to take them by position."
+        )
+    return y.loc[ids]
 
 
 def _name_difference(expected, found):
