@@ -257,7 +257,7 @@ def test_rows_of_a_store_run_no_code(run, folder, spec):
         "bagwise.svm.__builtins__",
         "bagwise.compose._simple_mi.clone",
         "bagwise.compose._simple_mi.BaseEstimator",
-        "bagwise.comparison.Store",
+        "bagwise.comparison.store.Store",
         "sklearn.datasets.fetch_openml",
         "sklearn.base.BaseEstimator",
         "sklearn.svm._base.evil",
