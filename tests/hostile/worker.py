@@ -236,6 +236,8 @@ def attempt_model(kind, folder):
         # the process, exceed the memory or run without end.
         try:
             _use(model, few)
+        except MemoryError:
+            raise
         except Exception as error:
             return f"read, then {type(error).__name__}"
         return "read"
