@@ -14,7 +14,7 @@ def test_the_label_is_asked_for_before_columns_are_complained_of(run, slides):
     status, _, err = run("compare", slides, "--bag", "slide")
     assert status == 2
     assert "error: " in err
-    assert "say which column is the label, with --label (real values: --target)" in err
+    assert "name it with --label (real values: --target)" in err
     assert "--drop" not in err
 
 

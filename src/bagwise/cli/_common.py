@@ -14,8 +14,8 @@ import typer
 
 from bagwise.io.csv_files import write_csv
 
-Json = Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")]
-Seed = Annotated[int, typer.Option(help="Fixes splits and methods.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+Seed = Annotated[int, typer.Option(help="Random seed of splits and methods.")]
 Escape = Annotated[
     bool,
     typer.Option(
@@ -24,7 +24,9 @@ Escape = Annotated[
         " a formula.",
     ),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1: all cores.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", help="Number of processes; -1 for all cores.")
+]
 
 
 def write_json(value: Any) -> None:
@@ -50,7 +52,7 @@ def write_rows(
 
 
 class UsageError(ValueError):
-    """Something on the command line, or in a settings file, that cannot be meant."""
+    """A mistake on the command line or in a settings file."""
 
 
 # Options that are not called like the argument of the Python function.

@@ -19,21 +19,31 @@ def compare(
     source: Source,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names, separated by commas; chosen by the data if absent."),
+        typer.Option(
+            help=(
+                "Names of methods, separated by commas; by default chosen for the data."
+            )
+        ),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 5,
+    folds: Annotated[
+        int, typer.Option(help="Number of folds of the cross-validation.")
+    ] = 5,
     repeats: Annotated[
         int | None,
-        typer.Option(help="Repeats of it; by default 2 with fewer than 200 bags."),
+        typer.Option(
+            help="Number of repeats of the cross-validation; by default 2 with fewer"
+            " than 200 bags."
+        ),
     ] = None,
     leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", help="Leave one bag out instead.")
+        bool,
+        typer.Option("--leave-one-out", help="Leave one bag out in place of folds."),
     ] = False,
     half_splits: Annotated[
-        int, typer.Option(help="This many random half splits instead.")
+        int, typer.Option(help="Number of random half splits in place of folds.")
     ] = 0,
     test: Annotated[
-        str | None, typer.Option(help="A file of test bags, instead of folds.")
+        str | None, typer.Option(help="A file of test bags, in place of folds.")
     ] = None,
     metric: Annotated[
         str,
@@ -44,40 +54,51 @@ def compare(
         ),
     ] = "auto",
     grid: Annotated[
-        str, typer.Option(help="default, large, auto (widens itself) or none.")
+        str,
+        typer.Option(
+            help="Grid of tuning: default, large, auto (widened where needed) or none."
+        ),
     ] = "default",
     out: Annotated[
-        Path | None, typer.Option(help="Folder; bagwise-NAME by default.")
+        Path | None,
+        typer.Option(help="Folder of the results; bagwise-NAME by default."),
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(help="Pictures of instances: .npz, .npy, a folder.")
+        Path | None,
+        typer.Option(help="Pictures of instances: an .npz or .npy file, or a folder."),
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Calibrated probabilities for all.")
+        bool,
+        typer.Option("--calibrate", help="Calibrate the probabilities of all methods."),
     ] = False,
     permute_features: Annotated[
-        bool, typer.Option("--permute-features", help="Which features matter (slow).")
+        bool,
+        typer.Option(
+            "--permute-features", help="Measure the importance of features (slow)."
+        ),
     ] = False,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="METHOD.PARAM=VALUE fixes a parameter; may be repeated.",
+            help="Set a parameter: METHOD.PARAM=VALUE; may be repeated.",
         ),
     ] = None,
     jobs: Jobs = -1,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler.")
     ] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds a run may take.")] = 900.0,
+    time_limit: Annotated[
+        float, typer.Option(help="Time limit of one run in seconds; 0 for none.")
+    ] = 900.0,
     time_budget: Annotated[
-        float | None, typer.Option(help="Seconds for all runs together.")
+        float | None, typer.Option(help="Time budget of all runs in seconds.")
     ] = None,
     memory_limit: Annotated[
-        str | None, typer.Option(help="Memory a run may take, such as 4GB.")
+        str | None, typer.Option(help="Memory limit of one run, such as 4GB.")
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try failed runs again.")
+        bool, typer.Option("--retry-failed", help="Run failed runs again.")
     ] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -142,7 +163,7 @@ def _protocol(
 
 
 def _announce(problem: Any, names: list[str] | None) -> None:
-    """Say what the data are, which methods were chosen, and why others were not."""
+    """Print what the data are, which methods were chosen, and why others were not."""
     from bagwise.comparison.choose import choose_methods, wanted_task
 
     console = Console(stderr=True, highlight=False)
@@ -167,7 +188,7 @@ def _announce(problem: Any, names: list[str] | None) -> None:
 
 
 def _what_is_predicted(problem: Any) -> str:
-    """Say what the labels hold, which one is positive, and what is kept together."""
+    """Describe the labels, which one is positive, and what is kept together."""
     if problem.task == "regression":
         text = f"values from {problem.y.min():.4g} to {problem.y.max():.4g}"
     elif problem.task == "survival":
@@ -175,7 +196,7 @@ def _what_is_predicted(problem: Any) -> str:
         text = f"times from {times.min():.4g} to {times.max():.4g}, {seen} events and"
         text += f" {len(times) - seen} censored; ranked by the concordance index"
     elif problem.task == "multilabel":
-        text = f"{problem.y.shape[1]} labels a bag"
+        text = f"{problem.y.shape[1]} labels per bag"
     else:
         labels, counts = np.unique(problem.y, return_counts=True)
         named = [f"{label} {n}" for label, n in zip(labels, counts, strict=True)]

@@ -41,11 +41,13 @@ __all__ = [
 ]
 
 Data = Annotated[
-    str, typer.Argument(help="A file, a folder of features, or a known set's name.")
+    str, typer.Argument(help="A file, a folder of features, or the name of a data set.")
 ]
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "bag": (
-        Annotated[str | None, typer.Option("--bag", help="Column that names the bag.")],
+        Annotated[
+            str | None, typer.Option("--bag", help="Column with the id of the bag.")
+        ],
         None,
     ),
     "label": (
@@ -55,21 +57,26 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "target": (
         Annotated[
             str | None,
-            typer.Option("--target", help="Column of real values, instead of labels."),
+            typer.Option(
+                "--target", help="Column of real values to predict, instead of labels."
+            ),
         ],
         None,
     ),
     "time": (
         Annotated[
             str | None,
-            typer.Option("--time", help="Column of times until an event."),
+            typer.Option(
+                "--time",
+                help="Column of times until an event or the end of observation.",
+            ),
         ],
         None,
     ),
     "event": (
         Annotated[
             str | None,
-            typer.Option("--event", help="Column: 1 where the event was seen."),
+            typer.Option("--event", help="Column that is 1 if the event was seen."),
         ],
         None,
     ),
@@ -78,7 +85,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--group",
-                help="Column of what must not be split, such as the patient.",
+                help="Column of groups that are kept in one fold, such as patients.",
             ),
         ],
         None,
@@ -86,7 +93,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "positive": (
         Annotated[
             str | None,
-            typer.Option("--positive", help="The positive one of two labels."),
+            typer.Option("--positive", help="Which of two labels is positive."),
         ],
         None,
     ),
@@ -110,7 +117,9 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "drop": (
         Annotated[
             list[str],
-            typer.Option("--drop", help="Columns to leave out, by commas or repeated."),
+            typer.Option(
+                "--drop", help="Columns to leave out, separated by commas or repeated."
+            ),
         ],
         [],
     ),
@@ -119,7 +128,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             list[str],
             typer.Option(
                 "--features",
-                help="Columns to use, by commas or repeated; all others if absent.",
+                help="Feature columns, separated by commas or repeated; by default"
+                " all columns without another role.",
             ),
         ],
         [],
@@ -127,14 +137,14 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "instance_id": (
         Annotated[
             str | None,
-            typer.Option("--instance-id", help="Column that names the instance."),
+            typer.Option("--instance-id", help="Column with the name of the instance."),
         ],
         None,
     ),
     "weight": (
         Annotated[
             str | None,
-            typer.Option("--weight", help="Column of the bag's weight in fitting."),
+            typer.Option("--weight", help="Column with the weight of the bag."),
         ],
         None,
     ),
@@ -143,7 +153,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             list[str],
             typer.Option(
                 "--coords",
-                help="Columns that say where an instance lies, such as x,y.",
+                help="Columns with the coordinates of an instance, such as x,y.",
             ),
         ],
         [],
@@ -153,7 +163,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--format",
-                help="csv, parquet, npz, arff, musk, svmlight; the suffix tells.",
+                help="csv, parquet, npz, arff, musk or svmlight; by default inferred"
+                " from the suffix.",
             ),
         ],
         None,
@@ -161,7 +172,9 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "labels": (
         Annotated[
             str | None,
-            typer.Option("--labels", help="For a folder: the table, one row a file."),
+            typer.Option(
+                "--labels", help="For a folder: the table with one row per file."
+            ),
         ],
         None,
     ),
@@ -180,7 +193,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--on-missing",
-                help="For a folder: drop leaves out files that are of no use.",
+                help="For a folder: drop leaves out files that cannot be used.",
             ),
         ],
         None,
@@ -404,7 +417,9 @@ class Source:
             self._refuse_columns(name)
             return as_problem(name, pos_label=self.positive, task=self.task)
         other = name != self.data  # bags to test on, whose weights are not used
-        no_label = f"{name}: say which column is the label, with --label (real values:"
+        no_label = (
+            f"{name}: the label column is not given: name it with --label (real values:"
+        )
         no_label += " --target)"
         try:
             X, y, weight = self._read_known(name, ("weight",) if other else ())
@@ -463,7 +478,9 @@ class Source:
         if self.columns:
             as_problem(name)  # no such file or set is the better message
             given = ", ".join(f"--{key.replace('_', '-')}" for key in self.columns)
-            raise UsageError(f"{name} is a known set and no table: leave out {given}")
+            raise UsageError(
+                f"{name} is the name of a data set, not a table: leave out {given}"
+            )
 
 
 def _at_commas(columns: dict[str, Any], unknown: Sequence[Any]) -> dict[str, Any]:
@@ -525,7 +542,9 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
         task = columns.pop("task", "auto")
         if "target" in columns:
             if "label" in columns:
-                raise UsageError("--label is for classes and --target for values")
+                raise UsageError(
+                    "--label is for classes and --target for values: give one of them"
+                )
             columns["label"], task = columns.pop("target"), "regression"
         survival = _survival_columns(columns)
         if survival is not None:

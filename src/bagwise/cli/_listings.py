@@ -11,7 +11,10 @@ from bagwise.cli._common import Json, write_json
 
 def datasets(
     name: Annotated[
-        str | None, typer.Argument(help="A set to load and describe; all if absent.")
+        str | None,
+        typer.Argument(
+            help="A data set to load and describe; by default all are listed."
+        ),
     ] = None,
     json: Json = False,
 ) -> int:

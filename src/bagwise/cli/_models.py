@@ -292,15 +292,16 @@ def fit(
     source: Source,
     method: Annotated[
         str | None,
-        typer.Option(help="See `bagwise methods`; BagClassifier or BagRegressor."),
+        typer.Option(
+            help="Name of a method (see `bagwise methods`); by default BagClassifier or"
+            " BagRegressor."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the model goes.")] = Path(
-        "model.bagwise"
-    ),
+    out: Annotated[Path, typer.Option(help="The model file.")] = Path("model.bagwise"),
     grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="METHOD.PARAM=VALUE fixes a parameter."),
+        typer.Option("--set", help="Set a parameter: METHOD.PARAM=VALUE."),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -346,14 +347,15 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     source: Source,
     out: Annotated[
-        Path | None, typer.Option(help="CSV file; standard output if absent.")
+        Path | None, typer.Option(help="CSV file; standard output by default.")
     ] = None,
     csv_escape: Escape = True,
     json: Json = False,
 ) -> int:
     """Predict the label of every bag of DATA.
 
-    Name the label column with --label if the file has one, so that it is no feature.
+    Name the label column with --label if the file has one, so that it is not used as a
+    feature.
     """
     rows = predict_file(model, source.bags())
     if json:
@@ -369,12 +371,18 @@ def predict(
 def explain(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     source: Source,
-    out: Annotated[Path, typer.Option(help="Folder.")] = Path("bagwise-explained"),
+    out: Annotated[
+        Path, typer.Option(help="Folder of the tables and pictures.")
+    ] = Path("bagwise-explained"),
     by: Annotated[
-        str, typer.Option(help="auto, native, single, leave_out or add_to.")
+        str,
+        typer.Option(
+            help="How instances are scored: auto, native, single, leave_out or add_to."
+        ),
     ] = "auto",
     images: Annotated[
-        Path | None, typer.Option(help="Pictures: .npz, .npy, or a folder of files.")
+        Path | None,
+        typer.Option(help="Pictures of instances: an .npz or .npy file, or a folder."),
     ] = None,
     csv_escape: Escape = True,
     json: Json = False,
@@ -382,10 +390,10 @@ def explain(
     """Score every instance of DATA, to see which ones made a bag positive.
 
     Writes instances.csv, instances.json and key_instances.png, and a heat map where
-    instances have coordinates. Models that do not score instances are asked for the
-    score of each instance alone (--by single), or for what is lost without it
-    (--by leave_out). High scores speak for the positive class of two, of more classes
-    for the one that is predicted; --positive names another one.
+    instances have coordinates. If a model does not score instances, each instance is
+    scored alone (--by single), or by the change of the score without it (--by
+    leave_out). Scores are high for the positive class of two, or for the predicted one
+    of more classes; --positive names another class.
     """
     found = explain_file(
         model,
