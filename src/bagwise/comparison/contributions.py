@@ -140,6 +140,9 @@ def contributions(
         rows = {"hit": rows["hit"][kept]}
         bag, unit, run, repeat = bag[kept], unit[kept], run[kept], repeat[kept]
     value, psi = _by_column(figure, rows, run, repeat)
+    if groups is not None:
+        # A fold has few groups: what is common to them would pass for its level.
+        psi = _by_column(figure, rows, repeat, repeat)[1]
     _, first = np.unique(bag, return_index=True)
     _, code = np.unique(unit, return_inverse=True)
     _, which = np.unique(run, return_inverse=True)
