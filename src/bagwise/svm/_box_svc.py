@@ -100,7 +100,8 @@ class BoxKernelSVC(MulticlassBagClassifier):
     See Also
     --------
     transductive_box_svc : The map over training and test bags.
-    bagwise.svm.BagSVC : With ``kernel="box"``, on the counts themselves.
+    bagwise.svm.BagSVC : With ``kernel="box"``, on the counts themselves: for other
+        solvers or searches on one kernel matrix. This class is the usual choice.
 
     Notes
     -----
