@@ -9,7 +9,7 @@ dask = pytest.importorskip("dask")
 
 
 def draw(n_bags=60, n_classes=2, n_features=3):
-    """Bags of 1 to 5 instances whose mean depends on the class."""
+    """Simulate bags of 1 to 5 instances whose mean depends on the class."""
     rng = np.random.default_rng(0)
     y = np.arange(n_bags) % n_classes
     bags = [rng.normal(k, 1.0, (rng.integers(1, 6), n_features)) for k in y]
@@ -17,7 +17,7 @@ def draw(n_bags=60, n_classes=2, n_features=3):
 
 
 def cut(X, y, *extra, size=13):
-    """Delayed parts of whole bags."""
+    """Return delayed parts of whole bags."""
     make = dask.delayed(lambda *part: part)
     return [
         make(*(item[i : i + size] for item in (X, y, *extra)))
@@ -27,13 +27,13 @@ def cut(X, y, *extra, size=13):
 
 @pytest.fixture(name="draw")
 def draw_fixture():
-    """Give tests the maker of bags."""
+    """Return the function that simulates bags."""
     return draw
 
 
 @pytest.fixture(name="cut")
 def cut_fixture():
-    """Give tests the knife."""
+    """Return the function that splits bags into parts."""
     return cut
 
 

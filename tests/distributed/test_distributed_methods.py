@@ -1,4 +1,4 @@
-"""Everything that is a sum over bags: fits on partitions equal local fits."""
+"""Fits on partitions equal local fits."""
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,9 @@ from bagwise.linear_model import MILinearRegression, MILogisticRegression
 pytestmark = pytest.mark.usefixtures("here")
 
 
-# At the end of a long descent rounding hides what a step gains and decides where
-# L-BFGS stops: values agree to eps there, minimisers to about its root times their
-# condition, whatever adds the same sums in another order. Before that the steps agree.
+# Sums in another order differ by rounding. After many steps rounding decides where
+# L-BFGS stops: objective values then agree to eps, and minimizers to about its square
+# root times the condition number. Before that the steps agree.
 BEFORE_ROUNDING, TO_THE_END, BY_DESCENT = 1e-3, 1e-7, 2e-6
 
 

@@ -1,4 +1,4 @@
-"""A worker that is killed costs time, not the result, whatever is being fitted."""
+"""The result does not change if a worker is killed during a fit."""
 
 import os
 import signal
@@ -21,8 +21,8 @@ distributed = pytest.importorskip("distributed")
 N_PARTS = 4
 SAFE_OPTIONS = {"n_components": 15, "random_state": 0}
 
-# What is fitted, in which reading of the last part its reader dies, what is compared:
-# one of every way to fit on parts. Descents stop long before rounding steers them.
+# The model, the number of the read of the last part at which its worker is killed, and
+# the compared attributes: one case per kind of fit. Few steps, so rounding is harmless.
 FITS = {
     "SAFE": (SAFE(variance_weight=0.5, **SAFE_OPTIONS), 3, "decision_function"),
     "SAFERegressor": (SAFERegressor(kernel="linear"), 2, "predict"),
@@ -45,7 +45,7 @@ def client(two_workers):
 
 
 def deadly_parts(folder, X, y, when):
-    """Return parts of which the last takes its reader along, once."""
+    """Return parts; reading the last one kills its worker once."""
 
     def load(i):
         if i == N_PARTS - 1:
@@ -75,7 +75,7 @@ def kill_while(use, client, folder, X, y, when):
     return found
 
 
-# Starting a cluster takes longer than the fits: one kind by default.
+# Starting a cluster takes longer than the fits: one case by default.
 rest = pytest.mark.skipif(
     "BAGWISE_KILL_ALL" not in os.environ, reason="one kind of fit; BAGWISE_KILL_ALL=1"
 )

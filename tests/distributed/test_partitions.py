@@ -1,4 +1,4 @@
-"""Parts that are kept together: the same sums in the same order, in fewer tasks."""
+"""Parts that share a task: the same sums in the same order, in fewer tasks."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 class Term:
-    """Remembers in which order it was added."""
+    """Records the order of additions."""
 
     def __init__(self, text):
         self.text = text
@@ -58,7 +58,7 @@ def test_threads_share_evenly():
             groups = -(-n_parts // width)
             most = width * -(-groups // n_threads)
             assert most <= 1.25 * -(-n_parts // n_threads)
-    assert _parts_per_task(8, 2) == 4  # one task for each thread and pass
+    assert _parts_per_task(8, 2) == 4  # one task per thread and pass
     assert _parts_per_task(1000, 100) == 4
 
 
@@ -104,7 +104,7 @@ def test_each_worker_keeps_its_own(monkeypatch):
     ):
         places = _partitions._threads()
         assert len(set(places)) == 2
-        # Both ways around, which chance does not do.
+        # Both assignments, so that the test does not pass by chance.
         for order in (places, places[::-1], places[:1] * 2):
             monkeypatch.setattr(_partitions, "_threads", lambda order=order: order)
             kept = Partitions(parts).persist()

@@ -1,4 +1,4 @@
-"""The measured table, the tags and the line that everybody shows agree."""
+"""The measured assumptions, the tags and the lines agree."""
 
 import pytest
 from sklearn.utils import get_tags

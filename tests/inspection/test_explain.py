@@ -1,4 +1,4 @@
-"""Explanations: names, tables, pictures."""
+"""Explanations: names, tables and plots."""
 
 import csv
 import datetime
@@ -148,7 +148,7 @@ def named(bags, **names):
 
 @pytest.mark.parametrize("kind", ["day", "hour", "uuid", "mixed"])
 def test_names_of_any_type_are_written(bags, tmp_path, kind):
-    """Tables name bags by dates and keys of data bases, which JSON does not know."""
+    """Ids may be dates and database keys, which JSON does not support."""
     n, m = len(bags), bags.n_instances
     make = {
         "day": lambda k: datetime.date(2020, 1, 1 + k),
@@ -192,7 +192,7 @@ def test_one_coordinate_is_no_map(bags, tmp_path):
 
 
 def test_several_labels_a_bag():
-    """Of several labels one must be named, or a model of one label taken."""
+    """With several labels, pos_label or the model of one label is required."""
     X, y = make_bags(20, random_state=0)
     Y = np.column_stack([y, 1 - y])
     each = OneVsRestClassifier(WrapperMI()).fit(X, Y)

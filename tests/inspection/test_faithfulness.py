@@ -16,7 +16,7 @@ def bags():
 
 
 def test_areas_are_brute_force(bags):
-    """Every curve of every bag, removed one instance after the other by hand."""
+    """Every curve of every bag, by removing instances one by one."""
     model = Pooled("mean").fit(bags)
     importance = instance_importance(model, bags, "single")
     found = faithfulness(model, bags, importance, n_points=50, n_random=1)
@@ -84,7 +84,7 @@ def test_several_classes_take_the_predicted_one(bags):
 
 
 def test_unit_of_several_classes_is_their_spread_over_bags(bags):
-    """Bags that are all sure of their class have nearly the same highest score."""
+    """The unit of several classes is not the spread of the predicted classes alone."""
     model = Pooled("mean", classes=("a", "b", "c")).fit(bags)
     importance = instance_importance(model, bags, "native")
     found = faithfulness(model, bags, importance, n_points=50)
@@ -109,7 +109,7 @@ def test_regression(bags):
 
 
 def test_interval_covers_as_it_says():
-    """Of 200 draws of an importance without knowledge, about 95 in 100 hold zero."""
+    """Intervals of a random importance contain zero in about 95% of 200 samples."""
     rng = np.random.default_rng(0)
     X = Bags.from_list([rng.standard_normal((4, 2)) for _ in range(25)])
     model = Pooled("mean").fit(X)

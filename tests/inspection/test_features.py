@@ -1,4 +1,4 @@
-"""Importance and contributions of features against what is known exactly."""
+"""Importance and contributions of features against exact values."""
 
 import io
 import itertools
@@ -77,7 +77,7 @@ def test_irrelevant_feature_has_none(bags):
 
 
 def test_within_shows_only_what_meets_in_an_instance(bags):
-    """A mean of single features does not change inside a bag; a product does."""
+    """Permutation within bags keeps the mean of a feature, but not of a product."""
     y = Product().fit(bags).predict(bags)
     found = bag_permutation_importance(
         Product().fit(bags), bags, y, over="within", random_state=0
@@ -100,7 +100,7 @@ def test_rows_are_taken_as_each_way_says(bags):
 
 
 def test_groups_are_permuted_together_dense_and_sparse(bags):
-    """A sum of two features that move together depends on their rows alone."""
+    """Two features that are permuted together keep their sum per row."""
     named = bags.with_data(bags.data, feature_names=["a", "b", "c"])
     source = np.random.RandomState(1).permutation(bags.n_instances)
     columns = np.array([2, 0])
@@ -184,7 +184,7 @@ def test_boosted_stumps_are_additive():
     assert found.kind == "additive"
     total = found.values.sum(axis=1) + found.base
     np.testing.assert_allclose(total, model.instance_scores(X).values, atol=1e-9)
-    # One feature alone, the others at the baseline: what it adds.
+    # The contribution of one feature with the others at the baseline.
     for j in range(X.n_features):
         rows = np.tile(X.data.mean(axis=0), (X.n_instances, 1))
         rows[:, j] = X.data[:, j]
@@ -209,7 +209,7 @@ def test_sampled_parts_are_shapley_values(bags):
             rows[:, j] = x[:, j]
             exact[:, j] += rows[:, 0] * rows[:, 1] + rows[:, 2] - before
     exact /= math.factorial(3)
-    # x0 * x1 is shared half and half by any order and its reverse: no noise at all.
+    # Any order and its reverse split x0 * x1 equally: no sampling error.
     np.testing.assert_allclose(found.values, exact, atol=1e-10)
 
 
@@ -256,7 +256,7 @@ def test_sparse_linear_model():
     np.testing.assert_allclose(found.base, model.intercept_ - model.threshold_)
 
 
-# Charts and messages -----------------------------------------------------------------
+# Plots and messages ------------------------------------------------------------------
 
 
 def test_charts(bags):
@@ -309,7 +309,7 @@ def test_refuses(bags):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_linear_models_are_found_in_single_precision(dtype):
-    """Features of networks come in single precision; scores are no finer than it."""
+    """Features in single precision: scores have the same precision."""
     X, y = make_bags(30, random_state=0)
     X = X.with_data(X.data.astype(dtype))
     model = MILogisticRegression(random_state=0).fit(X, y)
@@ -341,5 +341,5 @@ def test_names_that_look_like_formulas_are_drawn_as_they_are(bags):
         plot_bag_contributions(parts, 0),
         plot_bag_contributions(feature_contributions(model, X, level="bag"), 0),
     ):
-        ax.figure.savefig(io.BytesIO())  # matplotlib reads formulas when it draws
+        ax.figure.savefig(io.BytesIO())  # matplotlib parses formulas when it renders
         assert r"\$\frac\$" in [text.get_text() for text in ax.get_yticklabels()]

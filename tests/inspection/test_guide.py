@@ -1,4 +1,4 @@
-"""The examples of the guide say what happens."""
+"""The outputs in the guide are those of the code."""
 
 import doctest
 from pathlib import Path

@@ -60,7 +60,7 @@ def test_add_to_is_brute_force(bags, max_rows):
 
 
 def test_max_model_exactly(bags):
-    """Only the key instance is missed, and alone an instance has its own score."""
+    """Max pooling: only the key instance has a drop, and single is its own score."""
     model = Pooled("max").fit(bags)
     native = instance_importance(model, bags, "native")
     single = instance_importance(model, bags, "single")
@@ -71,7 +71,7 @@ def test_max_model_exactly(bags):
     np.testing.assert_array_equal(drop[others], 0.0)
     many = key[bags.sizes > 1]
     assert (drop[many] > 0).all()
-    for i in np.flatnonzero(bags.sizes > 1):  # as far as to the second best
+    for i in np.flatnonzero(bags.sizes > 1):  # down to the second highest score
         a, b = np.sort(native[int(i)])[-2:]
         np.testing.assert_allclose(drop[key[i]], b - a)
 
@@ -90,9 +90,9 @@ def test_fitted_max_model_exactly():
 
 
 def test_linear_contributions_sum_to_the_score(bags):
-    """Of a sum of instance scores, the drops are the parts and sum to the score."""
+    """Sum pooling: the drops are the instance scores and sum to the bag score."""
     model = Pooled("sum").fit(bags)
-    reference = np.zeros((1, 4))  # scores nothing: what a bag of one falls to
+    reference = np.zeros((1, 4))  # score zero, for bags with one instance
     drop = instance_importance(model, bags, "leave_out", reference=reference)
     sums = np.array([part.sum() for part in drop])
     np.testing.assert_allclose(sums, model.decision_function(bags), atol=1e-12)
@@ -126,7 +126,7 @@ def shapley(score, bag, empty):
 
 
 def test_shapley_shows_what_leave_out_misses():
-    """Two instances that each make the bag positive: none is missed by leave_out.
+    """If either of two instances is enough, leave_out gives zero to both.
 
     Shapley values share the score between them; leave_out gives both zero. With one
     such instance the two agree on who matters.
@@ -152,7 +152,7 @@ def test_shapley_shows_what_leave_out_misses():
 
 
 def test_shapley_agrees_for_sums():
-    """Where instances add up, leaving out, adding and Shapley values are the same."""
+    """For additive scores, leave_out, add_to and Shapley values are equal."""
     rng = np.random.default_rng(3)
     bag = rng.standard_normal((3, 4))
     model = Pooled("sum").fit([bag])
@@ -246,7 +246,7 @@ def test_refuses(bags):
 
 
 def test_positive_class_of_the_model_is_the_default():
-    """A model told which class is positive is explained for that class."""
+    """A model with pos_label is explained for that class."""
     X, y = make_bags(20, random_state=0)
     words = np.array(["inactive", "active"])[y]  # the positive class comes first
     model = MISVM(kernel="linear", pos_label="active").fit(X, words)

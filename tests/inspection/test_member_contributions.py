@@ -1,4 +1,4 @@
-"""Stacks: parts of members, and how faithful their instance scores are."""
+"""Stacks: contributions of members, and faithfulness of instance scores."""
 
 import csv
 
@@ -73,7 +73,7 @@ def test_others_have_none_and_explanations_hold_them(data, tmp_path):
 
 
 def test_instance_scores_of_a_stack_are_faithful(data):
-    """Measured on bags it has not seen, not assumed."""
+    """Faithfulness of instance scores on held-out bags."""
     X, y = data
     model = stack().fit(X[:30], y[:30])
     native = instance_importance(model, X[30:], "native")

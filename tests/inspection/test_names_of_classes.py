@@ -1,4 +1,4 @@
-"""Every chart of scores says which class they speak for."""
+"""Every plot of scores names the class for which they are high."""
 
 import json
 
@@ -18,7 +18,7 @@ from bagwise.linear_model import MILogisticRegression
 
 
 def bags():
-    """Return ten bags at places, and their labels."""
+    """Return ten bags with coordinates, and their labels."""
     rng = np.random.default_rng(0)
     y = np.arange(10) % 2
     data = rng.normal(size=(30, 2)) + 3 * np.repeat(y, 3)[:, None]
@@ -27,7 +27,7 @@ def bags():
 
 
 def texts(found):
-    """Return all text of the figure that something was drawn on."""
+    """Return all texts of the figure of a plot."""
     from matplotlib.text import Text
 
     figure = getattr(found, "figure", None) or found
@@ -35,7 +35,7 @@ def texts(found):
 
 
 def charts(model, X):
-    """Draw everything that shows scores of a model."""
+    """Return all plots of scores of a model."""
     found = explain(model, X)
     parts = feature_contributions(model, X)
     of_bags = feature_contributions(model, X, level="bag", n_permutations=2)
@@ -59,7 +59,7 @@ def test_charts_name_the_class(positive):
     for chart in charts(model, X):
         assert f" for {positive}" in texts(chart)
         assert f" for {other}" not in texts(chart)
-    # The class that is asked for wins over that of the model.
+    # The pos_label of the call has precedence over that of the model.
     assert f" for {other}" in texts(explain(model, X, pos_label=other).plot(1))
     assert json.loads(explain(model, X).to_json())["pos_label"] == positive
 

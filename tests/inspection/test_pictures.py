@@ -1,4 +1,4 @@
-"""Pictures from arrays, files and folders."""
+"""Images from arrays, files and folders."""
 
 import numpy as np
 import pytest

@@ -54,7 +54,7 @@ def test_instance_scores_through_a_calibrator(data):
 
 
 def test_compare_calibrates_every_method(data, calibrated):
-    """Methods without probabilities get them, and bags keep their order."""
+    """Calibration adds probabilities and keeps the order of the bags."""
     X, y = data
     plain, found = compare(X, y, **QUIET), calibrated
     assert not found.failures
@@ -76,7 +76,7 @@ def test_compare_calibrates_every_method(data, calibrated):
 
 @pytest.mark.parametrize("words", [("idle", "active"), ("a", "on")])
 def test_calibrated_model_of_a_named_class(data, calibrated, tmp_path, words):
-    """Whatever classes are called and however they sort, probabilities are the same."""
+    """Probabilities do not depend on the names and the order of the classes."""
     X, y = data
     no, yes = words
     found = compare(X, np.array(words)[y], calibrate=True, pos_label=yes, **QUIET)
@@ -87,7 +87,7 @@ def test_calibrated_model_of_a_named_class(data, calibrated, tmp_path, words):
         for one in (model, load(tmp_path / "m.bagwise")):
             p = one.predict_proba(X)[:, list(one.classes_).index(yes)]
             expected = calibrated.fit_best(name).model.predict_proba(X)[:, 1]
-            # As far as libsvm solves its problem when classes change places.
+            # Up to the tolerance of libsvm when classes are exchanged.
             np.testing.assert_allclose(p, expected, atol=1e-3)
 
 
@@ -106,7 +106,7 @@ def test_calibrated_probabilities_are_near_the_frequencies(data, calibrated):
 
 
 def test_mapie_gives_prediction_sets(data):
-    """Cross-conformal sets hold the true label as often as they say."""
+    """Cross-conformal sets contain the true label at the nominal rate."""
     mapie = pytest.importorskip("mapie.classification")
     X, y = data
     sets = mapie.CrossConformalClassifier(WrapperMI(), confidence_level=0.9, cv=4)

@@ -1,4 +1,4 @@
-"""Comparisons of every kind a page must be right about, made of values, not of runs."""
+"""Comparisons of every kind that a report must show, made from values without runs."""
 
 import numpy as np
 from report_helpers import EVIL
@@ -111,13 +111,13 @@ def good(strength=1.5, probability=True, instances=True):
 
 
 def of(n_classes, **options):
-    """Return a good method that knows the number of classes."""
+    """Return a good method for a given number of classes."""
     say = good(**options)
     return lambda truth, rng: say(truth, rng, n_classes)
 
 
 def perfect(truth, rng):
-    """Answer right, with certainty."""
+    """Predict the true class with probability 1."""
     return {
         "label": truth.copy(),
         "score": truth * 2.0 - 1.0,
@@ -126,13 +126,13 @@ def perfect(truth, rng):
 
 
 def constant(truth, rng):
-    """Say the first class to everything."""
+    """Predict the first class for every bag."""
     zero = np.zeros(len(truth))
     return {"label": zero.astype(int), "score": zero - 1.0, "probability": zero + 0.3}
 
 
 def labels_only(truth, rng):
-    """Answer with labels, nothing else."""
+    """Predict labels without scores."""
     return {"label": np.where(rng.random(len(truth)) < 0.7, truth, 0)}
 
 
@@ -154,12 +154,12 @@ def near(noise=0.3, instances=True):
 
 
 def mean_value(truth, rng):
-    """Predict one value for everything."""
+    """Predict the same value for every bag."""
     return {"prediction": np.full(len(truth), 7.25), "instances": False}
 
 
 def labels(strength=1.5):
-    """Return a method for several labels a bag."""
+    """Return a method for several labels per bag."""
 
     def say(truth, rng):
         score = strength * (truth - 0.5) + rng.normal(size=truth.shape)
@@ -177,7 +177,7 @@ def _words(n, first="active", second="inactive"):
 
 
 def _without_fold(comparison, method, fold):
-    """Forget a run, as if time had run out before it."""
+    """Remove a run, as if the time budget had ended before it."""
     comparison.rows[:] = [
         row for row in comparison.rows if (row["method"], row["fold"]) != (method, fold)
     ]

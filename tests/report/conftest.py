@@ -7,7 +7,7 @@ from bagwise.report import write_report
 
 @pytest.fixture
 def open_file(chromium):
-    """Open a page; afterwards there must be no error and no request."""
+    """Open a page; there must be no error and no request until it is closed."""
     contexts, trouble = [], []
 
     def open_(path, **options):

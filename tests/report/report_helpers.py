@@ -1,4 +1,4 @@
-"""A comparison with hostile names, made of values instead of runs."""
+"""A comparison with hostile names, made from values without runs."""
 
 import numpy as np
 

@@ -82,7 +82,7 @@ def test_nothing_sticks_out_and_dark_is_dark(open_page, width):
 
 @pytest.fixture(scope="module")
 def many():
-    """Return a comparison of 5,000 bags whose names are those of their places."""
+    """Return a comparison of 5,000 bags whose ids are their positions."""
     y = np.where(np.arange(5_000) % 3 == 0, "yes", "no")
     ids = [f"bag-{i:05d}" for i in range(5_000)]
     methods = {"a": of(2), "b": of(2, strength=0.5), "c": of(2, instances=False)}

@@ -1,4 +1,4 @@
-"""A page of every kind of result: no error, nothing false, prints on A4."""
+"""Reports of every kind of result: no error, correct numbers, printable on A4."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def runs(comparison, method, *, first=False):
 
 
 def has(comparison, what):
-    """Tell whether any finished run stored something that is not empty."""
+    """Return whether any finished run has stored a non-empty array."""
     return any(np.size(arrays.get(what, ())) for arrays in comparison.arrays.values())
 
 
@@ -287,7 +287,7 @@ def test_in_a_browser(open_report, name):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(STICKS_OUT) == []
-    # A4 at 96 dots an inch, less the margins: nothing may be cut off on paper.
+    # A4 at 96 dots per inch without margins: nothing may be truncated in print.
     page.set_viewport_size({"width": 703, "height": 1000})
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") <= 703

@@ -18,7 +18,7 @@ QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
 
 
 class Page(HTMLParser):
-    """Collects what would run or load."""
+    """Collects scripts, handlers, addresses and texts of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -47,7 +47,7 @@ def test_the_context_is_plain_values(images):
 def test_nothing_from_the_data_becomes_markup(images):
     text = render_report(report_context(make_comparison(images)))
     page = Page(text)
-    assert page.scripts == 2  # the data and the program
+    assert page.scripts == 2  # the data and the code
     assert page.outside == []
     assert page.handlers == []
     assert EVIL in "".join(page.text)
@@ -204,7 +204,7 @@ def test_runs_measure_faithfulness_and_bags_show_names():
 
 
 def test_features_over_all_bags_and_inside_instances():
-    """The feature that makes bags positive leads, and parts are slope times value."""
+    """The relevant feature comes first, and contributions are slope times value."""
     X, y = make_bags(40, random_state=0)
     result = compare(
         X,
@@ -237,7 +237,7 @@ def test_features_over_all_bags_and_inside_instances():
 
 
 def test_sampled_parts_of_scores_that_are_not_linear():
-    """They sum up to the score of the instance, from the score of a mean instance."""
+    """They sum to the score minus the score of the mean instance."""
     X, y = make_bags(40, random_state=0)
     result = compare(
         X,
@@ -260,7 +260,7 @@ def test_sampled_parts_of_scores_that_are_not_linear():
             total = sum(part for _, _, part in parts[k])
             base = context["scores"]["MI-SVM"][k] - total
             bases.setdefault(fold, []).append(base)
-    for found in bases.values():  # one base for each model
+    for found in bases.values():  # one baseline per model
         np.testing.assert_allclose(found, found[0], atol=2e-3)
     sizes = {f"x{j}": 0.0 for j in range(5)}
     for name, _, part in (one for row in parts for one in row):

@@ -1,4 +1,4 @@
-"""Bags as pictures: the bytes behind them, and the page that draws them."""
+"""Maps of bags: their bytes, and how the page shows them."""
 
 import base64
 
@@ -13,7 +13,7 @@ from bagwise.report._page import report_context
 
 
 def with_places(comparison, side=256):
-    """Give every instance a place: bags are rows of 40 patches each."""
+    """Return bags with coordinates: rows of 40 patches each."""
     X = comparison.problem.X
     rows = np.concatenate([np.arange(n) for n in X.sizes])
     coords = side * np.column_stack([rows % 40, rows // 40])
@@ -89,7 +89,7 @@ def test_of_large_data_the_scores_of_some_bags_are_kept(monkeypatch):
 
 
 def test_half_precision_does_not_overflow_in_the_page():
-    """Sums of many halves are infinite in half precision."""
+    """Sums of many values overflow in half precision."""
     comparison = make_comparison()
     X = comparison.problem.X
     rows = np.tile(X.data + 30.0, (1000, 1)).astype(np.float16)

@@ -1,4 +1,4 @@
-"""The assumption tests: exact rules get the labels that they must get."""
+"""The assumption tests: known rules get the correct labels."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from bagwise.testing._assumptions import (
 
 
 def concepts(seed):
-    """Return the concept points of a draw, from the generator's first numbers."""
+    """Return the concept points of simulated data, from the first random numbers."""
     rng = np.random.RandomState(seed)
     directions, _ = np.linalg.qr(rng.standard_normal((N_FEATURES, 4)))
     return dict(zip("cdpq", DISTANCE * directions.T, strict=True))
@@ -36,7 +36,7 @@ def near(X, point):
 
 
 class Rule(ClassifierMixin, BaseEstimator):
-    """Knows the concepts and scores bags by a fixed rule; nothing is learned."""
+    """Scores bags by a fixed rule with the true concepts; nothing is learned."""
 
     def __init__(self, rule="presence", random_state=None):
         self.rule = rule
@@ -55,7 +55,7 @@ class Rule(ClassifierMixin, BaseEstimator):
             return count["c"] - 10 * count["p"] - count["q"]
         if self.rule == "constant":
             return np.zeros(len(X))
-        if self.rule == "share":  # falls with every instance that joins
+        if self.rule == "share":  # decreases with every added instance
             return count["c"] / X.sizes
         both = np.minimum(count["c"], 1) + np.minimum(count["d"], 1)  # generalized
         return both + (count["d"] == 0) * np.maximum(count["c"] - 1, 0)
@@ -136,7 +136,7 @@ def test_rules_of_the_label():
     assert label_of(areas, areas) == "generalized"
     assert label_of(areas | {"threshold": 0.89}, areas) == "standard"
     misled = areas | {"frequency": 0.55}
-    assert label_of(areas, misled) == "neither"  # one draw is enough
+    assert label_of(areas, misled) == "neither"  # one data set is enough
     assert respects(areas, misled) is False
     hard = areas | {"presence": 0.8}
     assert label_of(hard, areas) == "cannot learn it"

@@ -13,7 +13,7 @@ from bagwise.testing._check_models import check_default_threshold, check_model_f
 
 
 class OutsideSimpleMI(SimpleMI):
-    """A class of another package: model files do not name it by themselves."""
+    """A class outside of bagwise, which model files do not trust by default."""
 
 
 class Noise(ClassifierMixin, BaseBagEstimator):

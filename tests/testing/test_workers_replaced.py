@@ -10,7 +10,7 @@ from bagwise.testing import _check_models
 
 
 class Replaced:
-    """A pool that says in a thread of its own that it lost a worker."""
+    """A pool that warns in its own thread that a worker was lost."""
 
     def __init__(self, change):
         self.change = change

@@ -45,68 +45,93 @@ def browser_context(view: View) -> dict[str, Any]:
     with coordinates also have a map, and their instances with the lowest scores. The
     other bags are listed in brief.
     """
-    problem, X = view.problem, view.problem.X
-    tables = {}
-    for name in view.finished:
-        table = instance_table(view, name)
-        if table is not None and len(tables) < MAX_METHODS:
-            tables[name] = table
+    X = view.problem.X
+    tables = _score_tables(view)
+    heat = {name: _percentiles(table) for name, table in tables.items()}
     results = {name: _bag_results(view, name) for name in view.finished}
-    lead = next(iter(tables.values()), None)
+    targets = [_target(view, i) for i in range(X.n_bags)]
     bags = _choose_bags(view, results, next(iter(tables), None))
-    heat = {name: _heat(table) for name, table in tables.items()}
-    about = None if problem.images is not None else moments(X)
-    where = places(X)
-    answers = [_target(view, i) for i in range(X.n_bags)]
-    shown: list[int] = []
-    entries = []
-    for i in bags:
-        start, stop = int(X.offsets[i]), int(X.offsets[i + 1])
-        rows = np.arange(start, stop)
-        if lead is not None:
-            rows = rows[np.argsort(-np.nan_to_num(lead[rows]), kind="stable")]
-        low = 0
-        if len(rows) > MAX_PER_BAG:
-            low = LOWEST if lead is not None and where is not None else 0
-            rows = np.r_[rows[: MAX_PER_BAG - low], rows[len(rows) - low :]]
-        entries.append(
-            {
-                "i": int(i),
-                "id": str(X.ids[i]),
-                "is": answers[i],
-                "size": stop - start,
-                "results": {n: found[i] for n, found in results.items() if i in found},
-                "first": len(shown),
-                "count": len(rows),
-                "low": low,
-                "positions": [int(row - start) for row in rows],
-            }
-        )
-        shown.extend(int(row) for row in rows)
-    index = np.array(shown, dtype=np.int64)
-    labels = problem.instance_labels
+    entries, index = _entries(view, bags, next(iter(tables.values()), None))
+    for entry in entries:
+        i = entry["i"]
+        entry["is"] = targets[i]
+        entry["results"] = {n: found[i] for n, found in results.items() if i in found}
     return {
         "bags": entries,
-        "rest": other_bags(view, bags, answers, results, tables, heat),
+        "rest": other_bags(view, bags, targets, results, tables, heat),
         "n_bags": int(X.n_bags),
         "methods": list(tables),
         "maps": slide_maps(X, bags, heat),
-        "places": None if where is None else _rounded(where[index]),
         "scores": {n: [_short(v) for v in t[index]] for n, t in tables.items()},
         "heat": {
             name: [int(v) for v in np.round(np.nan_to_num(h[index]))]
             for name, h in heat.items()
         },
-        "names": None
-        if X.instance_ids is None
-        else [str(name)[:60] for name in X.instance_ids[index]],
-        "parts": {} if about is None else instance_parts(view, index),
-        "truth": None if labels is None else [int(bool(v)) for v in labels[index]],
-        "images": _images(problem.images, index),
-        "features": None
-        if about is None
-        else [_features(X, int(row), about) for row in index],
+        **_instance_details(view, index),
     }
+
+
+def _score_tables(view: View) -> dict[str, NDArray[np.float64]]:
+    """Return the instance scores of the best methods that have some."""
+    tables: dict[str, NDArray[np.float64]] = {}
+    for name in view.finished:
+        table = instance_table(view, name)
+        if table is not None and len(tables) < MAX_METHODS:
+            tables[name] = table
+    return tables
+
+
+def _entries(
+    view: View, bags: Sequence[int], lead: NDArray[Any] | None
+) -> tuple[list[dict[str, Any]], NDArray[np.int64]]:
+    """Return id, size and shown instances of some bags, and the rows of the instances.
+
+    `lead` are the scores by which the instances of a large bag are chosen.
+    """
+    X = view.problem.X
+    n_low = LOWEST if lead is not None and places(X) is not None else 0
+    entries, index = [], [np.empty(0, dtype=np.int64)]
+    for i in bags:
+        start, stop = int(X.offsets[i]), int(X.offsets[i + 1])
+        rows = np.arange(start, stop)
+        if lead is not None:
+            rows = rows[np.argsort(-np.nan_to_num(lead[rows]), kind="stable")]
+        low = n_low if len(rows) > MAX_PER_BAG else 0
+        if len(rows) > MAX_PER_BAG:
+            rows = np.r_[rows[: MAX_PER_BAG - low], rows[len(rows) - low :]]
+        entries.append(
+            {
+                "i": int(i),
+                "id": str(X.ids[i]),
+                "size": stop - start,
+                "first": sum(len(own) for own in index),
+                "count": len(rows),
+                "low": low,
+                "positions": (rows - start).tolist(),
+            }
+        )
+        index.append(rows)
+    return entries, np.concatenate(index)
+
+
+def _instance_details(view: View, index: NDArray[np.int64]) -> dict[str, Any]:
+    """Return names, labels, coordinates, and images or features of the instances."""
+    problem, X = view.problem, view.problem.X
+    labels, where = problem.instance_labels, places(X)
+    names = None if X.instance_ids is None else X.instance_ids[index]
+    found: dict[str, Any] = {
+        "names": None if names is None else [str(name)[:60] for name in names],
+        "truth": None if labels is None else [int(bool(v)) for v in labels[index]],
+        "places": None if where is None else _rounded(where[index]),
+        "images": _images(problem.images, index),
+        "features": None,
+        "parts": {},
+    }
+    if problem.images is None:
+        spread = moments(X)
+        found["features"] = [_features(X, int(row), spread) for row in index]
+        found["parts"] = instance_parts(view, index)
+    return found
 
 
 def _target(view: View, i: int) -> Any:
@@ -188,7 +213,7 @@ def _even(values: list[int], n: int) -> list[int]:
     return [values[k] for k in picks]
 
 
-def _heat(table: Any) -> Any:
+def _percentiles(table: Any) -> Any:
     """Return percentiles of instance scores among all instances, from 0 to 100."""
     heat = np.full(len(table), np.nan)
     known = ~np.isnan(table)
@@ -354,7 +379,7 @@ def packed(values: Any) -> dict[str, str]:
 def other_bags(
     view: View,
     shown: Sequence[int],
-    answers: Sequence[Any],
+    targets: Sequence[Any],
     results: Results,
     tables: Tables,
     heat: Tables,
@@ -370,7 +395,7 @@ def other_bags(
         The comparison.
     shown : sequence of int
         Bags shown in full.
-    answers : sequence
+    targets : sequence
         The target of every bag: a number, a text or a list.
     results : dict
         Predictions by method and bag.
@@ -396,7 +421,7 @@ def other_bags(
     return {
         "bags": packed(left),
         "ids": None if plain_ids else [str(X.ids[i])[:200] for i in left],
-        "is": _column([answers[i] for i in left]),
+        "is": _column([targets[i] for i in left]),
         "sizes": packed(X.sizes[left]),
         "counts": packed(counts),
         "positions": packed(rows - starts),
