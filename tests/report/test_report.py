@@ -79,23 +79,16 @@ def test_calibration_and_histogram_count_every_test_bag():
     assert histogram["threshold"]
 
 
-def test_areas_are_means_over_folds():
+def test_auroc_is_a_mean_over_folds_and_precision_of_all_bags():
     comparison = make_comparison()
     (curves,) = report_context(comparison)["data"]["curves"]
     found = curves["roc"]["best one"]["area"]
-    precision = [
-        average_precision_score(comparison.problem.y[a["test"]], a["score"])
-        for key, a in comparison.arrays.items()
-        if key.startswith("0-")
-    ]
-    assert curves["pr"]["best one"]["area"] == pytest.approx(
-        np.mean(precision), abs=1e-4
-    )
-    areas = [
-        roc_auc_score(comparison.problem.y[a["test"]], a["score"])
-        for key, a in comparison.arrays.items()
-        if key.startswith("0-")
-    ]
+    folds = [a for key, a in comparison.arrays.items() if key.startswith("0-")]
+    truth = [comparison.problem.y[fold["test"]] for fold in folds]
+    scores = [fold["score"] for fold in folds]
+    precision = average_precision_score(np.concatenate(truth), np.concatenate(scores))
+    assert curves["pr"]["best one"]["area"] == pytest.approx(precision, abs=1e-4)
+    areas = [roc_auc_score(y, s) for y, s in zip(truth, scores, strict=True)]
     assert found == pytest.approx(np.mean(areas), abs=1e-4)
 
 

@@ -107,7 +107,7 @@
     if (!Object.keys(C.pr).length) return empty(box, noCurve);
     const total = D.n_bags, k = C.class === null ? D.positive : C.class;
     const level = k === null ? undefined : D.counts[k] / total;
-    byId("pr-about").textContent = "mean over folds; legend: average precision" + (k === null ? "" : `; dashed: share of bags of ${cut(D.classes[k], 20)}`);
+    byId("pr-about").textContent = "all test bags of a repeat together; legend: average precision" + (k === null ? "" : `; dashed: share of bags of ${cut(D.classes[k], 20)}`);
     lines(box, C.pr, { xlabel: "recall", ylabel: "precision", label: "Precision-recall curves", area: "average precision", left: true, level });
   }
 
@@ -221,8 +221,8 @@
 
   function about() {
     const k = C.class, note = " Every bag was scored by a model that was not fitted to it.", unit = several ? "label" : "class";
-    byId("curves-hint").textContent = (two ? `Scores for the class ${D.classes[D.positive]}, ROC averaged over folds, precision over all test bags.`
-      : k === null ? `Every ${unit} against the rest, averaged over ${several ? "labels" : "classes"} and folds (precision: over all test bags).` : `${several ? "" : "Class "}${D.classes[k]} against the rest, ROC averaged over folds, precision over all test bags.`) + note;
+    byId("curves-hint").textContent = (two ? `Scores for the class ${D.classes[D.positive]}.`
+      : k === null ? `Every ${unit} against the rest, averaged over ${several ? "labels" : "classes"}.` : `${several ? "" : "Class "}${D.classes[k]} against the rest.`) + note;
     byId("calibration-about").textContent = two || k !== null ? `observed frequency of ${cut(D.classes[two ? D.positive : k], 24)} in bins of its predicted probability, with 95% intervals`
       : several ? "observed frequency in bins of the predicted probability, all labels, with 95% intervals" : "accuracy in bins of the probability of the predicted class, with 95% intervals";
   }
