@@ -368,7 +368,7 @@ def _threads():
     try:
         from distributed import default_client
 
-        found = default_client().n_threads()
+        found = default_client().nthreads()
     except (ImportError, ValueError):
         return []
     # The first thread of every worker comes before the second of any.
