@@ -280,7 +280,7 @@ def test_parameters_at_the_end_of_their_grid_are_marked():
     ("own", "others", "says"),
     [
         (0.6, 0.9, "besides single positive"),
-        (0.9, 0.6, "keeps to them"),
+        (0.9, 0.6, "restricts the model to them"),
         (0.9, 0.9, ""),
     ],
 )
