@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise._compat import Interval, StrOptions
 from bagwise._sizes import check_memory, memory_budget
 from bagwise.bags.chunks import Chunks, RowsOnDisk, larger_than_chunk
-from bagwise.bags.segments import segment_argmax
+from bagwise.bags.segments import repeat, segment_argmax
 from bagwise.base import WeightedBagClassifier
 from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import (
@@ -243,7 +243,7 @@ class KernelBagSVM(WeightedBagClassifier):
         tags.input_tags.asymmetric = True
         return tags
 
-    def _make_space(self, X, *, shift=True):
+    def _make_space(self, X, bag_weight, *, shift=True):
         """Return the training instances as points of the feature space.
 
         With `shift`, a linear kernel may be moved to the mean of the instances and to
@@ -260,7 +260,8 @@ class KernelBagSVM(WeightedBagClassifier):
                 return BasisSpace(RowsOnDisk(X))
             X = X.in_memory()
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
-        self.gamma_ = resolve_gamma(self.gamma, data)
+        rows = repeat(bag_weight, X.offsets)
+        self.gamma_ = resolve_gamma(self.gamma, data, rows)
         self.kernel_params_ = kernel_params(self, self.gamma_)
         n, d = data.shape
         gram_bytes = 2.0 * 8.0 * n * n  # the matrix, and what it is made of

@@ -169,7 +169,7 @@ class MILEAGE(KernelBagSVM):
         n, prior = X.n_instances, float(self.local_share)
         self.local_share_ = prior
         layout = Layout.of(X, t, bag_weight)
-        space = self._make_space(X)
+        space = self._make_space(X, bag_weight)
         means = bag_matrix(X.offsets, mean=True)
         wide = space.with_combinations(means)
         even = np.full(len(X), prior)

@@ -137,7 +137,7 @@ class MissSVM(KernelBagSVM):
 
     def _fit_binary(self, X, t, bag_weight):
         layout = Layout.of(X, t, bag_weight)
-        space = self._make_space(X)
+        space = self._make_space(X, bag_weight)
         C_bag = self.C if self.C_bag is None else self.C_bag
         C_unlabeled = self.C if self.C_unlabeled is None else self.C_unlabeled
         n_negative, n_bags = len(layout.negative), layout.n_positive_bags

@@ -170,7 +170,7 @@ class MISVM(KernelBagSVM):
 
     def _fit_binary(self, X, t, bag_weight):
         layout = Layout.of(X, t, bag_weight)
-        space = self._make_space(X)
+        space = self._make_space(X, bag_weight)
 
         def solve(state):
             return self._solve(space, self._rows(layout, state[0]))
@@ -402,10 +402,10 @@ class MICA(MISVM):
         tags.input_tags.chunked = False  # combinations may be of all instances
         return tags
 
-    def _make_space(self, X, *, shift=True):
+    def _make_space(self, X, bag_weight, *, shift=True):
         # The linear program weighs columns: features, or kernel functions.
         columns = self.norm == "l1" and self.kernel == "linear"
-        space = super()._make_space(X, shift=shift and not columns)
+        space = super()._make_space(X, bag_weight, shift=shift and not columns)
         if self.norm == "l2" or isinstance(space, BasisSpace):
             return space
         return BasisSpace(X.data if columns else space.K)

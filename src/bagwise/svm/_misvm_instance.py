@@ -126,7 +126,7 @@ class MiSVM(KernelBagSVM):
 
     def _fit_binary(self, X, t, bag_weight):
         layout = Layout.of(X, t, bag_weight)
-        space = self._make_space(X)
+        space = self._make_space(X, bag_weight)
         cap = self.C * bag_weight[X.bag_index]
         margin = np.ones(X.n_instances)
         points = np.arange(X.n_instances)

@@ -166,7 +166,7 @@ class RegSVM(KernelBagSVM):
         n = X.n_instances
         self.normalization_ = self.normalization
         # The norm of a bag depends on where the origin is.
-        space = self._make_space(X, shift=False)
+        space = self._make_space(X, bag_weight, shift=False)
         bags = sp.csr_array(bag_matrix(X.offsets))
         bags = sp.diags_array(1.0 / self._bag_norms(X)) @ bags
         wide = space.with_combinations(sp.csr_array(bags))

@@ -35,7 +35,7 @@ class SparseMIL(KernelBagSVM):
         """Solve sMIL; return the layout, the points, the means and the solution."""
         layout = Layout.of(X, t, bag_weight)
         means = layout.means(X.n_instances)
-        space = self._make_space(X).with_combinations(means)
+        space = self._make_space(X, bag_weight).with_combinations(means)
         solution = space.solve(self._balanced_rows(X, layout), self.tol)
         return layout, space, means, solution
 

@@ -114,10 +114,7 @@ _LIBSVM = (
     "libsvm stops at its tolerance (1e-4), not at 1e-7; SVC fails this check as well"
 )
 
-_MARGIN = (
-    "the width of gamma='scale' is the variance of the instances without weights, "
-    "and the convex steps stop at tol=1e-4, not at 1e-7; SVC fails this check as well"
-)
+_MARGIN = "the convex steps stop at tol=1e-4, not at 1e-7; SVC fails this check as well"
 
 _BASIS = (
     "the width of gamma='scale' is the variance of the instances without weights, "
