@@ -26,9 +26,9 @@ def test_the_example_runs(capsys):
     assert len(names["X"]) == 2
 
 
-def test_the_number_of_methods_is_that_of_the_catalogue():
+def test_the_number_of_methods_is_that_of_the_catalog():
     text = README.read_text(encoding="utf-8")
-    (number,) = re.findall(r"\| Methods in the catalogue \| (\d+) \|", text)
+    (number,) = re.findall(r"\| Methods in the catalog \| (\d+) \|", text)
     assert int(number) == len(list_methods())
 
 

@@ -70,12 +70,12 @@ def grid_of_bags(n: int = 45) -> tuple[np.ndarray, Bags]:
 
 
 def draw_method(method: Any, path: Path) -> None:
-    """Plot the scores of a method of the catalogue on bags in the plane.
+    """Plot the scores of a method of the catalog on bags in the plane.
 
     Parameters
     ----------
     method : Method
-        An entry of the catalogue; it is fitted with its defaults.
+        An entry of the catalog; it is fitted with its defaults.
     path : Path
         File of the picture.
     """
@@ -131,9 +131,9 @@ def _draw_scores(axis, line, heights, X, y, keys):
     if heights.min() < 0.0 < heights.max():
         axis.contour(line, line, heights, levels=[0.0], colors="black", linewidths=1.3)
     owner = y[X.bag_index]
-    for label, marker, colour in ((0, "s", NEGATIVE), (1, "o", POSITIVE)):
+    for label, marker, color in ((0, "s", NEGATIVE), (1, "o", POSITIVE)):
         rows = X.data[owner == label]
-        axis.scatter(*rows.T, s=17, marker=marker, c=colour, edgecolors="w", lw=0.4)
+        axis.scatter(*rows.T, s=17, marker=marker, c=color, edgecolors="w", lw=0.4)
     if len(keys):
         axis.scatter(*X.data[keys].T, s=75, facecolors="none", edgecolors=KEY, lw=1.1)
     axis.legend(
@@ -192,10 +192,10 @@ def draw_bags(path: Path, table: bool = True) -> None:
     else:
         figure, left = plt.subplots(figsize=(5.2, 2.7), layout="constrained")
     for k, (label, size, key) in enumerate(THREE_BAGS):
-        colour = POSITIVE if label == "positive" else NEGATIVE
+        color = POSITIVE if label == "positive" else NEGATIVE
         centre = 2.6 * (k - 1)
         left.add_patch(
-            Ellipse((centre, 0), 2.2, 2.8, fc=colour, alpha=0.12, ec=colour, lw=1.5)
+            Ellipse((centre, 0), 2.2, 2.8, fc=color, alpha=0.12, ec=color, lw=1.5)
         )
         for j, (dx, dy) in enumerate(SPOTS[:size]):
             left.scatter(
@@ -208,7 +208,7 @@ def draw_bags(path: Path, table: bool = True) -> None:
                 zorder=3,
             )
         left.text(
-            centre, -1.8, f"bag {k + 1}: {label}", ha="center", color=colour, size=11
+            centre, -1.8, f"bag {k + 1}: {label}", ha="center", color=color, size=11
         )
     left.set(xlim=(-3.9, 3.9), ylim=(-2.0, 1.6))
     left.axis("off")

@@ -20,7 +20,7 @@ TASKS = {
 }
 
 
-# Headings for the families of the catalogue.
+# Headings for the families of the catalog.
 FAMILIES = {
     "ensemble": "Ensembles without tuning",
     "pooling": "One vector per bag",
@@ -48,7 +48,7 @@ def slug(public: Public) -> str:
 
 
 def by_class() -> dict[str, list]:
-    """Return the entries of the catalogue for each class, by path."""
+    """Return the entries of the catalog for each class, by path."""
     known = public_names.names()
     found: dict[str, list] = {}
     for method in list_methods():
@@ -138,7 +138,7 @@ def facts(methods: list) -> list[str]:
 
 
 def pictures(methods: list) -> list[str]:
-    """Return the pictures of a page, one for each entry of the catalogue."""
+    """Return the pictures of a page, one for each entry of the catalog."""
     lines = [".. grid:: 1 1 2 2", "   :gutter: 2", ""]
     for method in methods:
         lines += [
@@ -206,7 +206,7 @@ def index(groups: dict[str, list]) -> list[str]:
     """Return the page that lists the methods."""
     lines = [
         *underlined("Methods"),
-        "All methods of the catalogue share one interface. The page of a method shows",
+        "All methods of the catalog share one interface. The page of a method shows",
         "a figure, its equation, its assumptions and its cost. The page",
         ":doc:`/guide/which-method` helps to choose.",
         "",
