@@ -5,7 +5,7 @@ import io
 import numpy as np
 
 from bagwise import Bags
-from bagwise.comparison import find_method
+from bagwise.comparison.choose import find_method
 from bagwise.comparison.description import build_estimator
 from bagwise.datasets import make_bags
 from bagwise.inspection import explain, instance_importance

@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from bagwise.comparison import find_method, list_methods
+from bagwise.comparison import list_methods
+from bagwise.comparison.choose import find_method
 from bagwise.comparison.description import build_estimator
 from bagwise.datasets import load_digit_bags, make_regression_bags
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bagwise.comparison import Method, find_method
+from bagwise.comparison import Method
+from bagwise.comparison.choose import find_method
 from bagwise.comparison.description import Spec
 from bagwise.datasets import available
 from studies.paper_sets import is_simulated

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
-from bagwise.base import best_threshold
+from bagwise.base.thresholds import best_threshold
 from bagwise.comparison._search import widen_note
 from bagwise.comparison.problem import Problem
 from studies.optimism import best_on_reported_folds

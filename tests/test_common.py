@@ -19,12 +19,12 @@ import bagwise.testing
 from bagwise.compose import OnInstances
 from bagwise.datasets import make_bags
 from bagwise.testing import (
-    BATTERY,
     EXPECTED_FAILURES,
     all_estimators,
     make_instance,
     rows_as_bags,
 )
+from bagwise.testing._battery import BATTERY
 
 ESTIMATORS = all_estimators()
 BAG_ESTIMATORS = [

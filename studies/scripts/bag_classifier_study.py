@@ -36,7 +36,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import wilcoxon
 
-from bagwise.comparison import CrossValidation, Method, compare, find_method
+from bagwise.comparison import CrossValidation, Method, compare
+from bagwise.comparison.choose import find_method
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.run_one import versions
 from bagwise.comparison.store import Store

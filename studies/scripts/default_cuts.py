@@ -26,7 +26,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from bagwise.base import bag_folds, best_threshold
+from bagwise.base import bag_folds
+from bagwise.base.thresholds import best_threshold
 from bagwise.compose import OnInstances
 from bagwise.datasets import fetch, load_digit_bags, make_bags
 from bagwise.linear_model import MILogisticRegression

@@ -22,7 +22,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 
 from bagwise.bags import Ragged
-from bagwise.comparison import find_method
+from bagwise.comparison.choose import find_method
 from bagwise.comparison.description import build_estimator
 from bagwise.comparison.tuning import make_scaler
 from bagwise.datasets import fetch, load_digit_bags, make_key_instance_bags

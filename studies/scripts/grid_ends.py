@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from bagwise.base import bag_folds
-from bagwise.comparison import find_method
 from bagwise.comparison._search import (
     FEW,
     Search,
@@ -34,6 +33,7 @@ from bagwise.comparison._search import (
     shared_scores,
 )
 from bagwise.comparison.catalog._grids import times as widths
+from bagwise.comparison.choose import find_method
 from bagwise.comparison.description import build_estimator
 from bagwise.comparison.tuning import Preparation
 from bagwise.datasets import fetch

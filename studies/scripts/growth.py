@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bagwise
 from bagwise.bags import Bags, segments
-from bagwise.base import survival_target
+from bagwise.base.survival import survival_target
 from bagwise.comparison import list_methods
 from bagwise.comparison.description import build_estimator
 from bagwise.comparison.run_one import Limits, RunTimeLimit

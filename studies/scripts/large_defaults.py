@@ -68,7 +68,7 @@ def names():
 
 def build(name):
     """Return the estimator of a name."""
-    from bagwise.comparison import find_method
+    from bagwise.comparison.choose import find_method
     from bagwise.comparison.description import build_estimator
 
     if name == "Random boxes + LinearSVC":

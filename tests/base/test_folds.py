@@ -5,7 +5,8 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bagwise import Bags
-from bagwise.base import bag_folds, most_folds
+from bagwise.base import bag_folds
+from bagwise.base.folds import most_folds
 
 
 def _bags(n_bags, groups=None):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from bagwise.bags import Bags
-from bagwise.base._estimator import warn_of_scales
+from bagwise.base.estimator import warn_of_scales
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import MILBoost

@@ -8,8 +8,11 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 
-from bagwise.base import best_threshold, sigmoid_threshold
-from bagwise.base._thresholds import out_of_fold_scores
+from bagwise.base.thresholds import (
+    best_threshold,
+    out_of_fold_scores,
+    sigmoid_threshold,
+)
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 

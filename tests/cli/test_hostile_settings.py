@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from bagwise.cli._data import DESCRIBES_DATA
-from bagwise.comparison import find_method
-from bagwise.comparison.choose import METHODS
+from bagwise.comparison.choose import METHODS, find_method
 from bagwise.comparison.description import build_estimator, classes_in
 from bagwise.comparison.store import Store
 from bagwise.io.registry import find_described

@@ -9,11 +9,12 @@ from sklearn.svm import SVC
 from sklearn.utils import get_tags
 
 from bagwise import Bags
-from bagwise.comparison import Method, find_method, list_methods
+from bagwise.comparison import Method, list_methods
 from bagwise.comparison._search import FEW, LEAST, MOST, SHARE
 from bagwise.comparison.choose import (
     METHODS,
     choose_methods,
+    find_method,
     judge,
     missing_methods,
     resolve,

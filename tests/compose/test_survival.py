@@ -141,7 +141,7 @@ def test_bad_input(toy):
 
 
 def test_without_the_package_the_message_names_the_extra(toy, monkeypatch):
-    import bagwise.base._survival as found
+    import bagwise.base.survival as found
 
     X, y, _ = toy
     monkeypatch.setattr(found.importlib.util, "find_spec", lambda name: None)

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
-from bagwise.base import best_threshold
+from bagwise.base.thresholds import best_threshold
 from bagwise.decomposition import MIDR
 from bagwise.linear_model import MILogisticRegression
 from bagwise.linear_model.milr import LINEAR_POOLINGS

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bagwise.base import survival_target
+from bagwise.base.survival import survival_target
 from bagwise.metrics import concordance_index
 
 

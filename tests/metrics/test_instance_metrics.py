@@ -8,7 +8,6 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_validat
 from bagwise import Ragged
 from bagwise.datasets import make_key_instance_bags
 from bagwise.metrics import (
-    INSTANCE_SCORERS,
     instance_average_precision,
     instance_roc_auc,
     key_instance_scorer,
@@ -95,7 +94,7 @@ def test_scorers_in_cross_validation_and_search():
             X,
             y,
             cv=folds,
-            scoring=INSTANCE_SCORERS,
+            scoring={"key_instance_success": key_instance_scorer},
             params={"instance_labels": z},
         )
         search = GridSearchCV(

@@ -9,7 +9,7 @@ from sklearn.utils import get_tags
 
 import bagwise
 from bagwise import Bags
-from bagwise.comparison import find_method
+from bagwise.comparison.choose import find_method
 from bagwise.comparison.protocols import CrossValidation
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.datasets import make_bags

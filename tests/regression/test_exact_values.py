@@ -13,7 +13,8 @@ from bagwise.least_squares import BagKernelRidge, SAFERegressor
 from bagwise.linear_model import MILinearRegression
 from bagwise.neighbors import BagKNeighborsRegressor
 from bagwise.svm import BagSVR
-from bagwise.testing import BATTERY, all_estimators, make_instance
+from bagwise.testing import all_estimators, make_instance
+from bagwise.testing._battery import BATTERY
 
 REGRESSORS = [cls for _, cls in all_estimators() if is_regressor(make_instance(cls))]
 POOLINGS = ["mean", "max", "min", "softmax", "prime"]

@@ -5,7 +5,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import Bags
-from bagwise.base import best_threshold, sigmoid_threshold
+from bagwise.base.thresholds import best_threshold, sigmoid_threshold
 from bagwise.compose import OnInstances
 from bagwise.datasets import make_generalized_bags
 from bagwise.kernels import BoxGrid, box_kernel

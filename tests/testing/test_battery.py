@@ -8,7 +8,8 @@ from sklearn.base import ClassifierMixin
 
 from bagwise.base import BaseBagEstimator
 from bagwise.compose import SimpleMI
-from bagwise.testing import BATTERY, check_bag_estimator
+from bagwise.testing import check_bag_estimator
+from bagwise.testing._battery import BATTERY
 from bagwise.testing._check_models import check_default_threshold, check_model_file
 
 

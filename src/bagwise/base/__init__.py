@@ -20,27 +20,13 @@ from bagwise.base._classifiers import (
     ProbabilityMixin,
     WeightedBagClassifier,
 )
-from bagwise.base._estimator import (
+from bagwise.base._regressors import BaseBagRegressor
+from bagwise.base.estimator import (
     BagInputTags,
     BagTransformerMixin,
     BaseBagEstimator,
-    check_bag_weight,
-    class_factors,
-    weight_arguments,
 )
-from bagwise.base._folds import bag_folds, most_folds
-from bagwise.base._regressors import BaseBagRegressor
-from bagwise.base._survival import (
-    check_survival,
-    concordance,
-    require_survival,
-    survival_target,
-)
-from bagwise.base._thresholds import (
-    best_threshold,
-    choose_threshold,
-    sigmoid_threshold,
-)
+from bagwise.base.folds import bag_folds
 
 __all__ = [
     "BagClassifierMixin",
@@ -53,15 +39,4 @@ __all__ = [
     "ProbabilityMixin",
     "WeightedBagClassifier",
     "bag_folds",
-    "best_threshold",
-    "check_bag_weight",
-    "check_survival",
-    "choose_threshold",
-    "class_factors",
-    "concordance",
-    "most_folds",
-    "require_survival",
-    "sigmoid_threshold",
-    "survival_target",
-    "weight_arguments",
 ]

@@ -18,13 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import _fit_context
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_argmax, segment_max
-from bagwise.base._estimator import (
+from bagwise.base.estimator import (
     BaseBagEstimator,
     check_bag_weight,
     class_factors,
     scores_instances,
 )
-from bagwise.base._thresholds import choose_threshold, sigmoid_threshold
+from bagwise.base.thresholds import choose_threshold, sigmoid_threshold
 
 
 class BagClassifierMixin(ClassifierMixin):

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from bagwise._compat import _fit_context
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_argmax
-from bagwise.base._estimator import (
+from bagwise.base.estimator import (
     BaseBagEstimator,
     check_bag_weight,
     scores_instances,

@@ -120,7 +120,7 @@ def with_settings(
 
     Settings of methods that are not there are refused, or skipped.
     """
-    from bagwise.comparison import find_method
+    from bagwise.comparison.choose import find_method
 
     found = [find_method(method) for method in methods]
     for text in settings:

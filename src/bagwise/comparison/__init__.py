@@ -2,11 +2,11 @@
 
 from bagwise.comparison._compare import compare, demo
 from bagwise.comparison.catalog import Method
-from bagwise.comparison.choose import find_method, list_methods
+from bagwise.comparison.choose import list_methods
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.contributions import contributions
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.inference import difference, holm, interval, selected
+from bagwise.comparison.inference import difference, interval, selected
 from bagwise.comparison.protocols import (
     CrossValidation,
     Halves,
@@ -28,8 +28,6 @@ __all__ = [
     "contributions",
     "demo",
     "difference",
-    "find_method",
-    "holm",
     "interval",
     "list_methods",
     "selected",

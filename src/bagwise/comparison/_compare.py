@@ -18,7 +18,7 @@ import joblib
 import numpy as np
 
 from bagwise._sizes import parse_size
-from bagwise.base import require_survival
+from bagwise.base.survival import require_survival
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import choose_methods

@@ -22,7 +22,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
 from bagwise.bags import Bags
-from bagwise.base import bag_folds, most_folds
+from bagwise.base import bag_folds
+from bagwise.base.folds import most_folds
 from bagwise.comparison.description import build_value
 from bagwise.kernels.instance import resolve_gamma
 

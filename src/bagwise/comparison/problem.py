@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
 from bagwise.bags.validation import first_missing, refuse_masked
-from bagwise.base import check_survival
+from bagwise.base.survival import check_survival
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.exceptions import DataError, MissingValuesError, ParameterError
 from bagwise.io import read_bags

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_max
-from bagwise.base import concordance
+from bagwise.base.survival import concordance
 from bagwise.comparison.evaluate import (
     METRICS,
     auroc,

@@ -25,7 +25,9 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from bagwise.base import bag_folds, most_folds, weight_arguments
+from bagwise.base import bag_folds
+from bagwise.base.estimator import weight_arguments
+from bagwise.base.folds import most_folds
 from bagwise.comparison._search import Search, ends_of, expand, resolved
 from bagwise.comparison.description import build_estimator, to_plain
 from bagwise.comparison.evaluate import auroc, average_precision, predictions

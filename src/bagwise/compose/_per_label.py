@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import as_bags
-from bagwise.base import weight_arguments
+from bagwise.base.estimator import weight_arguments
 
 
 def _models_have(name: str) -> Any:

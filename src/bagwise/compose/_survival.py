@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import HasMethods, StrOptions, _fit_context
 from bagwise.bags import Bags, Ragged
-from bagwise.base import BaseBagEstimator, check_survival, concordance, require_survival
+from bagwise.base import BaseBagEstimator
+from bagwise.base.survival import check_survival, concordance, require_survival
 from bagwise.compose.pooling import POOLINGS, pool
 
 

@@ -11,12 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import _fit_context
 from bagwise._sizes import check_memory
 from bagwise.bags import Bags, Ragged
-from bagwise.base import (
-    BagClassifierMixin,
-    BaseBagEstimator,
-    check_bag_weight,
-    weight_arguments,
-)
+from bagwise.base import BagClassifierMixin, BaseBagEstimator
+from bagwise.base.estimator import check_bag_weight, weight_arguments
 from bagwise.compose.forests import class_probabilities
 from bagwise.kernels.instance import instance_kernel, row_blocks
 

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, Ragged
-from bagwise.base import survival_target
+from bagwise.base.survival import survival_target
 from bagwise.datasets._build import (
     IntRange,
     check_count,

@@ -10,12 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, RealNotInt, StrOptions, _fit_context
 from bagwise.bags import as_bags
-from bagwise.base import (
-    BagTransformerMixin,
-    MulticlassBagClassifier,
-    ProbabilityMixin,
-    sigmoid_threshold,
-)
+from bagwise.base import BagTransformerMixin, MulticlassBagClassifier, ProbabilityMixin
+from bagwise.base.thresholds import sigmoid_threshold
 from bagwise.decomposition._solver import (
     PENALTIES,
     MIDRObjective,

@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags.segments import segment_argmax, segment_min
-from bagwise.base import WeightedBagClassifier, best_threshold
+from bagwise.base import WeightedBagClassifier
+from bagwise.base.thresholds import best_threshold
 from bagwise.density import _loops as compiled
 from bagwise.density._loops import SMALLEST
 from bagwise.kernels.instance import row_blocks, squared_distances

@@ -7,7 +7,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from bagwise.bags import Bags
-from bagwise.base import class_factors
+from bagwise.base.estimator import class_factors
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
 from bagwise.distributed._partitions import Partitions, labels_of, weights_of

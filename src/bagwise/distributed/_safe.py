@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bagwise.base import class_factors
+from bagwise.base.estimator import class_factors
 from bagwise.kernels.instance import resolve_gamma
 from bagwise.least_squares.safe_fit import solve_moments
 from bagwise.least_squares.safe_moments import (

@@ -17,7 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max
-from bagwise.base import bag_folds, most_folds, weight_arguments
+from bagwise.base import bag_folds
+from bagwise.base.estimator import weight_arguments
+from bagwise.base.folds import most_folds
 from bagwise.compose.forests import class_probabilities, values
 from bagwise.ensemble._inputs import Input, Made
 from bagwise.kernels.distances import thin_bags

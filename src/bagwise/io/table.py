@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bagwise.bags import Bags
 from bagwise.bags.validation import group_rows
-from bagwise.base import survival_target
+from bagwise.base.survival import survival_target
 from bagwise.exceptions import (
     DataError,
     DataWarning,

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from bagwise._sizes import check_memory
-from bagwise.base import class_factors
+from bagwise.base.estimator import class_factors
 from bagwise.kernels.instance import (
     instance_kernel,
     kernel_params,

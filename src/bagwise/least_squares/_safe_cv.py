@@ -8,13 +8,9 @@ from sklearn.model_selection import ParameterGrid, check_cv
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags.segments import repeat
-from bagwise.base import (
-    BagClassifierMixin,
-    BaseBagEstimator,
-    bag_folds,
-    check_bag_weight,
-    most_folds,
-)
+from bagwise.base import BagClassifierMixin, BaseBagEstimator, bag_folds
+from bagwise.base.estimator import check_bag_weight
+from bagwise.base.folds import most_folds
 from bagwise.least_squares._safe import SAFE
 from bagwise.least_squares._safe_grid import grid_scores, make_folds, score_fold
 from bagwise.least_squares.safe_problem import (

@@ -16,7 +16,7 @@ from sklearn.metrics import get_scorer
 
 from bagwise._sizes import check_memory
 from bagwise.bags.segments import repeat, segment_sum
-from bagwise.base import class_factors
+from bagwise.base.estimator import class_factors
 from bagwise.kernels.instance import (
     instance_kernel,
     resolve_gamma,

@@ -6,7 +6,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import _fit_context
 from bagwise.bags.segments import repeat, segment_argmax
-from bagwise.base import BaseBagRegressor, check_bag_weight
+from bagwise.base import BaseBagRegressor
+from bagwise.base.estimator import check_bag_weight
 from bagwise.least_squares._safe import SAFE, BaseSAFE
 from bagwise.least_squares.safe_fit import fit_bags
 from bagwise.least_squares.safe_problem import (

@@ -1,7 +1,6 @@
 """Metrics of instance scores and of predicted risks."""
 
 from bagwise.metrics._instances import (
-    INSTANCE_SCORERS,
     instance_average_precision,
     instance_average_precision_scorer,
     instance_roc_auc,
@@ -12,7 +11,6 @@ from bagwise.metrics._instances import (
 from bagwise.metrics._survival import concordance_index
 
 __all__ = [
-    "INSTANCE_SCORERS",
     "concordance_index",
     "instance_average_precision",
     "instance_average_precision_scorer",

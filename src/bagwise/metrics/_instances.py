@@ -202,9 +202,3 @@ class InstanceScorer:
 key_instance_scorer = InstanceScorer(key_instance_success)
 instance_roc_auc_scorer = InstanceScorer(instance_roc_auc)
 instance_average_precision_scorer = InstanceScorer(instance_average_precision)
-
-INSTANCE_SCORERS = {
-    "key_instance_success": key_instance_scorer,
-    "instance_roc_auc": instance_roc_auc_scorer,
-    "instance_average_precision": instance_average_precision_scorer,
-}

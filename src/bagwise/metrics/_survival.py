@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise.base import check_survival, concordance
+from bagwise.base.survival import check_survival, concordance
 
 
 def concordance_index(y, risk):

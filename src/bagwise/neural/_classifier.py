@@ -7,7 +7,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from bagwise._compat import StrOptions
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_argmax
-from bagwise.base import MulticlassBagClassifier, ProbabilityMixin, check_bag_weight
+from bagwise.base import MulticlassBagClassifier, ProbabilityMixin
+from bagwise.base.estimator import check_bag_weight
 from bagwise.neural._network import CONSTRAINTS, Job, NetworkMixin, fit_together
 
 

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import Interval, StrOptions
 from bagwise._sizes import memory_budget
 from bagwise.bags import Bags, Ragged
-from bagwise.base import bag_folds, most_folds
+from bagwise.base import bag_folds
+from bagwise.base.folds import most_folds
 from bagwise.neural._torch import (
     choose_device,
     choose_dtype,

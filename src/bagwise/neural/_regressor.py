@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise.base import BaseBagRegressor, check_bag_weight
+from bagwise.base import BaseBagRegressor
+from bagwise.base.estimator import check_bag_weight
 from bagwise.neural._network import CONSTRAINTS, Job, NetworkMixin, fit_together
 
 

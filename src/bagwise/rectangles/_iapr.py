@@ -9,7 +9,8 @@ from scipy.stats import norm
 from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_min
-from bagwise.base import BinaryBagClassifier, best_threshold
+from bagwise.base import BinaryBagClassifier
+from bagwise.base.thresholds import best_threshold
 from bagwise.kernels.box.loops.points import canonical_sets
 from bagwise.rectangles._loops import cover, eliminate, grow
 

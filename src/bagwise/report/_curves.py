@@ -15,7 +15,7 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from bagwise.base import best_threshold
+from bagwise.base.thresholds import best_threshold
 from bagwise.report.view import FoldPredictions, View, plain
 
 __all__ = [

@@ -8,7 +8,8 @@ from sklearn.utils import check_random_state
 
 from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags import Bags
-from bagwise.base import MulticlassBagClassifier, bag_folds, most_folds
+from bagwise.base import MulticlassBagClassifier, bag_folds
+from bagwise.base.folds import most_folds
 from bagwise.kernels import box_kernel
 from bagwise.kernels.box.features import make_grid
 from bagwise.kernels.box.grid import STRATEGIES

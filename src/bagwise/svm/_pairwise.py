@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from bagwise.base import sigmoid_threshold
+from bagwise.base.thresholds import sigmoid_threshold
 from bagwise.solvers.coordinate_ascent import coordinate_ascent
 from bagwise.solvers.smo import smo
 

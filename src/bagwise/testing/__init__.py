@@ -1,12 +1,11 @@
 """Checks for estimators of bags, of this package and of others."""
 
 from bagwise.testing._assumptions import (
-    AssumptionTest,
     MILAssumptions,
     check_standard_assumption,
     mil_assumptions,
 )
-from bagwise.testing._battery import BATTERY, check_bag_estimator
+from bagwise.testing._battery import check_bag_estimator
 from bagwise.testing._estimators import (
     EXPECTED_FAILURES,
     all_estimators,
@@ -15,9 +14,7 @@ from bagwise.testing._estimators import (
 from bagwise.testing._rows_as_bags import rows_as_bags
 
 __all__ = [
-    "BATTERY",
     "EXPECTED_FAILURES",
-    "AssumptionTest",
     "MILAssumptions",
     "all_estimators",
     "check_bag_estimator",

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from bagwise.bags import Bags, Ragged
-from bagwise.base import best_threshold
+from bagwise.base.thresholds import best_threshold
 from bagwise.compose import OnInstances
 from bagwise.datasets import make_bags, make_key_instance_bags
 from bagwise.io import load, save

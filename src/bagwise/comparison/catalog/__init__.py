@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from bagwise.base import weight_arguments
+from bagwise.base.estimator import weight_arguments
 from bagwise.comparison.description import (
     Spec,
     build_estimator,
@@ -27,8 +27,6 @@ from bagwise.comparison.description import (
     trust,
 )
 from bagwise.inspection import assumption_line, measured_assumptions
-
-__all__ = ["Method"]
 
 # The extra of bagwise that installs a package.
 _EXTRAS = {"torch": "torch", "sksurv": "survival"}

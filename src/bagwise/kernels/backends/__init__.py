@@ -13,8 +13,6 @@ from functools import cache
 from bagwise._config import VARIABLE, get_device
 from bagwise.kernels.backends._numpy import KernelMatrix, NumpyBackend
 
-__all__ = ["KernelMatrix", "active"]
-
 _NUMPY = NumpyBackend()
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-from bagwise.base._folds import bag_folds, most_folds
+from bagwise.base.folds import bag_folds, most_folds
 
 # Ridge on the slope of the sigmoid through standardised scores, beside a mean loss:
 # without one, scores that separate would ask for a step.
