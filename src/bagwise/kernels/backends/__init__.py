@@ -11,7 +11,8 @@ from __future__ import annotations
 from functools import cache
 
 from bagwise._config import VARIABLE, get_device
-from bagwise.kernels.backends._numpy import KernelMatrix, NumpyBackend
+from bagwise.kernels.backends._numpy import KernelMatrix as KernelMatrix
+from bagwise.kernels.backends._numpy import NumpyBackend
 
 _NUMPY = NumpyBackend()
 
