@@ -51,6 +51,9 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python .ci/docstrings
+	$(BIN)/python .ci/wording
+	git ls-files -z '*.py' '*.md' '*.rst' '*.html' '*.js' '*.toml' | \
+		xargs -0 $(BIN)/codespell
 
 types: setup
 	$(BIN)/mypy

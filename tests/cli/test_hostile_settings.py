@@ -203,11 +203,11 @@ HOSTILE = [
     {
         "class": "sklearn.pipeline.Pipeline",
         "params": {
-            "memory": "poisoned",
+            "memory": "evil-cache",
             "steps": [["svc", {"class": "sklearn.svm.SVC", "params": {}}]],
         },
     },
-    {"class": "bagwise.svm.PCSVM", "params": {"memory": "poisoned"}},
+    {"class": "bagwise.svm.PCSVM", "params": {"memory": "evil-cache"}},
 ]
 
 
@@ -233,7 +233,7 @@ def test_rows_of_a_store_run_no_code(run, folder, spec):
     with contextlib.suppress(ImportError):
         build_estimator(spec)
     assert not (folder / "PWN").exists()
-    assert not (folder / "poisoned").exists()
+    assert not (folder / "evil-cache").exists()
     assert "evil" not in sys.modules
 
 

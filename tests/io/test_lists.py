@@ -20,7 +20,7 @@ def slides(n=6, kind=np.float32):
 
 
 def bag_a_row(rows, places):
-    """A table with one row a slide."""
+    """A table with one row per slide."""
     n, kind = len(rows), pa.from_numpy_dtype(rows[0].dtype)
     return pa.table(
         {
@@ -37,7 +37,7 @@ def bag_a_row(rows, places):
 
 
 def instance_a_row(rows, places, width=-1):
-    """A table with one row an instance; lists of a fixed size with a `width`."""
+    """A table with one row per instance; lists of a fixed size with a `width`."""
     of_bag = np.repeat(np.arange(len(rows)), [len(bag) for bag in rows])
     kind = pa.list_(pa.from_numpy_dtype(rows[0].dtype), width)
     x, y = np.concatenate(places).T

@@ -215,9 +215,9 @@ def test_bad_folds_and_grids_are_named():
         SAFECV(rhos=[0.0]).fit(X, y)
     with pytest.raises(ValueError, match="rhos is empty"):
         SAFECV(rhos=[]).fit(X, y)
-    one_sided = [(np.flatnonzero(y == 0), np.flatnonzero(y == 1))]
+    one_class = [(np.flatnonzero(y == 0), np.flatnonzero(y == 1))]
     with pytest.raises(ValueError, match="Fold 0 has no training bag of class 1"):
-        SAFECV(cv=one_sided).fit(X, y)
+        SAFECV(cv=one_class).fit(X, y)
     with pytest.raises(ValueError, match=r"Fold 0: core='ksc'.*kpca"):
         SAFECV(kernel="poly", degree=3, coef0=0.0, core="ksc").fit(X, y)
     twice = Bags.concatenate([X, X])

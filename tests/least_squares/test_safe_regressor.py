@@ -50,7 +50,7 @@ def test_bags_of_one_are_ridge_regression():
         ridge = Ridge(alpha=0.5).fit(rows, y)
         np.testing.assert_allclose(model.coef_[0], ridge.coef_, rtol=1e-9)
         assert model.intercept_[0] == pytest.approx(ridge.intercept_, rel=1e-9)
-    # The intercept of the kernel machine is free: subtract it and it is kernel ridge.
+    # The intercept of the kernel model is free: subtract it and it is kernel ridge.
     model = SAFERegressor(2.0, gamma=0.2, **options).fit(X, y)
     b = model.intercept_[0]
     other = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.2).fit(rows, y - b)

@@ -1,4 +1,4 @@
-"""Where a bag score is cut: one implementation for every method that offers it."""
+"""Decision thresholds of bag scores, for every method with the parameter."""
 
 import numpy as np
 from scipy.special import expit

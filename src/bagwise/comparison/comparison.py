@@ -56,7 +56,7 @@ class Comparison:
     methods : list of Method
         What was compared.
     rows : list of dict
-        One row a run, failed ones included.
+        One row per run, failed ones included.
     metric : str
         What decides the ranking.
     protocol : Protocol
@@ -108,7 +108,7 @@ class Comparison:
         Returns
         -------
         list of dict
-            One row a fold.
+            One row per fold.
         """
         found = [r for r in self.rows if r["method"] == method and r["status"] == "ok"]
         return sorted(found, key=lambda row: (row["repeat"], row["fold"]))
@@ -153,7 +153,7 @@ class Comparison:
 
     @property
     def frame(self) -> Any:
-        """All runs as a pandas data frame, one row a fold."""
+        """All runs as a pandas data frame, one row per fold."""
         pandas = _pandas()
         names = [name for name in COLUMNS if name != "description"]
         return pandas.DataFrame([{n: row[n] for n in names} for row in self.rows])

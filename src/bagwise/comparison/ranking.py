@@ -394,7 +394,7 @@ def group_counts(comparison: Results) -> GroupCounts | None:
     return GroupCounts.of(truth, problem.groups[tested], len(problem.classes))
 
 
-# What the figures are worth -----------------------------------------------------------
+# How reliable the figures are --------------------------------------------------------
 
 
 def select_method(comparison: Results) -> Winner | None:

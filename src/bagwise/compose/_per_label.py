@@ -57,7 +57,18 @@ class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @classmethod
     def of(cls, models: list[Any]) -> OneModelPerLabel:
-        """Return the classifier that consists of fitted models, one for each label."""
+        """Return the classifier that consists of fitted models, one for each label.
+
+        Parameters
+        ----------
+        models : list of estimators
+            Fitted models, in the order of the labels.
+
+        Returns
+        -------
+        OneModelPerLabel
+            The fitted classifier.
+        """
         one = cls(clone(models[0]))
         one.estimators_ = models
         return one

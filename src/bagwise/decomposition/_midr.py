@@ -47,7 +47,7 @@ class MIDR(
     ProbabilityMixin,
     MulticlassBagClassifier,
 ):
-    r"""Project instances so that bags are easy to tell apart.
+    r"""Project instances so that bags are easy to separate.
 
     Learns a projection :math:`A` with orthonormal columns together with a logistic
     model of the projected instances ([1]_, Eq. (10) after minimising over :math:`H`):

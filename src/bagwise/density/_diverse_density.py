@@ -41,8 +41,8 @@ class DiverseDensity(DensityClassifier):
     max_iter : int, default=1000
         Most iterations from the best start (the others get 100).
     threshold : {"zero", "train", "cv"}, default="train"
-        Where scores are cut: at probability one half, at the best cut of the training
-        bags, or at the best cut of out-of-fold scores.
+        Decision threshold: probability one half, the threshold fitted to the scores of
+        the training bags, or the one fitted to out-of-fold scores.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -166,7 +166,7 @@ class EMDD(DensityClassifier):
     m_steps : int, default=40
         Most L-BFGS iterations in an M-step.
     threshold : {"zero", "train", "cv"}, default="train"
-        Where scores are cut; see `DiverseDensity`.
+        Decision threshold; see `DiverseDensity`.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None

@@ -1,4 +1,4 @@
-"""MILES and MILDE: sparse linear machines on similarities to instances."""
+"""MILES and MILDE: sparse linear SVMs on similarities to instances."""
 
 import warnings
 from numbers import Integral, Real
@@ -227,7 +227,7 @@ class MILDE(_PrototypeMachine):
     n_prototypes : int, default=100
         Number of instances to keep.
     C : float, default=1.0
-        Weight of the loss of the linear machine.
+        Weight of the loss of the linear SVM.
     gamma : {"median", "scale", "auto"} or float, default="median"
         The width of the similarity.
     max_candidates : int, None or "auto", default="auto"
@@ -245,7 +245,7 @@ class MILDE(_PrototypeMachine):
     prototypes_ : ndarray or CSR matrix of shape (n_selected, n_features)
         The instances that were kept.
     coef_, intercept_ : ndarray of shape (n_selected,), float
-        Weights of the linear machine.
+        Weights of the linear SVM.
 
     Notes
     -----

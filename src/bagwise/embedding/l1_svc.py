@@ -9,7 +9,7 @@ from bagwise.solvers.l1 import l1_squared_hinge
 
 
 class L1SVC(ClassifierMixin, BaseEstimator):
-    r"""Linear machine with a squared hinge loss, a 1-norm and a free intercept.
+    r"""Linear SVM with a squared hinge loss, a 1-norm and a free intercept.
 
     .. math:: \min_{w, b} \; |w|_1 + C \sum_i v_i \max(0, 1 - t_i (w'x_i + b))^2
 

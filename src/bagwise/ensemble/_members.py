@@ -553,7 +553,7 @@ class MatrixRidge(RegressorMixin, BaseEstimator):
 # Costs --------------------------------------------------------------------------------
 #
 # Constants are processor seconds of one core that multiplies matrices at about 20
-# gigaflops in double precision. They are not measured again where the library runs: the
+# gigaflops in double precision. They are not re-measured where the library runs: the
 # members of a fit must not depend on how busy a computer is.
 
 

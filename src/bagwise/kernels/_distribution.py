@@ -165,7 +165,7 @@ def distribution_kernel(
         \mu_B = \frac{1}{|B|} \sum_{x \in B} k_I(x, \cdot)
 
     where :math:`k_I` is the instance kernel `kernel` and :math:`h` is `outer_gamma`. A
-    linear machine on the set kernel sees bags through linear functions of
+    linear SVM on the set kernel sees bags through linear functions of
     :math:`\mu_B` only; this second level makes it universal over distributions [1]_.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Reduced bases: Z with K = Z Z', so that a kernel machine becomes a linear one.
+"""Reduced bases: Z with K = Z Z', so that a kernel SVM becomes a linear one.
 
 With the rows of Z as features, a function of the training span is f(x_k) = z_k'w with
 |f| = |w|. Exact (eigenvectors, or pivoted Cholesky up to a tolerance) or approximate

@@ -83,7 +83,7 @@ def emd_distances(
     if reason is not None:
         warnings.warn(
             f"{reason} Work on fewer bags, or with SlicedWassersteinEmbedding and a "
-            "linear machine, whose cost does not grow with pairs.",
+            "linear SVM, whose cost does not grow with pairs.",
             UserWarning,
             stacklevel=2,
         )

@@ -45,7 +45,7 @@ class IAPR(BinaryBagClassifier):
     epsilon : float in (0, 1), default=0.01
         Mass of the density that may lie outside of the box, half on each side.
     threshold : {"train", "zero", "cv"}, default="train"
-        Where scores are cut. "zero" is the box itself; "train" widens or narrows it
+        Decision threshold. "zero" is the box itself; "train" widens or narrows it
         in proportion, to the best accuracy on the training bags; "cv" does so on
         out-of-fold scores.
     pos_label : label, default=None

@@ -439,7 +439,7 @@ def _iterate(
             other_gain, row, change = best_single(
                 gradient, beta, room, curvature, free, scratch, bits
             )
-            # The largest violation is needed only where this one does not settle it.
+            # The largest violation is needed only where this one is not sufficient.
             slope = abs(gradient[row]) if row >= 0 else 0.0
             if slope < tol or n_iter >= max_iter:
                 slope = worst_single(gradient, beta, room, c)

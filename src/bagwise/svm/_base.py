@@ -115,7 +115,7 @@ def cccp(
         if decrease <= tol * abs(new.objective):
             return Path(solution, state, objectives, n_iter + 1, True, unsolved)
     warnings.warn(
-        f"{name} did not settle in max_iter={max_iter} steps; the last relative "
+        f"{name} did not converge in max_iter={max_iter} steps; the last relative "
         "decrease of the objective is "
         f"{_last_decrease(objectives):.1e}. Raise max_iter, or tol.",
         ConvergenceWarning,

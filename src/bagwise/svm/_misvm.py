@@ -58,8 +58,8 @@ class MISVM(KernelBagSVM):
         Size of a Nystroem basis. None takes the exact kernel, whose matrix is
         quadratic in the number of instances.
     threshold : {"train", "cv", "zero"}, default="train"
-        Where scores are cut: where a sigmoid through training scores, or out-of-fold
-        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
+        scores (five more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
@@ -290,8 +290,8 @@ class MICA(MISVM):
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"train", "cv", "zero"}, default="train"
-        Where scores are cut: where a sigmoid through training scores, or out-of-fold
-        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
+        scores (five more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.

@@ -75,7 +75,7 @@ def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **opti
             )
         if not violation < tol:
             warnings.warn(
-                f"the machine without a constant stopped at a violation of "
+                f"the SVM without intercept stopped at a violation of "
                 f"{violation:.1e} (tol={tol:g}). Lower C, or scale the kernel.",
                 ConvergenceWarning,
                 stacklevel=5,

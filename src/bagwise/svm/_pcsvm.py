@@ -100,8 +100,8 @@ class PCSVM(KernelBagSVM):
         Caches the basis and the range of :math:`\delta`, which do not depend on `C`,
         `rho` or `delta`: a grid over those computes them once per training set.
     threshold : {"train", "cv", "zero"}, default="train"
-        Where scores are cut: where a sigmoid through training scores, or out-of-fold
-        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
+        scores (five more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.

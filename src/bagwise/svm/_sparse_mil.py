@@ -69,8 +69,8 @@ class SMIL(SparseMIL):
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"train", "cv", "zero"}, default="train"
-        Where scores are cut: where a sigmoid through training scores, or out-of-fold
-        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
+        scores (five more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
@@ -186,8 +186,8 @@ class STMIL(SparseMIL):
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"cv", "train", "zero"}, default="cv"
-        Where scores are cut: where a sigmoid through training scores, or out-of-fold
-        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
+        scores (five more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
@@ -331,8 +331,8 @@ class SBMIL(SparseMIL):
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"cv", "train", "zero"}, default="cv"
-        Where scores are cut: where a sigmoid through training scores, or out-of-fold
-        scores (five more fits), crosses one half, or at zero as in the paper, which is
+        Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
+        scores (five more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
@@ -421,7 +421,7 @@ class SBMIL(SparseMIL):
 
     def _fit_binary(self, X, t, bag_weight):
         layout, space, means, first = self._balance(X, t, bag_weight)
-        # Support vectors share their score: what the solver cannot tell apart is a tie.
+        # Support vectors share their score: the solver does not separate ties.
         digits = max(0, int(-np.log10(10 * self.tol)))
         scores = self._start_scores(space, layout, first.scores)[layout.positive]
         scores = np.round(scores, digits)
