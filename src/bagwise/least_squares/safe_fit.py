@@ -104,7 +104,7 @@ def alternate(solver, y, residual, *, settings):
     if not stopped:
         warnings.warn(
             f"SAFE stopped after max_iter={settings.max_iter} steps before its "
-            "objective settled. Increase max_iter or tol.",
+            "objective converged. Increase max_iter or tol.",
             ConvergenceWarning,
             stacklevel=5,
         )

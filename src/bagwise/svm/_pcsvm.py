@@ -107,7 +107,7 @@ class PCSVM(KernelBagSVM):
         Weights of the classes.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
-    max_iter : int, default=50
+    max_iter : int, default=200
         Cap on the convex steps.
     tol : float, default=1e-3
         Tolerance of a convex step, tightened where a step is not a descent. The
@@ -201,7 +201,7 @@ class PCSVM(KernelBagSVM):
         threshold="train",
         class_weight=None,
         pos_label=None,
-        max_iter=50,
+        max_iter=200,
         tol=1e-3,
         random_state=None,
     ):
