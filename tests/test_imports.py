@@ -155,6 +155,28 @@ def test_modules_are_of_a_readable_size():
     assert not long, f"more than 600 lines: {long}"
 
 
+def test_class_names_are_used_once():
+    places = defaultdict(list)
+    for module, path in modules().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert not twice, f"one name for two classes: {twice}"
+
+
+def test_the_library_can_be_surveyed():
+    """The numbers of files and of exported names stay within limits."""
+    assert len(modules()) <= 300
+    names = 0
+    for path in modules().values():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            public = path.name == "__init__.py" and isinstance(node, ast.Assign)
+            if public and getattr(node.targets[0], "id", "") == "__all__":
+                names += len(ast.literal_eval(node.value))
+    assert 50 < names <= 170
+
+
 def test_compiled_loops_are_in_their_modules():
     wrong = []
     for module, path in modules().items():

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bagwise.cli._common import Jobs, Json, Seed, with_settings, write_json
-from bagwise.cli._data import Source, reads_data
+from bagwise.cli._data import InputData, reads_data
 
 
 @reads_data
 def compare(
-    source: Source,
+    source: InputData,
     methods: Annotated[
         str | None,
         typer.Option(

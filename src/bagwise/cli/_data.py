@@ -1,6 +1,6 @@
 """The data of a command: options for columns and labels, settings files, reading.
 
-Commands that read data are declared with `reads_data`; they get a `Source` in place of
+Commands that read data are declared with `reads_data`; they get a `InputData` in place of
 many options. A file ``bagwise.toml`` next to the data may set the options that describe
 columns and labels, and nothing else, as it may come from a stranger. A file named with
 ``--config`` may set any option. The command line takes precedence.
@@ -36,7 +36,7 @@ __all__ = [
     "SETTINGS",
     "Config",
     "Data",
-    "Source",
+    "InputData",
     "reads_data",
 ]
 
@@ -359,7 +359,7 @@ def _convert(annotation: Any, key: str, value: Any, file: Path) -> Any:
 
 
 @dataclass
-class Source:
+class InputData:
     """Data, and what the columns of its table mean.
 
     Attributes
@@ -551,7 +551,7 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
             what["survival"], task = survival, "survival"
         elif task == "survival":
             raise UsageError("survival needs two columns: --time and --event")
-        source = Source(given.pop("data"), columns, settled, task=task, **what)
+        source = InputData(given.pop("data"), columns, settled, task=task, **what)
         return command(source=source, **given)
 
     run.__signature__ = inspect.Signature([context, *shown])  # type: ignore[attr-defined]

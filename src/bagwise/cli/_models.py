@@ -17,7 +17,7 @@ from bagwise.cli._common import (
     write_json,
     write_rows,
 )
-from bagwise.cli._data import Source, reads_data
+from bagwise.cli._data import InputData, reads_data
 
 # What is fitted when no method is named.
 DEFAULTS = {
@@ -289,7 +289,7 @@ def _class_called(model: Any, name: Any) -> Any:
 
 @reads_data
 def fit(
-    source: Source,
+    source: InputData,
     method: Annotated[
         str | None,
         typer.Option(
@@ -345,7 +345,7 @@ def _figure(problem: Any, score: float) -> str:
 @reads_data
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    source: Source,
+    source: InputData,
     out: Annotated[
         Path | None, typer.Option(help="CSV file; standard output by default.")
     ] = None,
@@ -370,7 +370,7 @@ def predict(
 @reads_data
 def explain(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    source: Source,
+    source: InputData,
     out: Annotated[
         Path, typer.Option(help="Folder of the tables and pictures.")
     ] = Path("bagwise-explained"),

@@ -171,7 +171,7 @@ class Fold:
 
 
 @dataclass
-class Column:
+class GridColumn:
     """One operator of a batch: a fold at one value of rho."""
 
     fold: Fold
@@ -301,7 +301,7 @@ class KernelFolds:
             Of Lanczos.
         """
         columns = [
-            Column(fold, (j, r), one, np.sqrt(variance[:, j]))
+            GridColumn(fold, (j, r), one, np.sqrt(variance[:, j]))
             for j, fold in enumerate(self.folds)
             for r, one in enumerate(self.bordered[j])
         ]
