@@ -1,9 +1,9 @@
 """The data of a command: options for columns and labels, settings files, reading.
 
 Commands that read data are declared with `reads_data`; they get an `InputData` instead
-of many options. A file ``bagwise.toml`` next to the data may set the options that describe
-columns and labels, and nothing else, as it may come from a stranger. A file named with
-``--config`` may set any option. The command line takes precedence.
+of many options. A file ``bagwise.toml`` next to the data may set the options that
+describe columns and labels, and nothing else, as it may come from a stranger. A file
+named with ``--config`` may set any option. The command line takes precedence.
 """
 
 from __future__ import annotations
