@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 TEXTS = Path(__file__).parents[1] / "licences"
-EXTRAS = ("solvers", "dask", "torch", "h5", "survival", "arrow")
+EXTRAS = ("dask", "torch", "h5", "survival", "arrow")
 AXES = ("bags", "instances", "features")
 
 

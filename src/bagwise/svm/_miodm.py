@@ -126,7 +126,7 @@ class MIODM(KeyInstanceSVM):
     :math:`(1-\theta)^2/(2C_s)` row by row, where Eq. (5) loses :math:`1/p` and
     :math:`1/q`; (b) only choices with weight are kept, found by coordinate ascent, as
     the vector over all choices cannot be stored; (c) Newton's method instead of
-    mirror prox, 12 to 31 times faster for a smaller gap; (d) rounding gives each bag
+    mirror prox, 8 to 31 times faster for a smaller gap; (d) rounding gives each bag
     the instance with the least loss, which with `nu` > 0 need not be the one with the
     highest score.
 
