@@ -68,7 +68,7 @@ _NAMES = {
 def in_options(message: BaseException | str) -> str:
     """Return a message in one line, with options in place of Python arguments."""
     render = getattr(message, "message", None)
-    text = str(message) if render is None else render(as_option)
+    text = render(as_option) if callable(render) else str(message)
     return " ".join(text.split())
 
 

@@ -131,15 +131,17 @@ class RankRow:
 
 def explain_test(comparison: Results) -> str:
     """Return what the intervals and p values are, in plain words."""
-    unit = "bag" if comparison.problem.groups is None else "group of bags"
+    unit, units = "bag", "bags"
+    if comparison.problem.groups is not None:
+        unit, units = "group of bags", "groups of bags"
     metric = METRICS[comparison.metric]
     models = "the fitted models" if _n_runs(comparison) > 1 else "the fitted model"
     return (
-        f"Intervals: if the study were repeated with new {unit}s, 95 of 100 such"
+        f"Intervals: if the study were repeated with new {units}, 95 of 100 such"
         f" intervals would contain the {metric.in_text} that {models} reach on"
         f" new data. Their unit is the {unit}, and they include that training sets"
         " overlap. Tests against the best: paired t test over the same"
-        f" {unit}s, p values adjusted by Holm's procedure (1979). Not significantly"
+        f" {units}, p values adjusted by Holm's procedure (1979). Not significantly"
         " different does not mean equal: equivalent methods are known to differ by less"
         f" than {_margin_text(comparison)}."
     )

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
@@ -84,6 +85,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "task": view.task,
         "positive": None if view.positive is None else view.names[view.positive],
         "ranking": tables.ranking_table(view),
+        "effects": any(np.isfinite(row.effect) for row in comparison.ranking),
         "ranking_columns": tables.metric_columns(comparison),
         "axis": tables.metric_axis(comparison),
         "test_note": explain_test(comparison),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.ranking import RankRow
 from bagwise.inspection.features import feature_name, moments
 from bagwise.inspection.importance import gap_verdict, mean_interval
 from bagwise.report._curves import class_counts
@@ -38,7 +40,8 @@ __all__ = [
 
 N_BARS = 12
 _TONES = {"faithful": "good", "misleading": "bad"}
-_VERDICT_TONES = {"best": "good", "worse": "dim", "untested": "dim"}
+_SHORT_VERDICTS = {"not significantly different": "not significant"}
+_VERDICT_TONES = {"best": "good", "worse": "dim", "untested": "dim"}  # others: near
 
 
 def facts(view: View) -> list[dict[str, str]]:
@@ -143,7 +146,9 @@ def ranking_table(view: View) -> list[dict[str, Any]]:
                 "right": place(row.high, axis),
                 "at": place(row.mean, axis),
                 "p": p_value(row.p_holm),
+                **_effect(row, show),
                 "verdict": row.verdict,
+                "verdict_text": _SHORT_VERDICTS.get(row.verdict, row.verdict),
                 "failed": row.n_failed,
                 "tone": _VERDICT_TONES.get(row.verdict, "near"),
                 "constant": constant_prediction(view, row.method),
@@ -159,6 +164,14 @@ def ranking_table(view: View) -> list[dict[str, Any]]:
         )
     # Other methods are compared with the baseline, so it comes first.
     return sorted(rows, key=lambda line: not line["baseline"])
+
+
+def _effect(row: RankRow, show: Callable[[float], str]) -> dict[str, str]:
+    """Return by how much the best method is better, with the 95% interval."""
+    interval = ""
+    if np.isfinite([row.effect_low, row.effect_high]).all():
+        interval = f"{show(row.effect_low)} to {show(row.effect_high)}"
+    return {"effect": show(row.effect), "effect_interval": interval}
 
 
 def metric_axis(comparison: Comparison) -> dict[str, Any]:

@@ -496,7 +496,7 @@
         "aria-label": `instance ${instanceName(bag, k)}, rank ${place + 1}` + (s === null ? "" : `, score ${s}`) });
       if (k < B.full) { if (B.images) card.append(picture(k)); else if (B.features) card.append(featureBars(k, 4)); }
       card.append(el("div", { class: "row" }, el("span", {}, s === null ? "–" : String(s)),
-        B.truth && B.truth[k] ? el("span", { class: "truth", title: `${instanceName(bag, k)}: positive instance label` }, "+ " + cut(instanceName(bag, k), 10)) : el("span", { title: instanceName(bag, k) }, cut(instanceName(bag, k), 12))));
+        B.truth && B.truth[k] ? el("span", { class: "truth", title: `${instanceName(bag, k)}: positive instance label` }, "+" + cut(instanceName(bag, k), 10)) : el("span", { title: instanceName(bag, k) }, cut(instanceName(bag, k), 12))));
       if (B.heat[method]) card.append(heat(B.heat[method][k]));
       card.addEventListener("click", () => { chosen = place; mark(); });
       cards.append(card);
