@@ -57,10 +57,10 @@ def test_charts_name_the_class(positive):
     model = MILogisticRegression(pos_label=positive, random_state=0).fit(X, words)
     other = {"active": "inactive", "inactive": "active"}[positive]
     for chart in charts(model, X):
-        assert f" for {positive}" in texts(chart)
-        assert f" for {other}" not in texts(chart)
+        assert f" for class {positive}" in texts(chart)
+        assert f" for class {other}" not in texts(chart)
     # The pos_label of the call has precedence over that of the model.
-    assert f" for {other}" in texts(explain(model, X, pos_label=other).plot(1))
+    assert f" for class {other}" in texts(explain(model, X, pos_label=other).plot(1))
     assert json.loads(explain(model, X).to_json())["pos_label"] == positive
 
 

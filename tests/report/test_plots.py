@@ -8,6 +8,7 @@ from report_helpers import make_comparison
 from bagwise.report import (
     plot_confusion,
     plot_key_instances,
+    plot_precision_recall,
     plot_ranking,
     plot_roc,
 )
@@ -18,6 +19,25 @@ def test_the_ranking_has_a_line_for_every_method_that_finished():
     finished = [row.method for row in comparison.ranking if row.n_folds]
     ax = plot_ranking(comparison)
     assert [label.get_text() for label in ax.get_yticklabels()] == finished[::-1]
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    verdicts = [row.verdict for row in comparison.ranking if row.n_folds]
+    assert shown == list(dict.fromkeys(verdicts))
+    low, high = ax.get_ylim()
+    assert low < 0
+    assert high > len(finished) - 1
+
+
+def test_legends_say_what_their_numbers_are():
+    comparison = make_comparison()
+    row = comparison.ranking[0]
+    for plot, title, value in (
+        (plot_roc, "AUROC", None),
+        (plot_precision_recall, "Average precision", row.average_precision),
+    ):
+        legend = plot(comparison).get_legend()
+        assert legend.get_title().get_text() == title
+        shown = legend.get_texts()[0].get_text()
+        assert value is None or np.isnan(value) or f"({value:.3f})" in shown
 
 
 def test_roc_curves_rise_from_corner_to_corner():
@@ -34,7 +54,7 @@ def test_key_instances_are_drawn_for_some_bags(images):
     assert len(figure.axes) >= 3
     problem = comparison.problem
     name = problem.classes[problem.positive]
-    assert f"scores for {name}, out of fold" in figure.get_suptitle()
+    assert f"scores for class {name}, out of fold" in figure.get_suptitle()
 
 
 def test_names_that_look_like_formulas_are_drawn_as_they_are():

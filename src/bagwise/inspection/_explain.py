@@ -324,7 +324,7 @@ class Explanation:
             n_instances=n_instances,
             titles=[
                 f"bag {plot_text(X.ids[i], 30)}\n"
-                f"{plot_text(_predicted(self, int(i)), 36)}"
+                f"predicted {plot_text(_predicted(self, int(i)), 30)}"
                 for i in order
             ],
             contributions=self.contributions,
@@ -345,7 +345,8 @@ class Explanation:
         """
         bag = bag_position(self.X, bag)
         rows = self._rows_of(bag)
-        title = plot_text(f"bag {self.X.ids[bag]}: {_predicted(self, bag)}", 60)
+        label = _predicted(self, bag)
+        title = plot_text(f"bag {self.X.ids[bag]}: predicted {label}", 60)
         return plot_heatmap(
             self.scores[rows],
             self.X.coords[rows],

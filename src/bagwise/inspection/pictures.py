@@ -68,8 +68,8 @@ def plot_text(name: Any, length: int | None = None) -> str:
 
 
 def for_class(label: Any) -> str:
-    """Return " for CLASS" for the label of a score; empty if `label` is None."""
-    return "" if label is None else f" for {plot_text(label, 24)}"
+    """Return " for class LABEL" for the label of a score; empty if it is None."""
+    return "" if label is None else f" for class {plot_text(label, 24)}"
 
 
 def plot_bags(

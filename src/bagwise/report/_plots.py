@@ -39,7 +39,7 @@ def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
         The axes.
     """
     rows = [row for row in comparison.ranking if row.n_folds][::-1]
-    ax = _axes(ax, (6.4, 0.8 + 0.34 * len(rows)))
+    ax = _axes(ax, (6.4, 1.1 + 0.34 * len(rows)))
     colors = {"best": "#2b8a3e", "worse": "#868e96", "untested": "#868e96"}
     for place, row in enumerate(rows):
         color = colors.get(row.verdict, "#1c7ed6")
@@ -47,6 +47,13 @@ def plot_ranking(comparison: Comparison, ax: Any = None) -> Any:
             ax.plot([row.low, row.high], [place, place], color=color, linewidth=2)
         ax.plot(row.mean, place, "o", color=color, markersize=6)
     ax.set_yticks(range(len(rows)), [plot_text(row.method) for row in rows])
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    for verdict in dict.fromkeys(row.verdict for row in reversed(rows)):
+        color = colors.get(verdict, "#1c7ed6")
+        ax.plot([], [], "o", color=color, label=verdict)
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8, frameon=False
+    )
     ax.set_xlabel(f"{METRICS[comparison.metric].title} with 95% interval")
     ax.grid(axis="x", alpha=0.3)
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -76,7 +83,7 @@ def plot_roc(
     ax.plot([0, 1], [0, 1], color="#adb5bd", linewidth=1, linestyle="--", zorder=0)
     ax.set_xlabel("False positive rate")
     ax.set_ylabel("True positive rate")
-    ax.legend(loc="lower right", fontsize=8, frameon=False)
+    ax.legend(loc="lower right", fontsize=8, frameon=False, title="AUROC")
     return ax
 
 
@@ -102,7 +109,7 @@ def plot_precision_recall(
     ax = _curves(comparison, methods, ax, mean_precision)
     ax.set_xlabel("Recall")
     ax.set_ylabel("Precision")
-    ax.legend(loc="lower left", fontsize=8, frameon=False)
+    ax.legend(loc="lower left", fontsize=8, frameon=False, title="Average precision")
     return ax
 
 
@@ -163,6 +170,7 @@ def plot_confusion(
     ax.set_yticks(range(len(names)), names)
     ax.set_xlabel("Predicted class")
     ax.set_ylabel("True class")
+    ax.set_title("Number of test bags", fontsize=9)
     return ax
 
 
