@@ -168,9 +168,9 @@ def test_no_check_returns_early():
     assert skips["_need_target"] == 3
     named = (
         "order, repeats, n_jobs, sides, weights twice, seeds, embeddings, dense,"
-        " local classes, nothing separated"
+        " local classes, nothing separated, nothing to set"
     )
-    assert skips["skip"] == 11, named
+    assert skips["skip"] == 12, named
 
 
 def test_every_exported_estimator_is_found():

@@ -9,7 +9,6 @@ from unittest import SkipTest
 
 from bagwise.testing import _check_data as data
 from bagwise.testing import _check_models as models
-from bagwise.testing import _check_parameters as parameters
 
 BATTERY = (
     data.check_containers_agree,
@@ -36,7 +35,7 @@ BATTERY = (
     models.check_fit_in_threads,
     models.check_fit_in_process,
     models.check_fit_changes_nothing,
-    parameters.check_parameters_after_fit,
+    models.check_parameters_after_fit,
     models.check_classifier_outputs,
     models.check_names_of_labels,
     models.check_ambiguous_labels,

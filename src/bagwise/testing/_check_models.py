@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
+from bagwise._compat import Interval, StrOptions
 from bagwise.bags import Bags, Ragged
 from bagwise.base.thresholds import best_threshold
 from bagwise.compose import OnInstances
@@ -119,6 +121,68 @@ def check_numpy_random_state(estimator):
     plain = clone(estimator).set_params(random_state=7).fit(X, y)
     other = clone(estimator).set_params(random_state=np.int64(7)).fit(X, y)
     np.testing.assert_array_equal(output(plain, X), output(other, X))
+
+
+# Values that parameters are set to after a fit.
+_INTEGERS, _NUMBERS = (1, 2, 3, 7, 50), (0.01, 0.3, 0.5, 1.0, 2.0, 10.0)
+
+
+def check_parameters_after_fit(estimator):
+    """Parameters that are set after a fit have no effect before the next fit.
+
+    Parameters that a class declares in `_prediction_parameters` are exempt; its
+    docstring says that they are used in prediction.
+    """
+    X, y = toy()
+    model = fit(estimator, X, y)
+    expected = _predictions(model, X)
+    parameters = model.get_params(deep=False)
+    exempt = set(getattr(model, "_prediction_parameters", ()))
+    n_changed = 0
+    for name in parameters.keys() - exempt:
+        value = parameters[name]
+        for other in _other_values(model, name, value):
+            n_changed += 1
+            model.set_params(**{name: other})
+            try:
+                for before, now in zip(expected, _predictions(model, X), strict=True):
+                    np.testing.assert_array_equal(before, now)
+            except Exception as error:
+                raise AssertionError(
+                    f"a fitted model depends on the parameter {name}={other!r}, which "
+                    f"was {value!r} in fit"
+                ) from error
+            model.set_params(**{name: value})
+    if not n_changed:
+        skip("it has no parameter with other values")
+
+
+def _predictions(model, X):
+    """Return the output of a model for bags, and for their instances."""
+    predictions = [output(model, X)]
+    if hasattr(model, "predict_proba"):
+        predictions.append(model.predict_proba(X))
+    if hasattr(model, "instance_scores"):
+        predictions.append(model.instance_scores(X).values)
+    return predictions
+
+
+def _other_values(model, name, value):
+    """Return values that the constraints of a parameter allow, without its own."""
+    constraints = getattr(model, "_parameter_constraints", {}).get(name, [])
+    found = []
+    for constraint in constraints:
+        found += [None] if constraint is None else []
+        if isinstance(constraint, StrOptions):
+            found += sorted(constraint.options)
+        elif isinstance(constraint, Interval):
+            several = _INTEGERS if constraint.type is Integral else _NUMBERS
+            found += [number for number in several if number in constraint]
+        elif isinstance(constraint, str) and constraint == "boolean":
+            found += [True, False]
+    return [
+        other for other in found if type(other) is not type(value) or other != value
+    ]
 
 
 def _fit_and_predict(estimator, X, y):
