@@ -18,7 +18,7 @@ DATA = ["musk1", "elephant"] if os.environ.get("BAGWISE_DATA") else ["digits"]
 
 
 def _names(task):
-    methods = [m for m in list_methods() if m.task == task and m.available()]
+    methods = [m for m in list_methods() if m.task == task]
     return [method.name for method in methods]
 
 

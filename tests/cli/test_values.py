@@ -59,7 +59,7 @@ def test_compare_then_predict_and_explain(capsys, write, tmp_path):
     assert found["ranking"][0]["r2"] > 0.5
     assert found["provenance"]["groups"] == "15, never split"
     page = (out / "report.html").read_text("utf-8")
-    for part in ("Predicted against true", "Residuals against prediction"):
+    for part in ("Predicted against true", "Residuals against predicted values"):
         assert part in page
     assert "standard assumption" not in page  # which is about classes
     model = out / "model.bagwise"
@@ -103,7 +103,7 @@ def test_fit_takes_a_regressor_for_values(capsys, write, tmp_path, monkeypatch):
         capsys, "fit", write(), *TARGET, "--method", "SimpleMI", "--out", model
     )
     assert status != 0
-    assert "SimpleMI is for classification, and the task is regression" in err
+    assert "--task is regression, and SimpleMI is for classification" in err
 
 
 def test_the_default_for_values_is_the_stack():

@@ -73,7 +73,9 @@ def test_one_bag_at_a_time_pools_the_risks(toy):
 def test_report_says_what_was_measured(result, tmp_path):
     text = write_report(result, tmp_path / "report.html").read_text("utf-8")
     assert "concordance index" in text
-    assert "Without event over time" in text
+    assert (
+        "Kaplan-Meier estimates for thirds of the test bags by predicted risk" in text
+    )
     assert "censored" in text
 
 

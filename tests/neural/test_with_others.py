@@ -40,9 +40,9 @@ def test_pipeline_and_search():
     pipeline = make_pipeline(
         OnInstances(StandardScaler()), NeuralBagClassifier(**SMALL)
     )
-    grid = {"attentionbagclassifier__learning_rate": [1e-9, 0.03]}
+    grid = {"neuralbagclassifier__learning_rate": [1e-9, 0.03]}
     search = GridSearchCV(pipeline, grid, cv=2, scoring="roc_auc").fit(X, y)
-    assert search.best_params_ == {"attentionbagclassifier__learning_rate": 0.03}
+    assert search.best_params_ == {"neuralbagclassifier__learning_rate": 0.03}
     best = search.best_estimator_
     scaled = best[0].transform(X)
     np.testing.assert_array_equal(search.predict(X), best[-1].predict(scaled))

@@ -12,8 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise.io.csv_files import write_csv
-
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 Seed = Annotated[int, typer.Option(help="Random seed of splits and methods.")]
 Escape = Annotated[
@@ -38,6 +36,8 @@ def write_rows(
     rows: Sequence[dict[str, Any]], path: Path | None, *, escape: bool
 ) -> None:
     """Write rows as CSV to a file, or to standard output."""
+    from bagwise.io.csv_files import write_csv
+
     names = list(rows[0]) if rows else []
     cells = [row.values() for row in rows]
     if path is None:

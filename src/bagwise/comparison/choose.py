@@ -186,7 +186,7 @@ def missing_methods() -> list[Method]:
 
     Examples
     --------
-    >>> from bagwise.comparison import missing_methods
+    >>> from bagwise.comparison.choose import missing_methods
     >>> all(method.missing for method in missing_methods())
     True
     """

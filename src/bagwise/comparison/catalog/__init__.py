@@ -149,7 +149,7 @@ class Method:
 
         Examples
         --------
-        >>> from bagwise.comparison import find_method
+        >>> from bagwise.comparison.choose import find_method
         >>> method = find_method("SimpleMI").with_params(pooling="max")
         >>> method.params["pooling"], method.grid
         ('max', {})
