@@ -54,7 +54,7 @@ print(pd.Series(y).value_counts().to_dict())
 
 # %%
 # Compare methods
-# -------------
+# ---------------
 # Three methods here. Without `methods`, all methods that suit the data are compared.
 result = bagwise.compare(
     X,
@@ -70,7 +70,7 @@ plt.show()
 
 # %%
 # Explain
-# ------------
+# -------
 # The best method, fitted on all bags, and the key instance of each refused shipment.
 model = result.fit_best().model
 found = explain(model, X).to_frame()

@@ -1,4 +1,4 @@
-"""Measure each solver of `bagwise.solvers` against the next best one.
+"""Measure each solver of ``bagwise.solvers`` against the next best one.
 
 Every solver that is kept is chosen for some problems. This script solves problems of
 that kind with it and with the alternatives, and prints CPU seconds and objective

@@ -26,7 +26,7 @@ class BagKernelRidge(BaseBagRegressor):
     Parameters
     ----------
     kernel : str or callable, default="set"
-        A name of `bagwise.kernels.registry.BAG_KERNELS`, or a function
+        A name of ``bagwise.kernels.registry.BAG_KERNELS``, or a function
         ``K = kernel(X, Y, **kernel_params)`` of two `Bags`.
     alpha : float, default=1.0
         Strength of the penalty, when `alphas` is None.

@@ -25,7 +25,7 @@ class BagSVR(BaseBagRegressor):
     Parameters
     ----------
     kernel : str or callable, default="set"
-        A name of `bagwise.kernels.registry.BAG_KERNELS`, or a function
+        A name of ``bagwise.kernels.registry.BAG_KERNELS``, or a function
         ``K = kernel(X, Y, **kernel_params)`` of two `Bags`.
     C : float, default=10.0
         Weight of the loss.
