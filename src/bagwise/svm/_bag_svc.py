@@ -181,7 +181,8 @@ class BagSVC(MulticlassBagClassifier):
     kernel : str or callable, default="set"
         A name of ``bagwise.kernels.registry.BAG_KERNELS`` ("set", "statistics",
         "graph", "mi_graph", "emd", "ppmm", "box"), "precomputed" for kernel matrices
-        instead of bags, or a function ``K = kernel(X, Y, **kernel_params)`` of two `Bags`,
+        instead of bags, or a function ``K = kernel(X, Y, **kernel_params)`` of two
+        `Bags`,
         whose value for two bags must not depend on the other bags.
     C : float, default=10.0
         Weight of the loss. Normalised kernels are at most one: with 1.0 and few bags of
