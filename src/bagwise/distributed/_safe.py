@@ -53,7 +53,9 @@ def _stream_settings(model):
     try:
         can_stream(model)
     except AttributeError as error:
-        raise ValueError(str(error).replace("partial_fit", "distributed.fit")) from None
+        raise ValueError(
+            f"distributed.fit has the same limits as partial_fit: {error}"
+        ) from None
     return Settings.of(model)
 
 
