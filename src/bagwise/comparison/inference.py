@@ -11,8 +11,8 @@ With one partition the variance is :math:`(c + g h) V_0`, with repeated partitio
 :math:`(c' + g h) V_0 + a W`, where :math:`W` is the part of the variance that differs
 between repeats, and :math:`h` is 1 for predictions without signal, which depend on
 nothing but the training set, and 0 for good ones. The constants (`Inflation`) were
-chosen by simulation, frozen, and verified on other simulations and on real data: see
-the page "Can I trust these intervals?" of the documentation.
+chosen by simulation. The page "Can I trust these intervals?" of the documentation shows
+the coverage that was measured on other simulations so far, and what is not verified.
 
 **Two targets.** The interval of a figure is about the fitted models: their mean figure
 on new data. A test and the interval of a difference are about methods: whether one is
@@ -210,7 +210,7 @@ def interval(
 ) -> Interval:
     r"""Return a figure with its confidence interval.
 
-    A figure between two bounds gets Wilson's interval [3]_ (of the module)
+    A figure between two bounds gets Wilson's interval (1927)
 
     .. math:: \{\theta : |\hat\theta - \theta| \le t \sqrt{\theta (1 - \theta) / m}\}
 
@@ -317,8 +317,8 @@ def difference(
     """Compare two methods that were tested on the same bags.
 
     A t test on the differences between the contributions of every unit. Two units are
-    added that disagree, one in favor of each method ([4]_ of the module): methods that
-    agree on all bags are not known to be equal.
+    added that disagree, one in favor of each method (Bonett and Price, 2012): methods
+    that agree on all bags are not known to be equal.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def difference(
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return Holm's adjusted p values ([5]_ of the module).
+    """Return the adjusted p values of Holm (1979).
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ def selected(
 ) -> Winner:
     """Return the best method, and its figure without the bias of selecting it.
 
-    Bootstrap bias corrected cross-validation [6]_ (of the module): select the best
+    Bootstrap bias corrected cross-validation (Tsamardinos et al., 2018): select the best
     method on a bootstrap sample of the units, take its figure on the units that are
     not in the sample, and average over samples. Figures of samples are computed from
     contributions, to first order.
