@@ -443,10 +443,10 @@ def selected(
 ) -> Winner:
     """Return the best method, and its figure without the bias of selecting it.
 
-    Bootstrap bias corrected cross-validation (Tsamardinos et al., 2018): select the best
-    method on a bootstrap sample of the units, take its figure on the units that are
-    not in the sample, and average over samples. Figures of samples are computed from
-    contributions, to first order.
+    Bootstrap bias corrected cross-validation (Tsamardinos et al., 2018): select the
+    best method on a bootstrap sample of the units, take its figure on the units that
+    are not in the sample, and average over samples. Figures of samples are computed
+    from contributions, to first order.
 
     Parameters
     ----------
