@@ -75,10 +75,10 @@ def test_search_works_from_a_folder(chromium, site):
     page.context.close()
 
 
-def test_is_my_model_any_good_in_three_clicks(chromium, site):
+def test_the_way_from_a_table_to_a_report_is_one_click(chromium, site):
     page, _ = watched(chromium, site, "index.html")
     # A stretched link, which has no box of its own, covers the card.
-    page.locator(".sd-card", has_text="Is my model any good?").click()
+    page.locator(".sd-card", has_text="From a table to a report").click()
     page.wait_for_load_state("load")
     text = page.locator("article").inner_text()
     assert "--group patient" in text

@@ -111,7 +111,7 @@ def test_every_method_has_a_picture_and_figures(site):
     for page in pages:
         text = page.read_text(encoding="utf-8")
         assert "method-" in text, page.name
-        assert 'id="measured"' in text, page.name
+        assert 'id="measurements"' in text, page.name
 
 
 def test_the_gallery_is_large_and_has_notebooks(site):
