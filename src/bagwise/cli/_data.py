@@ -367,7 +367,7 @@ class InputData:
     data : str
         A file, or the name of a known set.
     columns : dict
-        Options of `bagwise.io.read_bags`.
+        Options of `bagwise.read_bags`.
     settled : frozenset of str
         Those that a settings file gave.
     positive, task, impute : str or None

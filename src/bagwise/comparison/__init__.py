@@ -1,11 +1,12 @@
 """Compare methods on one data set: splits, tuning, statistics, results."""
 
-from bagwise.comparison._compare import compare, demo
+from bagwise.comparison._compare import compare as compare
+from bagwise.comparison._compare import demo
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import list_methods
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.contributions import contributions
-from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.evaluate import METRICS as METRICS
 from bagwise.comparison.inference import difference, interval, selected
 from bagwise.comparison.protocols import (
     CrossValidation,
@@ -16,7 +17,6 @@ from bagwise.comparison.protocols import (
 )
 
 __all__ = [
-    "METRICS",
     "Comparison",
     "CrossValidation",
     "Halves",
@@ -24,7 +24,6 @@ __all__ = [
     "Method",
     "Protocol",
     "TrainTest",
-    "compare",
     "contributions",
     "demo",
     "difference",

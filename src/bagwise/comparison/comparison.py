@@ -46,7 +46,7 @@ CSV_COLUMNS = [name for name in COLUMNS if name not in ("description", "tracebac
 class Comparison:
     """Results of several methods on one data set.
 
-    Made by :func:`bagwise.comparison.compare`; in a notebook it shows its ranking.
+    Made by :func:`bagwise.compare`; in a notebook it shows its ranking.
     :mod:`bagwise.report` turns it into a page and into plots.
 
     Attributes

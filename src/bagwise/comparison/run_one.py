@@ -239,7 +239,7 @@ class Outcome:
     status : {"ok", "failed"}
         Whether there is a result.
     metrics : dict
-        Figures on the test bags, see `bagwise.comparison.METRICS`; None = undefined.
+        Figures on the test bags, see `METRICS`; None = undefined.
     times : dict
         ``fit``, ``tune`` and ``predict`` in seconds of wall time on one core.
     peak_memory : int

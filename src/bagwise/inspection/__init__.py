@@ -1,6 +1,9 @@
 """Explain fitted models: which instances and which features decide."""
 
-from bagwise.inspection._assumptions import assumption_line, measured_assumptions
+from bagwise.inspection._assumptions import assumption_line as assumption_line
+from bagwise.inspection._assumptions import (
+    measured_assumptions as measured_assumptions,
+)
 from bagwise.inspection._explain import Explanation, explain
 from bagwise.inspection.contributions import feature_contributions, member_contributions
 from bagwise.inspection.features import bag_permutation_importance
@@ -11,7 +14,6 @@ from bagwise.inspection.scores import instance_scores, key_instances
 
 __all__ = [
     "Explanation",
-    "assumption_line",
     "bag_permutation_importance",
     "explain",
     "faithfulness",
@@ -19,7 +21,6 @@ __all__ = [
     "instance_importance",
     "instance_scores",
     "key_instances",
-    "measured_assumptions",
     "member_contributions",
     "plot_bag_contributions",
     "plot_feature_importance",
