@@ -1,6 +1,6 @@
 """Explain fitted models: which instances and which features decide."""
 
-from bagwise.inspection._assumptions import assumption_line as assumption_line
+from bagwise.inspection._assumptions import assumption_line
 from bagwise.inspection._assumptions import (
     measured_assumptions as measured_assumptions,
 )
@@ -14,6 +14,7 @@ from bagwise.inspection.scores import instance_scores, key_instances
 
 __all__ = [
     "Explanation",
+    "assumption_line",
     "bag_permutation_importance",
     "explain",
     "faithfulness",
