@@ -13,18 +13,23 @@ It needs the classic sets in the folder that ``BAGWISE_DATA`` names. The figures
 import time
 import warnings
 
+import numba
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from bagwise import Bags
 from bagwise.compose import OnInstances
 from bagwise.datasets import fetch
+from bagwise.density._base import density_objective, screened_starts
 from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import instance_kernel, resolve_gamma
+from bagwise.solvers import smo as smo_loops
 from bagwise.solvers.hinge import BasisSpace, GramSpace, HingeRows
 from bagwise.solvers.interior_point import working_set
 from bagwise.solvers.l1 import l1_squared_hinge
+from bagwise.solvers.lbfgs import Descent
 from bagwise.solvers.sparse_ascent import sparse_ascent
 from bagwise.svm import PCSVM, _pcsvm_steps
 
@@ -179,10 +184,71 @@ def one_norm():
         )
 
 
+def descents():
+    """The diverse density: compiled descents, and L-BFGS-B of scipy."""
+    stop = {"maxcor": 10, "maxiter": 200, "ftol": 2.2e-9, "gtol": 1e-5}
+    for name in ("musk1", "elephant"):
+        X, y = standardized(name)
+        labels = (X.offsets, y > 0, np.ones(len(y)))
+        starts = screened_starts(X, labels[1], labels[2], 5)
+        for mode in ("noisy_or", "max"):
+            f = density_objective(X.data, *labels, mode)
+            own = seconds(lambda f=f, s=starts: [f.descend(Descent(x), 200) for x in s])
+            scipys = seconds(
+                lambda f=f, s=starts: [
+                    minimize(f, x, jac=True, method="L-BFGS-B", options=stop) for x in s
+                ]
+            )
+            found = {"lbfgs": own, "L-BFGS-B": scipys}
+            report(
+                f"{name}, diverse density ({mode}), five starts",
+                **{k: (s, min(each.fun for each in r)) for k, (s, r) in found.items()},
+            )
+
+
+@numba.njit(error_model="numpy")
+def plain_largest(values):
+    """Where the largest value comes first, by one comparison per value."""
+    most, found = 0.0, -1
+    for row in range(len(values)):
+        if values[row] > most:
+            most, found = values[row], row
+    return found
+
+
+@numba.njit
+def repeated(function, values, n_calls):
+    """Call a compiled function many times."""
+    total = 0
+    for _ in range(n_calls):
+        total += function(values)
+    return total
+
+
+def largest_gain():
+    """The row that SMO moves next: compare bits as integers, and compare numbers."""
+    for n in (476, 1391, 6598):
+        gains = np.abs(np.random.default_rng(0).normal(size=n)) ** 3
+        calls = 10_000_000 // n
+        bits = seconds(
+            lambda g=gains, n=calls: repeated(smo_loops._largest, g.view(np.int64), n)
+        )
+        plain = seconds(lambda g=gains, n=calls: repeated(plain_largest, g, n))
+        report(f"largest of {n} gains, {calls} times", bits=bits, numbers=plain)
+
+
 def main():
     """Run all comparisons."""
     warnings.simplefilter("ignore")
-    for compare in (kernel_rows, few_coordinates, sparse_rows, balls, one_norm):
+    for compare in (
+        kernel_rows,
+        few_coordinates,
+        sparse_rows,
+        balls,
+        one_norm,
+        descents,
+        largest_gain,
+    ):
         compare()
 
 

@@ -68,7 +68,8 @@ def _largest(bits):
     """Where the largest of numbers that are not negative comes first; -1 if all are 0.
 
     The order of such numbers is that of their `bits` as integers, whose maximum is
-    taken many at a time.
+    taken many at a time: four times faster than comparing 476 numbers, twelve times
+    with 6,598 (``studies/results/solver-choice.md``).
     """
     most = np.int64(0)
     for row in range(len(bits)):
