@@ -21,6 +21,7 @@ from bagwise.ensemble._members import (
     classification_members,
     report_plan,
 )
+from bagwise.ensemble._outliers import OutlierScoresMixin, TrainingDistances
 from bagwise.ensemble._stack import Budget, fit_stack, named_members, scaled_to_one
 
 # Members that respect the standard assumption and the others predict so large a share
@@ -77,6 +78,7 @@ class StackedClassifier(ProbabilityMixin, MulticlassBagClassifier):
             self._stack, seen, positives, weight
         )
         self._describe(scores, positives)
+        return seen
 
     def _describe(self, scores, positives):
         """Set the attributes that tell what members, weights and scores there are."""
@@ -273,7 +275,7 @@ class BagStackingClassifier(StackedClassifier):
         self._fit_stack(members, X, codes, scaled_to_one(weight))
 
 
-class BagClassifier(StackedClassifier):
+class BagClassifier(OutlierScoresMixin, StackedClassifier):
     r"""Classify bags without choosing or tuning anything.
 
     A fixed stack of members that describe bags in different ways: summary statistics
@@ -444,7 +446,10 @@ class BagClassifier(StackedClassifier):
             cv=self.cv,
             budget=budget,
         )
-        self._fit_stack(members, X, codes, weight, signed=not standard, budget=budget)
+        seen = self._fit_stack(
+            members, X, codes, weight, signed=not standard, budget=budget
+        )
+        self._distances = TrainingDistances.fit(seen.made, members, X)
         self.plan_ = report_plan(plan, self._stack.names, "BagClassifier", budget)
         self.assumption_check_ = self._check_assumption(codes, weight)
 

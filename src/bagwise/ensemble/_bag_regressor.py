@@ -11,10 +11,11 @@ from bagwise.base import BaseBagRegressor
 from bagwise.ensemble._combine import shrinkage, stack_values
 from bagwise.ensemble._inputs import Made
 from bagwise.ensemble._members import choose_members, regression_members, report_plan
+from bagwise.ensemble._outliers import OutlierScoresMixin, TrainingDistances
 from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
 
 
-class BagRegressor(BaseBagRegressor):
+class BagRegressor(OutlierScoresMixin, BaseBagRegressor):
     r"""Predict real values of bags without choosing or tuning anything.
 
     A fixed stack of members that describe bags in different ways: means and summary
@@ -173,6 +174,7 @@ class BagRegressor(BaseBagRegressor):
         self._coef = self.shrinkage_ * coef
         self.intercept_ = self._center + self._spread * self.shrinkage_ * constant
         self._describe(predictions, target, weight)
+        self._distances = TrainingDistances.fit(seen.made, members, X)
         self.plan_ = report_plan(plan, self._stack.names, "BagRegressor", budget)
 
     def _describe(self, predictions, target, weight):

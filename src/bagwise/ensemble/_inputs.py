@@ -119,7 +119,7 @@ class StandardRows(Input):
         """Find medians, means, spreads and axes."""
         self.sparse, self.axes = X.is_sparse, None
         if not self.sparse:
-            sample = X.take_rows(_spread_out(X.n_instances, _SAMPLE))
+            sample = X.take_rows(spread_out(X.n_instances, _SAMPLE))
             self._find_scale(X, np.asarray(sample, dtype=np.float64))
             if len(self.columns) > WIDE:
                 self._find_axes(self._convert(sample))
@@ -293,7 +293,7 @@ def _squares(part):
     return np.einsum("ij,ij->j", part, part)
 
 
-def _spread_out(n, at_most):
+def spread_out(n, at_most):
     """Return at most so many positions, evenly spread over ``range(n)``."""
     return np.arange(n) if n <= at_most else np.linspace(0, n - 1, at_most).astype(int)
 

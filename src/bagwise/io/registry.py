@@ -39,7 +39,7 @@ PARTS = {
     "embedding": "EnergyProjection",
     "ensemble": "Combination CubeRows DenseRows EarthMover Embedded Input "
     "InstanceCombination NearBags PlattScale Prototypes SetKernel SlicedDistance "
-    "Stack StandardRows Statistics ThinnedRows",
+    "Stack StandardRows Statistics ThinnedRows TrainingDistances",
     "kernels": "BoxKernelReport FittedKernel KernelBasis",
     "least_squares": "FeatureMap FourierFeatures IdentityFeatures KernelBorder "
     "LandmarkFeatures MomentBorder BagMoments Settings",
