@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 from bagwise.datasets import make_bags
 from bagwise.embedding import TwoLevelClassifier
@@ -41,13 +42,33 @@ def test_counts_by_walking_down_the_tree(fitted):
     model, X, _ = fitted
     rows, tree = counts(model, X), model.tree_.tree_
     expected = np.zeros_like(rows)
-    for x, i in zip(X.data.astype(np.float32), X.bag_index, strict=True):
+    data = (X.data - model.column_shift_) / model.column_scale_
+    for x, i in zip(data.astype(np.float32), X.bag_index, strict=True):
         v = 0
         while v >= 0:
             expected[i, v] += 1
             down = x[tree.feature[v]] <= tree.threshold[v]
             v = tree.children_left[v] if down else tree.children_right[v]
     np.testing.assert_array_equal(rows, expected)
+
+
+def test_the_tree_is_that_of_the_raw_columns_with_other_units(fitted):
+    """Powers of two change no digit: the same tree on raw columns, up to its units."""
+    model, X, y = fitted
+    raw = DecisionTreeClassifier(
+        criterion="entropy", min_samples_leaf=2, random_state=0
+    ).fit(X.data, np.repeat(y, X.sizes), sample_weight=1 / np.repeat(X.sizes, X.sizes))
+    ours, tree = model.tree_.tree_, raw.tree_
+    np.testing.assert_array_equal(ours.feature, tree.feature)
+    inner = tree.feature >= 0
+    columns = tree.feature[inner]
+    assert not model.column_shift_.any()
+    np.testing.assert_allclose(
+        ours.threshold[inner] * model.column_scale_[columns], tree.threshold[inner]
+    )
+    far = X.with_data(X.data * 1e-9 + 5.0)
+    moved = TwoLevelClassifier(random_state=0).fit(far, y)
+    np.testing.assert_array_equal(counts(moved, far), counts(model, X))
 
 
 def test_every_bag_weighs_the_same_in_the_tree(fitted):
@@ -81,7 +102,7 @@ def test_decision_is_that_of_the_second_level(fitted):
 
 def test_instances_are_bags_of_one(fitted):
     model, X, _ = fitted
-    paths = model.tree_.decision_path(X.data)
+    paths = model.tree_.decision_path(model._units(X))
     np.testing.assert_array_equal(
         model.instance_scores(X).values, model.estimator_.decision_function(paths)
     )

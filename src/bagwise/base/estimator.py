@@ -27,7 +27,7 @@ _APART = 1e5
 # Below this share of the largest range, or of its own values, a range is rounding.
 _ROUNDING = 1e-10, 1e-9
 # Outside of these ranges an absolute penalty is all that counts, or has no effect.
-_SMALL, _LARGE = 1e-3, 1e5
+_SMALL, _LARGE = 1e-2, 1e5
 
 
 def warn_of_scales(X, scale_sensitive):

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
 
@@ -130,7 +131,8 @@ class SimpleMIRegressor(BaseBagRegressor):
     Parameters
     ----------
     estimator : regressor, default=None
-        Any scikit-learn regressor; ridge regression by default.
+        Any scikit-learn regressor. By default ridge regression whose `alpha` is the
+        variance of the vectors, so that a common factor of all columns has no effect.
     pooling : str or callable, default="mean"
         The summary: "mean", "max", "min", "minmax", "midpoint", "mean+std" or
         "statistics". "statistics" is mean, standard deviation, minimum and maximum of
@@ -174,7 +176,6 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.scale_sensitive = "absolute"
         inner = get_tags(self._inner())
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.target_tags.multi_output = inner.target_tags.multi_output
@@ -186,15 +187,28 @@ class SimpleMIRegressor(BaseBagRegressor):
         return Ridge() if self.estimator is None else self.estimator
 
     def _fit_bags(self, X, y, weight):
-        base = self._inner()
+        base = clone(self._inner())
         options = {}
         if not (weight == weight[0]).all():
             options = needed_weights(base, weight)
         self.pooling_ = self.pooling
-        self.estimator_ = clone(base).fit(pool(X, self.pooling), y, **options)
+        rows = pool(X, self.pooling)
+        if self.estimator is None:
+            base.set_params(alpha=_mean_variance(rows, weight))
+        self.estimator_ = base.fit(rows, y, **options)
 
     def _predict_bags(self, X):
         return values(self.estimator_, pool(X, self.pooling_))
 
     def _score_instances(self, X):
         return self._predict_bags(Bags(X.data, np.arange(X.n_instances + 1)))
+
+
+def _mean_variance(rows, weight):
+    """Return the mean variance of the columns of weighted rows; 1 if all are constant.
+
+    `StandardScaler` separates variance from rounding, in dense and in sparse columns.
+    """
+    found = StandardScaler(with_mean=False).fit(rows, sample_weight=weight)
+    varies = found.scale_ == np.sqrt(found.var_)
+    return float((varies * found.var_).mean()) or 1.0

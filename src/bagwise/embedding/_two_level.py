@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 from bagwise._compat import HasMethods, Interval
 from bagwise.bags.segments import bag_matrix, repeat
 from bagwise.compose.embedded import EmbeddedClassifier
+from bagwise.compose.forests import in_tree_units, tree_units
 
 
 class TwoLevelClassifier(EmbeddedClassifier):
@@ -38,7 +39,11 @@ class TwoLevelClassifier(EmbeddedClassifier):
     Attributes
     ----------
     tree_ : DecisionTreeClassifier
-        The first level.
+        The first level, on columns minus `column_shift_` and divided by
+        `column_scale_`.
+    column_shift_, column_scale_ : ndarray of shape (n_features,)
+        Units in which trees of single precision can split the columns, whatever their
+        scale and offset.
     estimator_ : classifier
         The second level.
 
@@ -110,11 +115,15 @@ class TwoLevelClassifier(EmbeddedClassifier):
             random_state=self.random_state,
         )
         share = repeat(weight / X.sizes, X.offsets)
-        self.tree_.fit(X.data, repeat(y, X.offsets), sample_weight=share)
+        self.column_shift_, self.column_scale_ = tree_units(X.data)
+        self.tree_.fit(self._units(X), repeat(y, X.offsets), sample_weight=share)
         return self._rows(X)
 
+    def _units(self, X):
+        return in_tree_units(X.data, self.column_shift_, self.column_scale_)
+
     def _rows(self, X):
-        counts = bag_matrix(X.offsets) @ self.tree_.decision_path(X.data)
+        counts = bag_matrix(X.offsets) @ self.tree_.decision_path(self._units(X))
         # Paths have 64-bit indices, which trees of the second level do not take.
         counts.indices = counts.indices.astype(np.int32)
         counts.indptr = counts.indptr.astype(np.int32)

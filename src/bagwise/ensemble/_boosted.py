@@ -112,6 +112,10 @@ class BoostedBags(WeightedBagClassifier):
         """Return how many rows a learner sees at most, None for all."""
         return None
 
+    def _learner_rows(self, X):
+        """Return the rows that learners see."""
+        return X.data
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.scale_sensitive = "no"
@@ -125,7 +129,8 @@ class BoostedBags(WeightedBagClassifier):
 
     def _fit_binary(self, X, t, bag_weight):
         rng = check_random_state(self.random_state)
-        held_out = None
+        whole, held_out = X, None
+        X = X.with_data(self._learner_rows(X))
         if self.n_iter_no_change is not None:
             (X, t, bag_weight), held_out = self._hold_out(X, t, bag_weight, rng)
         most = self._most_samples(X.n_instances)
@@ -153,7 +158,7 @@ class BoostedBags(WeightedBagClassifier):
         self.objective_path_ = np.asarray(path)
         self.objective_ = float(path[-1])
         self.n_iter_ = len(learners)
-        self._warn_if_constant(self._score_instances(X) if F is None else F)
+        self._warn_if_constant(self._score_instances(whole) if F is None else F)
 
     def _hold_out(self, X, t, bag_weight, rng):
         n_classes = 2
@@ -184,7 +189,7 @@ class BoostedBags(WeightedBagClassifier):
 
     def _stages(self, X):
         F = np.zeros(X.n_instances)
-        outputs = learner_outputs(self.learners_, X.data)
+        outputs = learner_outputs(self.learners_, self._learner_rows(X))
         for c, h in zip(self.learner_weights_, outputs, strict=True):
             F += c * h
             yield F

@@ -8,6 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from bagwise._compat import HasMethods, Interval, StrOptions
 from bagwise.bags.segments import repeat, segment_mean
+from bagwise.compose.forests import in_tree_units, tree_units
 from bagwise.ensemble._boosted import BOOSTING_CONSTRAINTS, BoostedBags
 
 # With more instances than these the tree of a round is fitted to a sample.
@@ -74,6 +75,9 @@ class MIBoosting(BoostedBags):
         round.
     validation_path_ : ndarray
         Mean loss of the held out bags, when some are.
+    column_shift_, column_scale_ : ndarray of shape (n_features,) or None
+        The default trees see columns minus the first and divided by the second: units
+        in which trees of single precision can split them. None for other learners.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -156,6 +160,16 @@ class MIBoosting(BoostedBags):
         if self.estimator is None:
             return DecisionTreeClassifier(max_depth=3, min_weight_fraction_leaf=0.01)
         return self.estimator
+
+    def _fit_binary(self, X, t, bag_weight):
+        units = tree_units(X.data) if self.estimator is None else (None, None)
+        self.column_shift_, self.column_scale_ = units
+        super()._fit_binary(X, t, bag_weight)
+
+    def _learner_rows(self, X):
+        if self.column_scale_ is None:
+            return X.data
+        return in_tree_units(X.data, self.column_shift_, self.column_scale_)
 
     def _most_samples(self, n_instances):
         if self.max_samples != "auto":

@@ -150,8 +150,10 @@ def check_offset(estimator):
     _need_target(estimator)
     X, y = toy()
     model = fit(estimator, X, y)
-    moved = X.with_data(X.data + 1e6)
-    _same_answers(model, X, fit(estimator, moved, y), moved, 1e-3, "offset")
+    for offset, rtol in ((1e6, 1e-3), (1e8, 1e-2)):  # 1e8: digits of single precision
+        moved = X.with_data(X.data + offset)
+        what = f"offset {offset:.0e}"
+        _same_answers(model, X, fit(estimator, moved, y), moved, rtol, what)
     # Rounding to float32 changes the rows: the same rounded rows in both precisions.
     single = X.with_data((X.data + 1e4).astype(np.float32))
     double = X.with_data(single.data.astype(np.float64))
@@ -167,7 +169,8 @@ def check_scales(estimator):
     X, y = toy()
     plain = fit(estimator, X, y).predict(X)
     units = np.array([1e-6, 1.0, 1e3, 1e6])
-    for factor, what in ((1e-6, "1e-6"), (1e6, "1e6"), (units, "1e-6 to 1e6")):
+    for factor in (1e-3, 1e-7, 1e-12, 1e6, units):
+        what = "1e-6 to 1e6" if factor is units else f"{factor:.0e}"
         other = X.with_data(X.data * factor)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -468,7 +468,7 @@ CLASSIFIERS: list[Method] = [
         max_instances=10_000,
         paper="Dietterich, Lathrop and Lozano-Perez, Solving the multiple instance"
         " problem with axis-parallel rectangles, AIJ 1997",
-        note="One box that positive bags reach; good if few features matter.",
+        note="One box that positive bags reach; for a few columns that all matter.",
         default=False,
     ),
     Method(

@@ -272,6 +272,7 @@ def standardization(data, offsets, seen, device, *, pooled=False):
         variance = np.broadcast_to(variance, centre.shape)
     else:
         mean, variance = centre + shift, second - centre**2
-    noise = np.finfo(np.float32).eps ** 2 * (second + shift**2)
+    digits = np.finfo(np.result_type(data.dtype, np.float32)).eps
+    noise = digits**2 * (second + shift**2)
     flat = variance <= noise
     return mean.copy(), np.where(flat, 1.0, np.sqrt(np.where(flat, 1.0, variance)))
