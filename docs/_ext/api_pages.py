@@ -11,6 +11,7 @@ from urllib.parse import quote_plus
 import public_names
 from docutils import nodes
 from public_names import Public
+from sklearn.base import BaseEstimator
 
 from bagwise.comparison import list_methods
 
@@ -169,6 +170,39 @@ def write_pages(app) -> None:
         old.unlink()
 
 
+ESTIMATORS = """\
+<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Estimators</title></head>
+<body>
+<ul>
+{items}
+</ul>
+<script>
+const link = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+if (link) location.replace(link.href);
+</script>
+</body>
+</html>
+"""
+
+
+def write_estimators(app, exception) -> None:
+    """Write the page that leads from the name of a class to its page.
+
+    The diagrams of estimators link to it, because they know only their names.
+    """
+    if exception is not None or app.builder.format != "html":
+        return
+    items = "\n".join(
+        f'<li><a id="{p.name}" href="{page_of(p)}.html">{p.path}</a></li>'
+        for p in public_names.documented()
+        if inspect.isclass(p.value) and issubclass(p.value, BaseEstimator)
+    )
+    path = Path(app.outdir) / "estimators.html"
+    path.write_text(ESTIMATORS.format(items=items), encoding="utf-8")
+
+
 def link_references(app, what, name, obj, options, lines) -> None:
     """Turn the titles of papers into links to a search for them, mark differences."""
     text = "\n".join(lines)
@@ -212,4 +246,5 @@ def setup(app):
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", link_references, priority=400)
     app.connect("missing-reference", resolve_alias)
+    app.connect("build-finished", write_estimators)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

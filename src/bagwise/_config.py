@@ -1,4 +1,4 @@
-"""Where numbers are computed: one setting for the whole package."""
+"""Settings of the whole package: the device, and the address of the documentation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 VARIABLE = "BAGWISE_DEVICE"
+SITE = "BAGWISE_DOCS"
 
 _device: ContextVar[str | None] = ContextVar("bagwise_device", default=None)
+_site: ContextVar[str | None] = ContextVar("bagwise_site", default=None)
 
 
 def get_device() -> str | None:
@@ -24,14 +26,29 @@ def get_device() -> str | None:
     return _device.get() or os.environ.get(VARIABLE) or None
 
 
-@contextmanager
-def config_context(*, device: str | None = None) -> Iterator[None]:
-    """Choose where kernels, distances and linear systems are computed.
+def get_site() -> str | None:
+    """Return the address of the documentation, without a slash at its end.
 
-    Set kernels (and the machines on them), Hausdorff distances, the prototypes of MILES
-    and exact SAFE take arrays and give arrays; in between, their blocks are computed on
-    this device. Networks with ``device="auto"`` follow it as well. Sparse data, and
-    everything that is not named here, stay on the CPU.
+    Returns
+    -------
+    str or None
+        That of `config_context`, else of the environment variable BAGWISE_DOCS; None
+        if neither is set.
+    """
+    address = _site.get() or os.environ.get(SITE) or None
+    return address.rstrip("/") if address else None
+
+
+@contextmanager
+def config_context(
+    *, device: str | None = None, site: str | None = None
+) -> Iterator[None]:
+    """Choose the device of computations, and the site that estimators link to.
+
+    Set kernels (and the SVMs that use them), Hausdorff distances, the prototypes of
+    MILES and exact SAFE are computed on the device. Networks with ``device="auto"``
+    follow it as well. Sparse data, and everything that is not named here, stay on the
+    CPU.
 
     Parameters
     ----------
@@ -40,11 +57,16 @@ def config_context(*, device: str | None = None) -> Iterator[None]:
         "cpu": numpy and compiled loops. "torch": the code of the GPU on the CPU, for
         tests. None leaves things as they are: the environment variable BAGWISE_DEVICE,
         or the CPU.
+    site : str, default=None
+        Address of the documentation, for instance ``"file:///home/me/html"`` after
+        ``make docs``: the diagrams of estimators in notebooks link to their pages.
+        None leaves things as they are: the environment variable BAGWISE_DOCS, or no
+        links.
 
     Notes
     -----
     On a GPU sums of kernel values and distances are computed in single precision from
-    centred data; they differ from those of the CPU by about 1e-6 of the largest value.
+    centered data; they differ from those of the CPU by about 1e-6 of the largest value.
     Linear systems are solved in double precision where the matrix fits.
 
     The setting holds in this thread and for the processes that inherit the environment
@@ -60,10 +82,15 @@ def config_context(*, device: str | None = None) -> Iterator[None]:
     array([[1., 3.],
            [3., 9.]])
     """
-    if device is not None and not isinstance(device, str):
-        raise TypeError(f"device must be a string or None, got {device!r}.")
-    token = _device.set(device if device is not None else _device.get())
+    for name, value in (("device", device), ("site", site)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name} must be a string or None, got {value!r}.")
+    tokens = [
+        (setting, setting.set(setting.get() if value is None else value))
+        for setting, value in ((_device, device), (_site, site))
+    ]
     try:
         yield
     finally:
-        _device.reset(token)
+        for setting, token in tokens:
+            setting.reset(token)

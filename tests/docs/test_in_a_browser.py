@@ -84,3 +84,14 @@ def test_the_way_from_a_table_to_a_report_is_one_click(chromium, site):
     assert "--group patient" in text
     assert "report" in text
     page.context.close()
+
+
+def test_links_of_estimators_lead_to_their_pages(chromium, site):
+    from bagwise.testing import all_estimators
+
+    page, trouble = watched(chromium, site, "estimators.html")
+    listed = page.eval_on_selector_all("li a", "links => links.map(link => link.id)")
+    assert {name for name, _ in all_estimators()} <= set(listed)
+    page, trouble = watched(chromium, site, "estimators.html#MiSVM")
+    page.wait_for_url("**/methods/misvm-instances.html")
+    assert not trouble

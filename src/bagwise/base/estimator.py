@@ -17,6 +17,7 @@ from sklearn.utils import InputTags, compute_class_weight
 from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from bagwise._compat import _check_sample_weight
+from bagwise._config import get_site
 from bagwise.bags import Bags, check_bags
 from bagwise.bags.validation import first_missing, refuse_masked
 
@@ -134,7 +135,21 @@ class BagInputTags(InputTags):
 _KNOWN_TAGS = tuple(field.name for field in fields(InputTags))
 
 
-class BaseBagEstimator(BaseEstimator):
+class DocumentedEstimator(BaseEstimator):
+    """An estimator whose diagram in a notebook links to its page; see `get_site`."""
+
+    _doc_link_module = "bagwise"
+
+    @property
+    def _doc_link_template(self):
+        site = get_site()
+        if site is None:
+            return ""
+        site = site.replace("{", "{{").replace("}", "}}")  # the result is formatted
+        return site + "/estimators.html#{estimator_name}"
+
+
+class BaseBagEstimator(DocumentedEstimator):
     """Base of all estimators whose samples are bags.
 
     `_check_bags` turns what the user gave into sound `Bags` and remembers, or compares,

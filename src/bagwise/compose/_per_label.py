@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import as_bags
-from bagwise.base.estimator import weight_arguments
+from bagwise.base.estimator import DocumentedEstimator, weight_arguments
 
 
 def _models_have(name: str) -> Any:
@@ -22,7 +22,7 @@ def _models_have(name: str) -> Any:
     return check
 
 
-class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, DocumentedEstimator):
     """Fit a copy of a bag classifier for each label of bags that have several.
 
     `y` is a table with a column for each label; predictions have the same columns.

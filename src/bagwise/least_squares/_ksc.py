@@ -5,11 +5,12 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise._sizes import check_memory
+from bagwise.base.estimator import DocumentedEstimator
 from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import (
     instance_kernel,
@@ -21,7 +22,7 @@ from bagwise.kernels.instance import (
 _DENSE_BELOW = 200
 
 
-class KernelSpectralClustering(TransformerMixin, ClusterMixin, BaseEstimator):
+class KernelSpectralClustering(TransformerMixin, ClusterMixin, DocumentedEstimator):
     r"""Cluster rows by the signs of weighted kernel principal components.
 
     With the degrees :math:`D = \mathrm{diag}(\Omega 1)` and the weighted centring

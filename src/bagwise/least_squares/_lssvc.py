@@ -3,13 +3,13 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from bagwise._sizes import check_memory
-from bagwise.base.estimator import class_factors
+from bagwise.base.estimator import DocumentedEstimator, class_factors
 from bagwise.kernels.instance import (
     instance_kernel,
     kernel_params,
@@ -19,7 +19,7 @@ from bagwise.kernels.instance import (
 from bagwise.least_squares._safe_kernel import Bordered
 
 
-class LSSVC(ClassifierMixin, BaseEstimator):
+class LSSVC(ClassifierMixin, DocumentedEstimator):
     r"""Classify rows with a least-squares support vector machine.
 
     The machine solves ([1]_)

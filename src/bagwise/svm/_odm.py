@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._compat import Interval, StrOptions, _check_sample_weight, _fit_context
 from bagwise._sizes import check_memory
+from bagwise.base.estimator import DocumentedEstimator
 from bagwise.kernels.instance import (
     INSTANCE_KERNELS,
     instance_kernel,
@@ -30,7 +31,7 @@ from bagwise.solvers.margin_distribution import (
 )
 
 
-class ODM(ClassifierMixin, BaseEstimator):
+class ODM(ClassifierMixin, DocumentedEstimator):
     r"""Optimal margin distribution machine on plain 2-D data.
 
     Instead of the smallest margin, all margins :math:`m_i = y_i\langle w,
