@@ -1,4 +1,4 @@
-"""Every method of the catalogue: time of an untuned cross-validation, and its AUROC."""
+"""Every method of the catalog: time of an untuned cross-validation, and its AUROC."""
 
 import os
 

@@ -50,9 +50,9 @@ class UnusualInstance(WeightedBagClassifier):
 
     def _fit_binary(self, X, t, bag_weight):
         negative = X[np.flatnonzero(t < 0)].data
-        centre, spread = negative.mean(axis=0), negative.std(axis=0) + 1e-9
+        center, spread = negative.mean(axis=0), negative.std(axis=0) + 1e-9
         positive = X[np.flatnonzero(t > 0)]
-        away = (((positive.data - centre) / spread) ** 2).sum(axis=1)
+        away = (((positive.data - center) / spread) ** 2).sum(axis=1)
         witnesses = positive.data[segment_argmax(away, positive.offsets)]
         weight = bag_weight[t > 0]
         self.target_ = np.average(witnesses, axis=0, weights=weight)

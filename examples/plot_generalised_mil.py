@@ -106,21 +106,21 @@ def draw_vote(ax, model, seed):
     style = {"s": 130, "edgecolors": "black", "zorder": 3}
     ax.scatter(*attraction.T, marker="P", color="tab:blue", label="attraction", **style)
     ax.scatter(*repulsion.T, marker="X", color="tab:red", label="repulsion", **style)
-    for points, colour in ((attraction, "tab:blue"), (repulsion, "tab:red")):
+    for points, color in ((attraction, "tab:blue"), (repulsion, "tab:red")):
         for corner in points - RADIUS:
             near = Rectangle(
                 corner, 2 * RADIUS, 2 * RADIUS, fill=False, ls="--", lw=1.5
             )
-            near.set_edgecolor(colour)
+            near.set_edgecolor(color)
             ax.add_patch(near)
-    for boxes, colour in (
+    for boxes, color in (
         (model.attracting_boxes_, "tab:blue"),
         (model.repelling_boxes_, "tab:red"),
     ):
         for bounds in np.clip(boxes[:3], 0.0, 1.0):
             (x0, x1), (y0, y1) = bounds
             box = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, lw=1.0)
-            box.set_edgecolor(colour)
+            box.set_edgecolor(color)
             ax.add_patch(box)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="feature 1")
     ax.set_ylabel("feature 2")
@@ -133,11 +133,11 @@ def draw_vote(ax, model, seed):
 
 def draw_accuracy(ax, found):
     names = list(found)[::-1]
-    colours = [
+    colors = [
         "tab:blue" if n in ("GMIL", "BoxKernelSVC") else "tab:gray" for n in names
     ]
     means = [found[n].mean() for n in names]
-    ax.barh(names, means, color=colours)
+    ax.barh(names, means, color=colors)
     for k, (name, mean) in enumerate(zip(names, means, strict=True)):
         ax.plot(found[name], np.full(len(found[name]), k), "k.", ms=5)
         ax.text(0.41, k, f"{mean:.2f}", va="center", color="white", weight="bold")

@@ -72,9 +72,9 @@ for k, pair in enumerate(table.values()):
     for values, up, style, label in zip(
         pair, (0.1, -0.1), ("o", "s"), ("slides split", "patients kept"), strict=True
     ):
-        colour = "#c8553d" if style == "o" else "#33658a"
+        color = "#c8553d" if style == "o" else "#33658a"
         label = label if k == 0 else None
-        ax.plot(values, np.full(5, k) + up, style, c=colour, label=label)
+        ax.plot(values, np.full(5, k) + up, style, c=color, label=label)
 ax.axvline(0.5, c="0.4", ls=":")
 ax.set(yticks=range(len(table)), yticklabels=list(table), ylim=(-0.5, 1.5))
 ax.set(xlim=(0.2, 1.02), xlabel="AUROC (labels are random)")

@@ -48,7 +48,7 @@ def make_bags(n_bags=40, seed=0):
 def main(folder):
     X, y, key = make_bags()
     methods = {
-        "LDA, instances labelled as their bag": OnInstances(
+        "LDA, instances labeled as their bag": OnInstances(
             LinearDiscriminantAnalysis(n_components=1), label_instances=True
         ),
         "PCA": OnInstances(PCA(1)),
@@ -65,13 +65,13 @@ def main(folder):
     ]:
         plane.scatter(*X.data[kind == k].T, s=16, c=colors[kind == k], label=label)
     plane.set(title="bags in the plane", aspect="equal", ylim=(-4.0, 8.4))
-    centre = X.data.mean(axis=0)
+    center = X.data.mean(axis=0)
     for (name, method), style in zip(methods.items(), [":", "--", "-"], strict=True):
         Z = method.fit(X, y).transform(X)
-        direction, *_ = np.linalg.lstsq(X.data - centre, Z.data[:, 0], rcond=None)
+        direction, *_ = np.linalg.lstsq(X.data - center, Z.data[:, 0], rcond=None)
         direction /= np.linalg.norm(direction)
         angle = np.degrees(np.arccos(min(1.0, abs(direction[0]))))
-        ends = centre + np.outer([-3.2, 3.2], direction)
+        ends = center + np.outer([-3.2, 3.2], direction)
         plane.plot(*ends.T, style, c="black", lw=1.6, label=name.split(",")[0])
         model = MILogisticRegression(1000, random_state=0).fit(Z, y)
         area = roc_auc_score(y, model.decision_function(Z))

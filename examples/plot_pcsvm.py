@@ -26,17 +26,17 @@ from bagwise import Bags
 from bagwise.svm import PCSVM
 
 WATER, MIST, LAND, CLOUD = "#0b6e99", "#d98324", "#5b6770", "#7a3e9d"
-CENTRES = {WATER: (1.2, 2.4), MIST: (2.6, -1.7), LAND: (-1.7, -0.9)}
+CENTERS = {WATER: (1.2, 2.4), MIST: (2.6, -1.7), LAND: (-1.7, -0.9)}
 X_RANGE, Y_RANGE = (-4.2, 5.0), (-4.0, 4.4)
 
 
 def make_pictures(n_bags=10, seed=3):
-    """Return bags of patches in the plane, labels, and the colour of each patch."""
+    """Return bags of patches in the plane, labels, and the color of each patch."""
     rng = np.random.default_rng(seed)
     positive, negative = [WATER, WATER, MIST, MIST], [LAND, LAND, LAND]
     kinds = np.array(positive * n_bags + negative * n_bags)
-    centres = np.array([CENTRES[kind] for kind in kinds])
-    data = centres + rng.normal(scale=(0.5, 0.4), size=centres.shape)
+    centers = np.array([CENTERS[kind] for kind in kinds])
+    data = centers + rng.normal(scale=(0.5, 0.4), size=centers.shape)
     sizes = [len(positive)] * n_bags + [len(negative)] * n_bags
     return Bags(data, np.r_[0, np.cumsum(sizes)]), np.repeat([1, 0], n_bags), kinds
 
@@ -44,7 +44,7 @@ def make_pictures(n_bags=10, seed=3):
 def make_clouds(n_bags=12, seed=8):
     """Return negative bags of one patch that looks like mist."""
     rng = np.random.default_rng(seed)
-    return list(CENTRES[MIST] + rng.normal(scale=(0.5, 0.4), size=(n_bags, 1, 2)))
+    return list(CENTERS[MIST] + rng.normal(scale=(0.5, 0.4), size=(n_bags, 1, 2)))
 
 
 def draw_plane(axis, model, X, y, kinds, clouds):

@@ -53,13 +53,13 @@ def draw(axis, name, model, parts):
     """Draw decision values; the height means nothing."""
     rng = np.random.default_rng(0)
     for (values, labels), filled in zip(parts, (True, False), strict=True):
-        colour = np.where(labels > 0, GREEN, RED)
+        color = np.where(labels > 0, GREEN, RED)
         axis.scatter(
             values,
             rng.uniform(-1, 1, len(values)),
             s=14 if filled else 46,
-            facecolors=colour if filled else "none",
-            edgecolors=colour,
+            facecolors=color if filled else "none",
+            edgecolors=color,
             alpha=0.5 if filled else 1.0,
             linewidths=0 if filled else 1.4,
         )

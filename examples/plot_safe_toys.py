@@ -63,8 +63,8 @@ def draw(axes, variant):
     }
     for row, name in enumerate(clusters):
         left, right = axes[row]
-        colour = np.where(clusters[name] > 0, GREEN, RED)
-        left.scatter(*X.data.T, c=colour, s=9, alpha=0.8, linewidths=0)
+        color = np.where(clusters[name] > 0, GREEN, RED)
+        left.scatter(*X.data.T, c=color, s=9, alpha=0.8, linewidths=0)
         accuracy, rand = table[name]
         left.set_title(f"{name}, toy {variant}: instances\nARI {rand:.3f}", fontsize=9)
         left.set_xlabel("$x_1$")

@@ -140,7 +140,7 @@ def make_midr_example(
 
     It has the properties that Figure 2 of [1]_ shows: principal components follow the
     first axis because most variance lies there; linear discriminant analysis with
-    instances labelled as their bag is misled to the first axis by the negative
+    instances labeled as their bag is misled to the first axis by the negative
     instances of positive bags; reducing to the second axis separates the key
     instances from all others. With :math:`m` = `bag_size` and normal noise
     :math:`\varepsilon_1, \varepsilon_2` of standard deviations 1 and 0.4, an instance
@@ -203,9 +203,9 @@ def make_midr_example(
         if label:
             z[rng.randint(size)] = 1
             height = np.where(z == 1, 2.5, -2.5 / (size - 1))
-        centre = rng.normal(2.0 * label - 1.0, 1.5)
+        center = rng.normal(2.0 * label - 1.0, 1.5)
         noise = rng.standard_normal((size, 2)) * [1.0, 0.4]
-        bags.append(noise + np.column_stack([np.full(size, centre), height]))
+        bags.append(noise + np.column_stack([np.full(size, center), height]))
         labels.append(z)
     X = Bags.from_list(bags)
     if not return_instance_labels:

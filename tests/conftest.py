@@ -65,7 +65,7 @@ def clarabel_rows():
     clarabel = pytest.importorskip("clarabel")
 
     def solve(A, c, margin, cap, group=None, *, balls=None, bias_scale=None):
-        """Minimise 1/2|w|^2 + bias + sum_g cap_g xi_g with A w + c b + xi_g >= m.
+        """Minimize 1/2|w|^2 + bias + sum_g cap_g xi_g with A w + c b + xi_g >= m.
 
         `bias_scale`: None for a free bias, 0 for none, else b**2 / (2 bias_scale).
         Balls: a|w|^2 - 2 G w + q <= 0. Returns (objective, w, b).

@@ -48,8 +48,8 @@ def plane_bags(n_bags: int = 36, seed: int = 3) -> tuple[Bags, np.ndarray]:
 def plane_values(n_bags: int = 48, seed: int = 3) -> tuple[Bags, np.ndarray]:
     """Return bags whose value is the height of their points on a ridge, on average."""
     rng = np.random.default_rng(seed)
-    centres = rng.uniform(-2, 2, size=(n_bags, 1, 2))
-    bags = [c + 0.8 * rng.normal(size=(rng.integers(3, 7), 2)) for c in centres]
+    centers = rng.uniform(-2, 2, size=(n_bags, 1, 2))
+    bags = [c + 0.8 * rng.normal(size=(rng.integers(3, 7), 2)) for c in centers]
     y = np.array([np.mean(np.tanh(b[:, 0]) + 0.5 * b[:, 1]) for b in bags])
     return Bags.from_list(bags), y
 
@@ -193,13 +193,13 @@ def draw_bags(path: Path, table: bool = True) -> None:
         figure, left = plt.subplots(figsize=(5.2, 2.7), layout="constrained")
     for k, (label, size, key) in enumerate(THREE_BAGS):
         color = POSITIVE if label == "positive" else NEGATIVE
-        centre = 2.6 * (k - 1)
+        center = 2.6 * (k - 1)
         left.add_patch(
-            Ellipse((centre, 0), 2.2, 2.8, fc=color, alpha=0.12, ec=color, lw=1.5)
+            Ellipse((center, 0), 2.2, 2.8, fc=color, alpha=0.12, ec=color, lw=1.5)
         )
         for j, (dx, dy) in enumerate(SPOTS[:size]):
             left.scatter(
-                centre + dx,
+                center + dx,
                 dy,
                 s=380 if j == key else 150,
                 marker="*" if j == key else "o",
@@ -208,7 +208,7 @@ def draw_bags(path: Path, table: bool = True) -> None:
                 zorder=3,
             )
         left.text(
-            centre, -1.8, f"bag {k + 1}: {label}", ha="center", color=color, size=11
+            center, -1.8, f"bag {k + 1}: {label}", ha="center", color=color, size=11
         )
     left.set(xlim=(-3.9, 3.9), ylim=(-2.0, 1.6))
     left.axis("off")

@@ -57,7 +57,7 @@ fall relative to the difference of the mean scores of the two classes.
 """
 
 
-# Beside the catalogue: name, class, parameters. What needs torch is left out where
+# Beside the catalog: name, class, parameters. What needs torch is left out where
 # torch is not installed.
 MORE = [
     ("BagClassifier (standard)", "ensemble.BagClassifier", {"assumption": "standard"}),
@@ -133,7 +133,7 @@ def add(path, line):
         table.writerow(line)
 
 
-def summarise(lines):
+def summarize(lines):
     """Return one entry a method: mean areas, label, verdict."""
     found = []
     for name in dict.fromkeys(line["method"] for line in lines):
@@ -244,7 +244,7 @@ def main():
                 failed.add(name)
             add(figures, line)
             print(*line.values(), sep="  ", flush=True)
-    rows = summarise(read(figures))
+    rows = summarize(read(figures))
     write_page(rows, arguments.out / "README.md")
     write_packaged(rows, PACKAGED)
 

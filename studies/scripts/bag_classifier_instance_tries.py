@@ -172,7 +172,7 @@ def tops(d):
     return found, np.array([roc_auc_score(d["y"], column) for column in found.T])
 
 
-def centred(d):
+def centered(d):
     """Scores of bags, every fold less its mean, and their ROC areas."""
     found = d["raw"].copy()
     for rest in d["folds"]:
@@ -193,12 +193,12 @@ def nonnegative(d, scores):
 
 
 def before(d):
-    scores, areas = centred(d)
+    scores, areas = centered(d)
     return nonnegative(d, scores) * over_chance(areas, 1)
 
 
 def own(power):
-    return lambda d: over_chance(centred(d)[1], power)
+    return lambda d: over_chance(centered(d)[1], power)
 
 
 def top(power):

@@ -71,7 +71,7 @@ def problems(n_repeats):
 
 
 def methods():
-    """Return the regressors of the catalogue, networks left aside."""
+    """Return the regressors of the catalog, networks left aside."""
     found = [m for m in list_methods() if m.task == "regression"]
     found = [m for m in found if not m.path.startswith("bagwise.neural")]
     return [replace(m, grid=TREE_GRID) if m.name == TREES else m for m in found]

@@ -1,4 +1,4 @@
-"""Decision values of every method of the catalogue, recorded and compared.
+"""Decision values of every method of the catalog, recorded and compared.
 
 A change that should not change answers is shown not to by two recordings::
 
@@ -7,7 +7,7 @@ A change that should not change answers is shown not to by two recordings::
     python studies/scripts/decision_values.py record after.npz
     python studies/scripts/decision_values.py compare before.npz after.npz
 
-Every method is fitted with its own settings of the catalogue, untuned, on every other
+Every method is fitted with its own settings of the catalog, untuned, on every other
 bag and scores all bags, of Musk1 and Elephant (from the folder that ``BAGWISE_DATA``
 names) and of digit bags.
 """

@@ -61,7 +61,7 @@ def fours(low, high, of="scale"):
 
 
 KERNEL = {"C": tens(-1, 3), "gamma": fours(-3, 2)}
-# Wider than the catalogue by at least a step on either side that has no natural limit.
+# Wider than the catalog by at least a step on either side that has no natural limit.
 WIDE = {
     "Mean + logistic": {"estimator__classify__C": tens(-6, 3)},
     "WrapperMI (logistic)": {"estimator__C": tens(-6, 5)},
@@ -338,7 +338,7 @@ def page(names, rows):
         "how often the same setting was chosen, and what this changes on the held-out",
         "bags. Of settings that score the same, the one farthest from the ends is",
         "chosen. An end below which nothing lies (one",
-        "cluster, one neighbour, no neighbour, a pressure of zero) does not",
+        "cluster, one neighbor, no neighbor, a pressure of zero) does not",
         "count. Percentages are of folds; the accuracy is the mean over folds, sets",
         "mixed, with the standard error of that mean, and the last two columns mean",
         "differences over the same folds with their own.",

@@ -234,7 +234,7 @@ def page(rows, folder):
         "edited by hand. Each axis is doubled (from 40 bags of 5 instances with 10",
         "features) until a fit takes longer than the limit; ensembles of all methods",
         "and networks are fitted at three sizes. The table shows the exponent of the",
-        "CPU seconds of one fit, with the settings of the catalogue, over the last",
+        "CPU seconds of one fit, with the settings of the catalog, over the last",
         "three sizes, and in brackets that of the memory (not of fits that take longer",
         "than five seconds). Fixed costs dominate small sizes: the exponent for very",
         "large data can be larger. A star: above the docstring.",

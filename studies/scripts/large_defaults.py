@@ -59,7 +59,7 @@ excludes it above 100,000 instances; it is listed with trees of 5,000 instances 
 
 
 def names():
-    """Return the names of all classifiers of the catalogue, then of the settings."""
+    """Return the names of all classifiers of the catalog, then of the settings."""
     from bagwise.comparison import list_methods
 
     known = [m.name for m in list_methods() if m.task == "classification"]

@@ -61,7 +61,7 @@ def problems():
     """Yield a name, bags, labels and the settings of the machine."""
     yield "make_bags", *make_bags(n_bags=80, random_state=0), {}
     yield "key instances", *make_key_instance_bags(n_bags=80, random_state=0), {}
-    yield "generalised", *make_generalized_bags(80, random_state=0), {}
+    yield "generalized", *make_generalized_bags(80, random_state=0), {}
     yield "all shifted", *shifted_bags(), {}
     for name in ("musk1", "elephant", "fox"):
         yield name, *fetch(name, return_X_y=True), {"gamma": "auto"}

@@ -19,7 +19,7 @@ OTHERS = {
     "texts": [f"newsgroups_{topic}" for topic in TOPICS],
     "scenes": [f"corel {a} {b}" for a, b in COREL],
     "images": ["digits", "moved digits"],
-    "drawn": ["witness", "key instance", "generalised"],
+    "drawn": ["witness", "key instance", "generalized"],
 }
 CHOOSING_DRAW = 1000
 
@@ -56,7 +56,7 @@ def other_set(name, folder):
     make, options = {
         "witness": (make_bags, {"n_features": 50, "bag_size": (3, 12), "shift": 3.0}),
         "key instance": (make_key_instance_bags, {"n_features": 50}),
-        "generalised": (make_generalized_bags, {"n_features": 4}),
+        "generalized": (make_generalized_bags, {"n_features": 4}),
     }[name]
     X, y = make(120, random_state=CHOOSING_DRAW, **options)
     return X, y > 0

@@ -123,7 +123,7 @@ def _images(figures):
         + _encoder_text(figures)
         + "The network without an encoder has the setting above. The best of the "
         "classic methods, near their defaults, is chosen by the test bags, which "
-        "favours it; its standard error is that over the draws.",
+        "favors it; its standard error is that over the draws.",
     ]
     names = {r["method"] for r in figures.rows if r["part"] == "images"}
     nets = [m for m in ("network, image encoder", "network") if m in names]

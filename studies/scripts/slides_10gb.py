@@ -68,7 +68,7 @@ def methods():
         "sliced Wasserstein + logistic regression": make_pipeline(
             SlicedWassersteinEmbedding(random_state=0), of_rows()
         ),
-        "standardise + mean + logistic regression": make_pipeline(
+        "standardize + mean + logistic regression": make_pipeline(
             OnInstances(), SimpleMI(logistic())
         ),
         "MI-SVM, linear": MISVM(C=0.1, kernel="linear", max_iter=5, tol=1e-2),

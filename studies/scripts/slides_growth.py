@@ -40,7 +40,7 @@ def methods():
 
     linear = LogisticRegression(max_iter=2000)
     return {
-        "standardise": OnInstances(),
+        "standardize": OnInstances(),
         "sample 200 a bag": SampleInstances(200, random_state=0),
         "mean + logistic": SimpleMI(linear),
         "mean+std + logistic": SimpleMI(linear, pooling="mean+std"),

@@ -144,7 +144,7 @@ def test_tables_that_measure_the_same_share_their_runs():
         ({"unit": "permille"}, "unknown unit"),
         ({"metric": "f1"}, "unknown metric"),
         ({"protocol": {"kind": "bootstrap"}}, "unknown protocol"),
-        ({"colour": "red"}, "unknown colour"),
+        ({"color": "red"}, "unknown color"),
         (
             {"rows": [{"label": "a", "method": "SimpleMI", "values": [1, 2]}]},
             "2 values",

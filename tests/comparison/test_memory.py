@@ -56,7 +56,7 @@ def budget(monkeypatch):
 
 
 def check(name, X, y):
-    """Fit a method of the catalogue: it keeps to the budget or refuses before."""
+    """Fit a method of the catalog: it keeps to the budget or refuses before."""
     method = METHODS[name]
     target = y + 0.1 * np.sin(np.arange(len(y))) if method.task == "regression" else y
     estimator = build_estimator(method.spec(), 0)

@@ -23,8 +23,8 @@ def patients(n=40, slides=3, seed=0):
     """Return slides that look alike within a patient, and labels of mere chance."""
     rng = np.random.default_rng(seed)
     y = np.repeat(rng.permutation(np.arange(n) % 2), slides)
-    centre = np.repeat(rng.normal(size=(n, 5)) * 5, slides, axis=0)
-    bags = [rng.normal(c, 0.1, (3, 5)) for c in centre]
+    center = np.repeat(rng.normal(size=(n, 5)) * 5, slides, axis=0)
+    bags = [rng.normal(c, 0.1, (3, 5)) for c in center]
     groups = np.repeat([f"p{i}" for i in range(n)], slides)
     return Bags.from_list(bags), y, groups
 
@@ -51,7 +51,7 @@ def test_slides_of_a_patient_give_nothing_away():
 
 
 def test_inner_folds_keep_groups_too():
-    """With groups split by tuning, the nearest neighbours would look perfect."""
+    """With groups split by tuning, the nearest neighbors would look perfect."""
     X, y, groups = patients(20)
     spec = {"class": "bagwise.neighbors.CitationKNN", "params": {}}
     grid = {"n_references": [1, 3], "n_citers": [1]}

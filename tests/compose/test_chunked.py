@@ -34,7 +34,7 @@ def both(tmp_path, monkeypatch):
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     plain = Bags(rows.astype(np.float64), offsets)
     stored = Bags(np.load(tmp_path / "rows.npy", mmap_mode="r"), offsets)
-    # Selections of bags that are not neighbours stay on disk as well.
+    # Selections of bags that are not neighbors stay on disk as well.
     order = rng.permutation(50)
     return plain[order], stored[order], y[order]
 

@@ -51,9 +51,9 @@ def test_make_bags_shifts_witnesses_by_class():
         6: (0, 100),
     }
     assert np.bincount(y).tolist() == [100] * 7
-    for label, centre in expected.items():
+    for label, center in expected.items():
         mean = X.data[z.values == label].mean(axis=0)
-        np.testing.assert_allclose(mean, centre, atol=0.5)
+        np.testing.assert_allclose(mean, center, atol=0.5)
     for bag_label, labels in zip(y, z, strict=True):
         witnesses = labels[labels > 0]
         assert len(witnesses) == (2 if bag_label else 0)
@@ -68,8 +68,8 @@ def test_key_instances_are_one_per_positive_bag_and_elsewhere_alike():
     keys = X.data[z.values == 1]
     assert np.linalg.norm(keys - keys.mean(axis=0), axis=1).max() < 0.1
     others, bag_label = X.data[z.values == 0], y[X.bag_index][z.values == 0]
-    centres = np.unique(others.round(0), axis=0)
-    assert len(centres) < 60
+    centers = np.unique(others.round(0), axis=0)
+    assert len(centers) < 60
     gap = others[bag_label == 1].mean(axis=0) - others[bag_label == 0].mean(axis=0)
     assert np.abs(gap).max() < 0.2
 

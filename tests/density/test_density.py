@@ -216,12 +216,12 @@ def test_finds_the_concept(model):
 def test_emdd_keeps_the_best_of_the_whole_objective():
     X, y = make_bags(30, n_features=4, random_state=3)
     model = EMDD().fit(X, y)
-    centred = X.data - X.data.mean(axis=0)
+    centered = X.data - X.data.mean(axis=0)
     positive, weight = y == 1, np.ones(len(y))
-    whole = density_objective(centred, X.offsets, positive, weight, "max")
+    whole = density_objective(centered, X.offsets, positive, weight, "max")
     theta = np.concatenate([model.concept_ - X.data.mean(axis=0), model.scale_**0.5])
     assert whole(theta)[0] == pytest.approx(model.objective_, rel=1e-9)
-    starts = screened_starts(X.with_data(centred), positive, weight, 20)
+    starts = screened_starts(X.with_data(centered), positive, weight, 20)
     for start, reached in zip(starts, model.objective_path_, strict=True):
         assert reached <= whole(start)[0] + 1e-9
 

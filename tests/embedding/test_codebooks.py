@@ -40,8 +40,8 @@ def test_histogram_counts_the_nearest_centres(bags):
 
 def test_soft_shares_are_the_definition(bags):
     model = BagOfWords(5, soft=True, hellinger=False, random_state=0).fit(bags)
-    centres = model.cluster_centers_
-    gap = ((bags.data[:, None] - centres) ** 2).sum(axis=2)
+    centers = model.cluster_centers_
+    gap = ((bags.data[:, None] - centers) ** 2).sum(axis=2)
     assert model.width_ == pytest.approx(gap.min(axis=1).mean(), rel=1e-9)
     share = np.exp(-gap / model.width_)
     share /= share.sum(axis=1, keepdims=True)
@@ -131,12 +131,12 @@ def test_vlad_with_one_cluster_is_the_sum_of_centred_rows(bags):
 
 def test_vlad_blocks_are_the_definition(bags):
     model = MiVLAD(3, energy=1.0, random_state=0).fit(bags)
-    centres = model.cluster_centers_
+    centers = model.cluster_centers_
     Z = (bags.data - bags.data.mean(axis=0)) @ model.components_.T
-    rows = np.zeros((len(bags), *centres.shape))
+    rows = np.zeros((len(bags), *centers.shape))
     for z, i in zip(Z, bags.bag_index, strict=True):
-        k = ((z - centres) ** 2).sum(axis=1).argmin()
-        rows[i, k] += z - centres[k]
+        k = ((z - centers) ** 2).sum(axis=1).argmin()
+        rows[i, k] += z - centers[k]
     expected = power_l2(rows.reshape(len(bags), -1))
     np.testing.assert_allclose(model.transform(bags), expected, atol=1e-9)
 

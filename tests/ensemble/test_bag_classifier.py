@@ -116,7 +116,7 @@ def test_weights_reach_every_member():
 
 def test_five_classes_are_fitted_and_planned_as_such(monkeypatch):
     X, y = make_bags(40, n_features=4, n_classes=5, random_state=0)
-    labels = np.array(["red", "blue", "green", "grey", "black"])[y]
+    labels = np.array(["red", "blue", "green", "gray", "black"])[y]
     names = ("statistics trees", "MI-SVM", "near bags")
 
     def few(plan, size, **options):
@@ -125,7 +125,7 @@ def test_five_classes_are_fitted_and_planned_as_such(monkeypatch):
 
     monkeypatch.setattr(_bag_classifier, "classification_members", few)
     model = BagClassifier(random_state=0, cv=2).fit(X, labels)
-    assert list(model.classes_) == ["black", "blue", "green", "grey", "red"]
+    assert list(model.classes_) == ["black", "blue", "green", "gray", "red"]
     assert model.decision_function(X).shape == (40, 5)
     assert model.score(X, labels) > 0.8
     assert len(model.members_["MI-SVM"]) == 5
@@ -190,7 +190,7 @@ def test_halves_on_disk_are_read_in_pieces(mapped, monkeypatch):
 def test_rows_on_disk_keep_to_the_memory_budget(mapped, monkeypatch):
     X, y = mapped
     monkeypatch.setenv("BAGWISE_MEMORY", "1KB")
-    with pytest.raises(ValueError, match="4 standardised columns of .* would take"):
+    with pytest.raises(ValueError, match="4 standardized columns of .* would take"):
         BagClassifier(random_state=0, cv=2).fit(X, y)
 
 

@@ -85,7 +85,7 @@ def test_a_regressor_has_scores(tmp_path):
     model = BagRegressor(members, cv=2, random_state=0).fit(X, y)
     far = X.with_data(X.data + 50.0)
     assert model.outlier_scores(far).min() > model.outlier_scores(X).max()
-    # Bags on disk, and members that do not standardise them piece by piece.
+    # Bags on disk, and members that do not standardize them piece by piece.
     np.save(tmp_path / "rows.npy", X.data)
     stored = bagwise.Bags(np.load(tmp_path / "rows.npy", mmap_mode="r"), X.offsets)
     model._distances = TrainingDistances.fit(Made(stored, fit=True), [], stored)

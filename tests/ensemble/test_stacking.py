@@ -36,7 +36,7 @@ def test_platt_scaling_minimises_its_objective():
     score[positive] += 1.0
     weight = rng.uniform(0.5, 2.0, size=30)
     scale = PlattScale.fit(score, positive, weight)
-    z = (score - scale.centre) / scale.spread
+    z = (score - scale.center) / scale.spread
     n1, n0 = weight[positive].sum(), weight[~positive].sum()
     target = np.where(positive, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
 
@@ -199,7 +199,7 @@ def test_groups_stay_on_one_side(toy):
     grouped = Bags(X.data, X.offsets, ids=np.arange(len(X)), groups=groups)
     labels = groups % 2
 
-    class Neighbour(Witness):
+    class Neighbor(Witness):
         """Scores a bag 1 when it has seen another one of the group."""
 
         def fit(self, X, y):
@@ -210,7 +210,7 @@ def test_groups_stay_on_one_side(toy):
         def decision_function(self, X):
             return np.array([float(g in self.seen_) for g in X.groups])
 
-    stack = BagStackingClassifier([("n", Neighbour())]).fit(grouped, labels)
+    stack = BagStackingClassifier([("n", Neighbor())]).fit(grouped, labels)
     assert (stack.oof_scores_ == 0).all()
 
 

@@ -41,8 +41,8 @@ def test_colors_meet_at_zero():
     grid = [[0, 0], [1, 0], [2, 0]]
     assert plot_heatmap([-1.0, 0.0, 4.0], grid).images[0].get_clim() == (-4.0, 4.0)
     assert plot_heatmap([1.0, 2.0, 4.0], grid).images[0].get_clim() == (1.0, 4.0)
-    centred = plot_heatmap([1.0, 2.0, 4.0], grid, center=2.0)
-    assert centred.images[0].get_clim() == (0.0, 4.0)
+    centered = plot_heatmap([1.0, 2.0, 4.0], grid, center=2.0)
+    assert centered.images[0].get_clim() == (0.0, 4.0)
 
 
 def test_geojson_is_what_qupath_reads(tmp_path):

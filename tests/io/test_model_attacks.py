@@ -560,28 +560,28 @@ TAMPERED = {
         {"model": lambda: KMeans(3, n_init=1).fit(ROWS), "name": "KMeans"},
         {"cluster_centers_": cut},
     ),
-    "labels of neighbours": (
+    "labels of neighbors": (
         {
             "model": lambda: fit_rows(KNeighborsClassifier(3)),
             "name": "KNeighborsClassifier",
         },
         {"_y": put(0, 99)},
     ),
-    "rows of neighbours": (
+    "rows of neighbors": (
         {
             "model": lambda: fit_rows(KNeighborsClassifier(3)),
             "name": "KNeighborsClassifier",
         },
         {"_fit_X": narrow},
     ),
-    "number of neighbours": (
+    "number of neighbors": (
         {
             "model": lambda: fit_rows(KNeighborsClassifier(3)),
             "name": "KNeighborsClassifier",
         },
         {"n_neighbors": lambda n: 10**9},
     ),
-    "metric of neighbours": (
+    "metric of neighbors": (
         {
             "model": lambda: fit_rows(KNeighborsClassifier(3)),
             "name": "KNeighborsClassifier",

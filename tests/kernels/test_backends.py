@@ -214,7 +214,7 @@ def test_blocks_of_the_fused_kernel_add_up_to_bags(symmetric, strip, monkeypatch
     tiles = Tiles(left, cpu), Tiles(right, cpu)
     found = _torch_blocks.pair_sums(*tiles, A, B, symmetric, 0.2, sums_of_blocks)
     np.testing.assert_allclose(found.numpy(), expected, rtol=2e-6)
-    # Rows far from the centre would lose digits: they are left to the plain sums.
+    # Rows far from the center would lose digits: they are left to the plain sums.
     far = _torch_blocks.pair_sums(
         *tiles, 100 * A, 100 * B, symmetric, 0.2, sums_of_blocks
     )

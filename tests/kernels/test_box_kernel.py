@@ -212,8 +212,8 @@ def test_bounds_enclose_the_estimate(tiny):
 def test_left_out_pairs_stay_within_epsilon():
     """In many dimensions most pairs are screened out; the exact count says how well."""
     rng = np.random.default_rng(4)
-    centres = rng.normal(size=(4, 1, 40))
-    bags = [c + 0.05 * rng.normal(size=(7, 40)) for c in centres]
+    centers = rng.normal(size=(4, 1, 40))
+    bags = [c + 0.05 * rng.normal(size=(7, 40)) for c in centers]
     grid = BoxGrid(n_levels=30).fit(bags)
     exact = box_kernel(bags, grid=grid, method="exact")
     for method in ("coverage", "auto"):

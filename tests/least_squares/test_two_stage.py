@@ -90,11 +90,11 @@ def test_clustering_solves_its_eigenproblem():
 @pytest.mark.parametrize("n_components", [None, 60])
 @pytest.mark.parametrize("spread", [0.5, 0.7])
 def test_clustering_is_as_good_as_knowing_the_centres(spread, n_components):
-    X, y, centres = make_blobs(
+    X, y, centers = make_blobs(
         600, centers=3, cluster_std=spread, random_state=2, return_centers=True
     )
     # The best possible rule for these blobs; at 0.7 they overlap and it errs as well.
-    best = euclidean_distances(X, centres).argmin(axis=1)
+    best = euclidean_distances(X, centers).argmin(axis=1)
     train, new = slice(300), slice(300, None)
     model = KernelSpectralClustering(
         3, gamma=0.5, n_components=n_components, random_state=0

@@ -27,7 +27,7 @@ def test_value_and_gradient(bags, pooling, loss):
     options = {"pooling": pooling, "alpha": 2.0, "loss": loss}
     pieces = Chunks(X, target, weight)
     assert len(list(pieces)) > 4
-    summed = SummedLoss(pieces, centre=True, **options)
+    summed = SummedLoss(pieces, center=True, **options)
     mean = column_means(X, weight)
     whole = BagLoss(X.data, X.offsets, target, weight, mean=mean, **options)
     rng = np.random.default_rng(1)
@@ -46,7 +46,7 @@ def test_pieces_keep_single_precision(bags):
     single = Bags(X.data.astype(np.float32), X.offsets)
     pieces = Chunks(single, target, weight)
     assert all(piece.X.dtype == np.float32 for piece in pieces)
-    summed = SummedLoss(pieces, centre=True, pooling="mean", alpha=1.0, loss="log")
+    summed = SummedLoss(pieces, center=True, pooling="mean", alpha=1.0, loss="log")
     whole = BagLoss(single.data, X.offsets, target, pooling="mean", loss="log")
     # Of the same size; weights decide what counts as an instance.
     assert summed.rounding == pytest.approx(whole.rounding, rel=0.5)

@@ -56,7 +56,7 @@ def test_gmean_is_logistic_regression_on_bag_means():
 
 
 def test_objective_against_a_plain_minimiser():
-    """The squared softmax objective written out, minimised without gradients."""
+    """The squared softmax objective written out, minimized without gradients."""
     X, y = key_instance_bags(30, 2)
     C, alpha = 7.0, 3.5
 

@@ -340,14 +340,14 @@ def test_stack_keeps_groups_together_and_takes_gaps():
     data[::4, 0] = np.nan
     groups = np.arange(24) // 4
     bags = Bags(data, X.offsets, groups=groups)
-    members = [("one", Neighbour())]
+    members = [("one", Neighbor())]
     model = BagRegressor(members, cv=3).fit(bags.with_data(X.data), y)
     assert np.ptp(model.oof_predictions_) == 0  # no member met a bag of its group
     full = BagRegressor(random_state=0, cv=2).fit(bags, y)
     assert np.isfinite(full.predict(bags)).all()
 
 
-class Neighbour(SimpleMIRegressor):
+class Neighbor(SimpleMIRegressor):
     """Predicts 1 when it has seen another bag of the group."""
 
     def _fit_bags(self, X, y, weight):

@@ -15,7 +15,7 @@ clarabel = pytest.importorskip("clarabel")
 def problem(n_rows, n_columns, seed=0, alike=False):
     rng = np.random.default_rng(seed)
     M = rng.random((n_rows, n_columns))
-    if alike:  # similarities of neighbours: nearly the same column
+    if alike:  # similarities of neighbors: nearly the same column
         M = np.exp(-M[:, :1] * np.linspace(0.5, 1.5, n_columns)) + 1e-3 * M
     t = np.where(M[:, 0] - M[:, -1] + 0.2 * rng.standard_normal(n_rows) > 0, 1.0, -1.0)
     t[:2] = 1.0, -1.0

@@ -25,7 +25,7 @@ def problem(n=60, d=8, seed=0):
 
 
 def clarabel_optimum(phi, weight, theta, nu):
-    """Minimise the primal as a quadratic program in (w, lower, upper slacks)."""
+    """Minimize the primal as a quadratic program in (w, lower, upper slacks)."""
     clarabel = pytest.importorskip("clarabel")
     n, d = phi.shape
     curvature = 2.0 * weight / (1 - theta) ** 2

@@ -1,4 +1,4 @@
-"""The searches of sequential minimal optimisation against plain loops."""
+"""The searches of sequential minimal optimization against plain loops."""
 
 import numpy as np
 import pytest

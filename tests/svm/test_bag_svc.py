@@ -80,7 +80,7 @@ def test_objective_against_another_solver(data):
 
 
 def test_musk1_objective(benchmark):
-    """RBF with gamma = 1/d on z-scored features, C = 10, feature normalisation."""
+    """RBF with gamma = 1/d on z-scored features, C = 10, feature normalization."""
     bunch = benchmark("musk1")
     X, y = bunch.X, bunch.y
     Z = X.with_data((X.data - X.data.mean(axis=0)) / X.data.std(axis=0))

@@ -424,7 +424,7 @@ def test_without_pressure_it_is_mi_svm(benchmark, name, slack):
 
 
 def test_range_and_objective_on_musk1(benchmark):
-    """Numbers that other solvers agree with; all instances standardised."""
+    """Numbers that other solvers agree with; all instances standardized."""
     data = benchmark("musk1")
     rows = np.asarray(data.X.data, dtype=float)
     X = data.X.with_data((rows - rows.mean(axis=0)) / rows.std(axis=0))

@@ -47,11 +47,11 @@ def test_residual_is_the_distance_to_the_projections_in_feature_space(rng):
         J = ((phi[block] - feet) ** 2).sum()  # Eq. (8)
         n = block.stop - block.start
         assert spread.residual(w)[i] * n == pytest.approx(J, rel=1e-8)
-        # Eqs. (10), (11), with the bag centred by its own size.
+        # Eqs. (10), (11), with the bag centered by its own size.
         Ki = K[block, block]
         o = np.trace(Ki) - Ki.sum() / n
-        centred = K[block] - K[block].mean(axis=0)
-        ratio = alpha @ centred.T @ centred @ alpha / (alpha @ K @ alpha)
+        centered = K[block] - K[block].mean(axis=0)
+        ratio = alpha @ centered.T @ centered @ alpha / (alpha @ K @ alpha)
         assert o - ratio == pytest.approx(J, rel=1e-8)
         assert spread.total[i] == pytest.approx(o, rel=1e-8)
 
@@ -62,8 +62,8 @@ def test_the_quadratic_form_of_a_bag_is_positive_semidefinite(rng):
     for block in _blocks(offsets):
         n = block.stop - block.start
         o = np.trace(K[block, block]) - K[block, block].sum() / n
-        centred = K[block] - K[block].mean(axis=0)
-        values = np.linalg.eigvalsh(o * K - centred.T @ centred)
+        centered = K[block] - K[block].mean(axis=0)
+        values = np.linalg.eigvalsh(o * K - centered.T @ centered)
         assert values.min() >= -1e-10 * values.max()
 
 
@@ -116,8 +116,8 @@ def test_bounds_are_in_order_and_attained(seed):
     assert np.linalg.norm(found.direction) == pytest.approx(1.0)
     assert spread.residual(found.direction).max() == pytest.approx(found.delta_min)
     for i, block in enumerate(_blocks(offsets)):
-        centred = Z[block] - Z[block].mean(axis=0)
-        top = np.linalg.norm(centred, 2) ** 2
+        centered = Z[block] - Z[block].mean(axis=0)
+        top = np.linalg.norm(centered, 2) ** 2
         assert found.lower_bound >= (spread.total[i] - top) / spread.sizes[i] - 1e-9
     assert found.delta_max == pytest.approx((spread.total / spread.sizes).max())
 
@@ -175,7 +175,7 @@ def test_max_min_over_the_ball_equals_a_cone_program(n_rows, rank):
     assert p.sum() == pytest.approx(1.0)
     u = p @ B
     u /= np.linalg.norm(u)
-    # Variables u, t: maximise t with B u - c >= t and |u| <= 1.
+    # Variables u, t: maximize t with B u - c >= t and |u| <= 1.
     A = sp.csc_array(
         np.block(
             [

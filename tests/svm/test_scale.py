@@ -78,7 +78,7 @@ def test_a_linear_machine_is_solved_or_says_so(data, machine, offset, scale):
         else:
             refused = ""
     if refused:
-        assert "standardise" in refused
+        assert "standardize" in refused
     elif not said:
         assert abs(model.duality_gap_) <= 0.02 * model.objective_
 
@@ -99,7 +99,7 @@ def test_an_offset_does_not_cost_the_answer():
 def test_sparse_rows_far_away_warn_that_they_are_not_solved(data):
     X, y = data
     moved = X.with_data(sp.csr_array(1e3 * X.data + 1e6))
-    with pytest.warns(ConvergenceWarning, match="Standardise the features"):
+    with pytest.warns(ConvergenceWarning, match="Standardize the features"):
         MiSVM(C=1e3, kernel="linear").fit(moved, y)
 
 

@@ -84,9 +84,9 @@ def _add_row(total, row):
 
 
 @njit()
-def _add_square(total, row, centre):
+def _add_square(total, row, center):
     for k in range(total.size):
-        total[k] += (row[k] - centre[k]) ** 2
+        total[k] += (row[k] - center[k]) ** 2
 
 
 @njit()
@@ -111,12 +111,12 @@ def sum_2d(values, offsets, out):
             _add_row(out[i], values[j])
 
 
-@njit(shapes={"values": "n d", "offsets": "b+1 to n", "centre": "b d", "out": "b d"})
-def square_2d(values, offsets, centre, out):
-    """Add the squared distances of each segment's rows to its centre, by column."""
+@njit(shapes={"values": "n d", "offsets": "b+1 to n", "center": "b d", "out": "b d"})
+def square_2d(values, offsets, center, out):
+    """Add the squared distances of each segment's rows to its center, by column."""
     for i in range(out.shape[0]):
         for j in range(offsets[i], offsets[i + 1]):
-            _add_square(out[i], values[j], centre[i])
+            _add_square(out[i], values[j], center[i])
 
 
 @njit(shapes={"values": "n d", "offsets": "b+1 to n", "out": "b d"})

@@ -3,7 +3,7 @@
 `values` has one entry or one row per instance and `offsets` the n_bags + 1 row numbers
 at which bags begin, as in `Bags`. All functions reduce along the first axis. Bags are
 never empty (`Bags` refuses that), which is what makes `numpy.ufunc.reduceat` safe here:
-on an empty segment it would silently return the neighbour's value.
+on an empty segment it would silently return the neighbor's value.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class StoredRows:
         starts: npt.NDArray[np.int64],
         stops: npt.NDArray[np.int64],
     ) -> None:
-        # Neighbours that touch become one run, which is read at once.
+        # Neighbors that touch become one run, which is read at once.
         first = np.ones(len(starts), dtype=bool)
         first[1:] = starts[1:] != stops[:-1]
         last = np.append(first[1:], True) if len(first) else first

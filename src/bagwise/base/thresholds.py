@@ -5,7 +5,7 @@ from scipy.special import expit
 
 from bagwise.base.folds import bag_folds, most_folds
 
-# Ridge on the slope of the sigmoid through standardised scores, beside a mean loss:
+# Ridge on the slope of the sigmoid through standardized scores, beside a mean loss:
 # without one, scores that separate would ask for a step.
 _RIDGE = 1e-3
 # Scores beyond these shares of the weight are drawn in: a sigmoid has no outliers.
@@ -29,7 +29,7 @@ def best_threshold(score, positive, sample_weight=None):
     Returns
     -------
     float
-        The middle of a gap between two neighbouring distinct scores, or a point just
+        The middle of a gap between two neighboring distinct scores, or a point just
         outside all of them. Of several equally good cuts the middle one is taken.
     """
     score = np.asarray(score, dtype=np.float64)
@@ -55,8 +55,8 @@ def best_threshold(score, positive, sample_weight=None):
 def sigmoid_threshold(score, positive, sample_weight=None):
     r"""Return the cut where a sigmoid through the scores crosses one half.
 
-    The sigmoid :math:`1 / (1 + e^{-(a z + b)})` of the standardised scores :math:`z`
-    minimises its mean log loss plus :math:`10^{-3} a^2 / 2`. Few scores determine its
+    The sigmoid :math:`1 / (1 + e^{-(a z + b)})` of the standardized scores :math:`z`
+    minimizes its mean log loss plus :math:`10^{-3} a^2 / 2`. Few scores determine its
     middle much better than the gap with the highest accuracy, and it moves little when
     one of them does.
 
@@ -83,17 +83,17 @@ def sigmoid_threshold(score, positive, sample_weight=None):
     share = weight / weight.sum()
     # With weights that leave one class next to nothing its scores are the outer ones.
     for values in (np.clip(score, *_tails(score, share)), score):
-        centre = share @ values
-        spread = np.sqrt(share @ (values - centre) ** 2)
+        center = share @ values
+        spread = np.sqrt(share @ (values - center) ** 2)
         if not spread > 1e-12 * np.abs(score).max():
             continue
-        slope, level = _fit_sigmoid((values - centre) / spread, positive, share)
+        slope, level = _fit_sigmoid((values - center) / spread, positive, share)
         if slope > 1e-9:
             break
     else:
         return best_threshold(score, positive, weight)
     low, high = score.min(), score.max()
-    cut = centre - spread * level / slope
+    cut = center - spread * level / slope
     return float(np.clip(cut, low - (high - low), high + (high - low)))
 
 
@@ -107,7 +107,7 @@ def _tails(score, share):
 
 
 def _fit_sigmoid(z, positive, share, max_iter=100):
-    """Minimise the ridge log loss of ``a z + b`` by Newton steps that never rise."""
+    """Minimize the ridge log loss of ``a z + b`` by Newton steps that never rise."""
     y = positive.astype(np.float64)
 
     def value(p):

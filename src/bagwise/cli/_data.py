@@ -409,7 +409,7 @@ class InputData:
         return (*found, None)[:3]
 
     def problem(self, data: str | None = None) -> Any:
-        """Return the labelled problem."""
+        """Return the labeled problem."""
         from bagwise.comparison.problem import as_problem
 
         name = self.data if data is None else data

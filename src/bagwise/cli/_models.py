@@ -60,7 +60,7 @@ def fit_file(
     grid : {"default", "large", "auto", "none"}
         Candidates for tuning; "auto" widens them where the best stands at an end.
     scoring : str, optional
-        What tuning maximises; what suits the data by default, as in `compare`.
+        What tuning maximizes; what suits the data by default, as in `compare`.
     inner_splits : int, default=3
         Folds of the tuning.
     random_state : int, default=0
@@ -170,13 +170,13 @@ def predict_file(
     """
     from sklearn.base import is_regressor
 
-    from bagwise.comparison.problem import as_unlabelled
+    from bagwise.comparison.problem import as_unlabeled
     from bagwise.inspection.scores import predicts_values
     from bagwise.io import load
 
     if isinstance(model, str | os.PathLike):
         model = load(model)
-    X = as_unlabelled(data, bag=bag, label=label)
+    X = as_unlabeled(data, bag=bag, label=label)
     predicted = np.asarray(model.predict(X))
     columns: dict[str, Any] = {"bag": X.ids}
     if is_regressor(model):
@@ -258,7 +258,7 @@ def explain_file(
     Explanation
         Scores, key instances, pictures.
     """
-    from bagwise.comparison.problem import as_problem, as_unlabelled
+    from bagwise.comparison.problem import as_problem, as_unlabeled
     from bagwise.compose import OneModelPerLabel
     from bagwise.inspection import explain as explain_bags
     from bagwise.io import load
@@ -274,7 +274,7 @@ def explain_file(
             "the model gives several labels a bag; explain them one by one, in Python:"
             " bagwise.inspection.explain(model.estimators_[0], X)"
         )
-    X = as_unlabelled(data, bag=bag, label=label)
+    X = as_unlabeled(data, bag=bag, label=label)
     chosen = _class_called(model, pos_label)
     return explain_bags(model, X, method=by, pos_label=chosen, images=images)
 

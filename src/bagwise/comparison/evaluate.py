@@ -47,7 +47,7 @@ class Metric:
         Whether folds are averaged, and methods compared, by its square, as errors add
         up in squares.
     scoring : str
-        What tuning maximises when this figure decides the ranking.
+        What tuning maximizes when this figure decides the ranking.
     """
 
     name: str

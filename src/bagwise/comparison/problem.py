@@ -21,7 +21,7 @@ from bagwise.exceptions import DataError, MissingValuesError, ParameterError
 from bagwise.io import read_bags
 from bagwise.io.roles import same_label
 
-__all__ = ["Problem", "as_problem", "as_unlabelled", "join_problems"]
+__all__ = ["Problem", "as_problem", "as_unlabeled", "join_problems"]
 
 CHUNK_ROWS = 65_536
 TASKS = ("auto", "classification", "regression", "survival")
@@ -539,7 +539,7 @@ def join_problems(train: Problem, test: Problem) -> tuple[Problem, int]:
     return joined, len(train.y)
 
 
-def as_unlabelled(
+def as_unlabeled(
     data: Any, *, bag: str | None = None, label: str | None = None, **columns: Any
 ) -> Bags:
     """Return the bags of a file, a name, a bunch or a sequence; labels are dropped."""

@@ -34,7 +34,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         Any scikit-learn classifier with `predict_proba` and `sample_weight`;
         ``LogisticRegression(C=0.1)`` by default.
     aggregation : {"arithmetic", "geometric", "max"}, default="arithmetic"
-        Arithmetic mean of the probabilities, normalised geometric mean (the mean of
+        Arithmetic mean of the probabilities, normalized geometric mean (the mean of
         the log-odds), or their maximum.
     threshold : {"cv", "train", "zero"}, default="cv"
         The decision threshold of two classes: where a sigmoid through out-of-fold or
@@ -58,7 +58,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
 
     Notes
     -----
-    Weights sum to one in each bag and are not rescaled, since a regularised learner
+    Weights sum to one in each bag and are not rescaled, since a regularized learner
     depends on their total: repeating every instance of a bag changes nothing. Costs
     what the classifier costs on `n_instances` rows, times the number of classes when
     there are more than two, and six times with ``threshold="cv"`` (less than three

@@ -117,8 +117,8 @@ def _fourier(sampler, pieces):
     width = sampler.gamma
     found = pieces.sum(column_moments)
     if width == "scale":
-        centre = found.mean.mean()
-        spread = found.square.sum() / found.count + np.square(found.mean - centre).sum()
+        center = found.mean.mean()
+        spread = found.square.sum() / found.count + np.square(found.mean - center).sum()
         sampler.gamma = 1.0 / spread if spread > 0 else 1.0
     sampler.fit(np.zeros((1, len(found.mean))))
     sampler.gamma = width

@@ -21,7 +21,7 @@ def mostly_zero(X):
 
 
 def pool(X, pooling="mean"):
-    """Summarise every bag by one vector.
+    """Summarize every bag by one vector.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def pool(X, pooling="mean"):
         mean = reduce(X, "mean")
         if X.is_sparse:
             return _columns(mean, _sparse_spread(X, mean))
-        centred = X.data - mean[X.bag_index]
-        return _columns(mean, np.sqrt(segment_mean(centred**2, X.offsets)))
+        centered = X.data - mean[X.bag_index]
+        return _columns(mean, np.sqrt(segment_mean(centered**2, X.offsets)))
     return reduce(X, pooling)
 
 
@@ -114,14 +114,14 @@ def _sparse_spread(X, mean):
     keys = keys + seen.indices
     rows = np.repeat(X.bag_index, np.diff(X.data.indptr)) * seen.shape[1]
     place = np.searchsorted(keys, rows + X.data.indices)
-    centre = mean.tocsr()[
+    center = mean.tocsr()[
         np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr)), seen.indices
     ]
-    centre = np.asarray(centre).ravel()
-    apart = (X.data.data - centre[place]) ** 2
+    center = np.asarray(center).ravel()
+    apart = (X.data.data - center[place]) ** 2
     total = np.bincount(place, weights=apart, minlength=len(keys))
     sizes = np.repeat(X.sizes, np.diff(seen.indptr))
-    total += (sizes - seen.data) * centre**2  # the zeros
+    total += (sizes - seen.data) * center**2  # the zeros
     spread = seen.copy()
     spread.data = np.sqrt(total / sizes)
     return spread

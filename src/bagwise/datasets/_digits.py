@@ -22,7 +22,7 @@ from bagwise.datasets._build import (
 
 _DESCR = """Bags of handwritten digits
 --------------------------
-Instances are 8 x 8 grey images of digits (the test part of the UCI "Optical
+Instances are 8 x 8 gray images of digits (the test part of the UCI "Optical
 Recognition of Handwritten Digits" data, as shipped with scikit-learn). A bag is
 positive if and only if it contains an image of {digits}.
 
@@ -103,7 +103,7 @@ def load_digit_bags(
         digits : Ragged
             The digit each image shows.
         images : ndarray of shape (n_instances, 8, 8)
-            The images, grey levels 0 to 16, in the order of ``X.data``.
+            The images, gray levels 0 to 16, in the order of ``X.data``.
         target_names : list of str
             Names of the labels 0 and 1 (classes only).
         DESCR : str

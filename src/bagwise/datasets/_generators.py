@@ -50,7 +50,7 @@ def make_bags(
     n_features : int, default=5
         Number of features :math:`d`.
     n_classes : int, default=2
-        Number of classes, labelled 0, 1, ...
+        Number of classes, labeled 0, 1, ...
     bag_size : int or pair of int, default=(3, 8)
         Smallest and largest bag.
     n_witnesses : int, default=1
@@ -194,7 +194,7 @@ def make_generalized_bags(
     random_state: Any = None,
     return_instance_labels: bool = False,
 ) -> tuple[Any, ...]:
-    r"""Make bags of a generalised concept, r of k attraction and k' repulsion points.
+    r"""Make bags of a generalized concept, r of k attraction and k' repulsion points.
 
     All points are uniform on the unit cube: the attraction points :math:`a_1, \dots,
     a_k`, the repulsion points :math:`b_1, \dots, b_{k'}` and the instances

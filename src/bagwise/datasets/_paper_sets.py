@@ -73,7 +73,7 @@ def make_safe_toy(
     Notes
     -----
     Differs from [1]_: the paper gives sizes and a scatter plot but no parameters.
-    Centres were chosen to fit the axes of its Figure 2, and the standard deviations
+    Centers were chosen to fit the axes of its Figure 2, and the standard deviations
     to fit its Table 2: in variant 1, 1.5 % of the instances lie on the wrong side
     (adjusted Rand index 0.94); in variant 2 clusters hardly overlap while
     an accuracy of 99 % is just possible.

@@ -50,7 +50,7 @@ class MIDR(
     r"""Project instances so that bags are easy to separate.
 
     Learns a projection :math:`A` with orthonormal columns together with a logistic
-    model of the projected instances ([1]_, Eq. (10) after minimising over :math:`H`):
+    model of the projected instances ([1]_, Eq. (10) after minimizing over :math:`H`):
 
     .. math::
         \min_{A'A = I,\, W,\, b}\ \frac{1}{\sum_i \omega_i} \sum_i \omega_i \sum_k
@@ -130,7 +130,7 @@ class MIDR(
     coef_ : ndarray of shape (n_components,) or (n_directions, n_components)
         The same directions in the projected space.
     intercept_ : float or ndarray of shape (n_directions,)
-        Intercepts of the scores on projected (centred) instances.
+        Intercepts of the scores on projected (centered) instances.
     mean_ : ndarray of shape (n_features,)
         Mean of the training instances.
     alpha_ : float
@@ -343,7 +343,7 @@ class MIDR(
         return best
 
     def _keep(self, fit, covariance):
-        A, W = canonical_form(fit.A, fit.W, covariance, penalised=self.C1 > 0)
+        A, W = canonical_form(fit.A, fit.W, covariance, penalized=self.C1 > 0)
         self.components_ = A.T.copy()
         self.sparse_components_ = soft_threshold(self.components_, self.tau)
         single = W.shape[1] == 1

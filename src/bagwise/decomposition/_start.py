@@ -35,7 +35,7 @@ def resolve_n_components(n_components, n_features, n_classes):
 
 
 class InstanceCovariance:
-    """Covariance of the centred instances, formed only where it is small.
+    """Covariance of the centered instances, formed only where it is small.
 
     Instances count with the weight of their bag.
     """
@@ -81,7 +81,7 @@ class InstanceCovariance:
             sizes, columns = eigh(self._deflated(first), subset_by_index=span)
         else:
             start = rng.standard_normal(min(n_rows, n_features))
-            _, sizes, rows = svds(self._centred(first), k=n_found, v0=start)
+            _, sizes, rows = svds(self._centered(first), k=n_found, v0=start)
             sizes, columns = sizes**2, rows.T
         # Without variance there is no direction: what eigh returns is arbitrary.
         kept = np.argsort(-sizes)
@@ -96,7 +96,7 @@ class InstanceCovariance:
         half = self.matrix - first @ (first.T @ self.matrix)
         return half - (half @ first) @ first.T
 
-    def _centred(self, first):
+    def _centered(self, first):
         root = np.sqrt(self.share)
         data, mean = self.data, self.mean
 
@@ -199,7 +199,7 @@ def leading_directions(U, n_components):
     return used * fix_signs(used)
 
 
-def canonical_form(A, W, covariance, *, penalised):
+def canonical_form(A, W, covariance, *, penalized):
     """Return the same solution with columns in a fixed order and fixed signs.
 
     Without a penalty any rotation of the columns is a solution too: the first ones
@@ -207,7 +207,7 @@ def canonical_form(A, W, covariance, *, penalised):
     remains. With a penalty only signs and the order are free: columns that the scores
     use most come first, and those of equal use by variance.
     """
-    if penalised:
+    if penalized:
         use = np.linalg.norm(W, axis=1)
         use = np.round(use / max(use.max(), 1e-300), 6)
         order = np.lexsort((-np.diag(covariance.within(A)), -use))

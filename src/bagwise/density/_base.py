@@ -19,7 +19,7 @@ from bagwise.solvers.lbfgs import minimize
 
 
 def density_objective(data, offsets, positive, weight, mode):
-    """Return the objective of a labelled set of bags, for dense or sparse instances.
+    """Return the objective of a labeled set of bags, for dense or sparse instances.
 
     Parameters
     ----------

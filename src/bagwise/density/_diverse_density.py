@@ -21,7 +21,7 @@ class DiverseDensity(DensityClassifier):
 
     With :math:`d_{ij} = \sum_k s_k^2 (x_{ijk} - h_k)^2` and
     :math:`p_{ij} = e^{-d_{ij}}`, the concept :math:`h` and the scales :math:`s`
-    minimise ([1]_)
+    minimize ([1]_)
 
     .. math::
         -\sum_{i \in +} w_i \log P_i - \sum_{i \in -} w_i \log (1 - P_i), \qquad
@@ -146,7 +146,7 @@ class EMDD(DensityClassifier):
     r"""Alternate between the nearest instances and the concept they define.
 
     For each start, the E-step takes the nearest instance of every bag, positive and
-    negative, and the M-step minimises the max-density objective (see `DiverseDensity`)
+    negative, and the M-step minimizes the max-density objective (see `DiverseDensity`)
     over those points alone ([1]_):
 
     .. math::

@@ -1,7 +1,7 @@
 """Negative log diverse density, its gradient, and descents along it.
 
 An evaluation reads the instances twice: by columns for the distances and by rows for
-the gradient, so that the processor works on neighbouring numbers in both.
+the gradient, so that the processor works on neighboring numbers in both.
 
 Far away from everything p = exp(-d) is zero in floating point, while the slope is a
 softmax of -d and never vanishes: such bags are worked out in logarithms.
@@ -199,7 +199,7 @@ def _gradient(rows, slope, theta, on_point, on_scale):
     },
 )
 def descend(rows, columns, bags, combine_all, vectors, numbers, room, max_iter):
-    """Minimise from a new state of `bagwise.solvers.lbfgs`; return why it ended.
+    """Minimize from a new state of `bagwise.solvers.lbfgs`; return why it ended.
 
     `room` holds two numbers of each row, zeros at first.
     """

@@ -80,8 +80,8 @@ def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False)
     >>> bool(np.allclose(model.coef_, SAFE(kernel="linear").fit(X, y).coef_))
     True
     """
-    _, labelled = _method_of(estimator)
-    found = Partitions(parts, bag, label, features, labelled=labelled)
+    _, labeled = _method_of(estimator)
+    found = Partitions(parts, bag, label, features, labeled=labeled)
     return _fit_step(estimator, found.persist() if persist else found)
 
 
@@ -231,7 +231,7 @@ def _fit_rows(steps, parts, embedding):
     """Fit the last steps on the rows of all bags."""
     rest = Pipeline([(name, clone(step)) for name, step in steps])
     rows = parts.gather(_embedded_rows, embedding)
-    y = parts.gather(labels_of) if parts.labelled else None
+    y = parts.gather(labels_of) if parts.labeled else None
     weight, options = parts.gather(weights_of), {}
     if not np.all(weight == 1.0):
         options[f"{steps[-1][0]}__sample_weight"] = weight

@@ -64,15 +64,15 @@ class Partitions:
         As in `bagwise.distributed.fit`.
     bag, label, features
         Columns of a DataFrame.
-    labelled : bool, default=True
+    labeled : bool, default=True
         Whether a part without labels raises an error.
     """
 
-    def __init__(self, parts, bag=None, label=None, features=None, *, labelled=True):
+    def __init__(self, parts, bag=None, label=None, features=None, *, labeled=True):
         self._dask = import_dask()
         if hasattr(parts, "to_delayed"):
             frame = hasattr(parts, "columns")
-            if frame and (bag is None or (labelled and label is None)):
+            if frame and (bag is None or (labeled and label is None)):
                 raise ValueError("A DataFrame needs bag= and label=, its columns.")
             pieces = list(parts.to_delayed())
             how = (_read_frame, bag, label, features) if frame else (_read_pairs,)
@@ -82,8 +82,8 @@ class Partitions:
             raise ValueError("There are no parts.")
         # What a task works on: the numbers of some parts and the parts themselves.
         self._groups = [([number], [piece]) for number, piece in enumerate(pieces)]
-        self.labelled = labelled
-        self._reader = (how, labelled)
+        self.labeled = labeled
+        self._reader = (how, labeled)
         self._steps = []
 
     def __len__(self):
@@ -268,13 +268,13 @@ def _parts(numbers, pieces, reader, steps):
         yield part
 
 
-def _read(number, piece, how, labelled):
+def _read(number, piece, how, labeled):
     function, *options = how
     try:
         X, y, weight, named = function(piece, *options)
         X = check_bags(X, accept_sparse=True)
         y = None if y is None else np.asarray(y)
-        if y is None and labelled:
+        if y is None and labeled:
             raise ValueError("there are no labels: give (X, y).")
         if y is not None and y.shape[:1] != (X.n_bags,):
             raise ValueError(f"y has shape {y.shape} for {X.n_bags} bags.")

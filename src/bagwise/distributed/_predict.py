@@ -41,7 +41,7 @@ def predict(model, parts, *, method="predict", bag=None, features=None):
     >>> bool(np.all(predict(model, [(X[:3],), (X[3:],)]) == model.predict(X)))
     True
     """
-    return Partitions(parts, bag, None, features, labelled=False).gather(
+    return Partitions(parts, bag, None, features, labeled=False).gather(
         _answer, model, method
     )
 

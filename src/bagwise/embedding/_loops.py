@@ -1,4 +1,4 @@
-"""Quantiles of projections; sums of posteriors times standardised rows."""
+"""Quantiles of projections; sums of posteriors times standardized rows."""
 
 import numpy as np
 

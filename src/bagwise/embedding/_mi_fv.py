@@ -165,7 +165,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         return power_l2(self._fisher(X))
 
     def _fisher(self, X):
-        """Return the blocks before the power normalisation."""
+        """Return the blocks before the power normalization."""
         mixture = self.mixture_
         scale = 1.0 / np.sqrt(mixture.covariances_)
         level = np.log(mixture.weights_) + np.log(scale).sum(axis=1)

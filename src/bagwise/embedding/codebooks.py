@@ -63,8 +63,8 @@ class EnergyProjection:
     def __call__(self, data, *, single=False):
         """Project instances; with `single`, those of single precision stay in it."""
         kind = np.float32 if single and data.dtype == np.float32 else np.float64
-        centred = data - self.mean.astype(kind, copy=False)
-        return centred @ self.axes.T.astype(kind, copy=False)
+        centered = data - self.mean.astype(kind, copy=False)
+        return centered @ self.axes.T.astype(kind, copy=False)
 
 
 def k_means(data, n_clusters, random_state):
@@ -99,7 +99,7 @@ class BagOfWords(
 ):
     r"""Describe a bag by how many of its instances fall into each cluster.
 
-    With :math:`k` cluster centres :math:`c` found on the training instances,
+    With :math:`k` cluster centers :math:`c` found on the training instances,
 
     .. math::
         \phi_k(B) = \sqrt{\tfrac{1}{|B|} \, \#\{x \in B : k = \arg\min_l |x - c_l|\}}
@@ -113,7 +113,7 @@ class BagOfWords(
     soft : bool, default=False
         Whether an instance is shared among clusters in proportion to
         :math:`e^{-|x - c_k|^2 / \sigma^2}`, with :math:`\sigma^2` the mean squared
-        distance of training instances to their centre.
+        distance of training instances to their center.
     hellinger : bool, default=True
         Whether to take square roots.
     random_state : int or RandomState, default=None
@@ -122,7 +122,7 @@ class BagOfWords(
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The centres.
+        The centers.
     width_ : float
         :math:`\sigma^2` of the soft assignment.
 
@@ -219,9 +219,9 @@ class BagOfWords(
 
 
 class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):
-    r"""Describe a bag by what its instances add to each cluster centre.
+    r"""Describe a bag by what its instances add to each cluster center.
 
-    With :math:`z` the principal components of an instance and :math:`c_k` the centres
+    With :math:`z` the principal components of an instance and :math:`c_k` the centers
     of `n_clusters` clusters, block :math:`k` of the vector of a bag is ([1]_)
 
     .. math:: v_k(B) = \sum_{x \in B,\; c(x) = k} (z - c_k),
@@ -240,7 +240,7 @@ class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstima
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_kept)
-        The centres, in principal components.
+        The centers, in principal components.
     components_ : ndarray of shape (n_kept, n_features)
         The principal axes.
 
@@ -322,7 +322,7 @@ class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstima
         Z = self._project(X.data)
         nearest = self._codebook.predict(Z)
         blocks = [
-            segment_sum((Z - centre) * (nearest == k)[:, None], X.offsets)
-            for k, centre in enumerate(self.cluster_centers_)
+            segment_sum((Z - center) * (nearest == k)[:, None], X.offsets)
+            for k, center in enumerate(self.cluster_centers_)
         ]
         return power_l2(np.hstack(blocks))

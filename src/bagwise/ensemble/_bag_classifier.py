@@ -171,7 +171,7 @@ class BagStackingClassifier(StackedClassifier):
 
     .. math:: f(B) = \sum_m w_m\, l_m(B) + b
 
-    where :math:`w, b` is the mean of two regularised logistic regressions, one with
+    where :math:`w, b` is the mean of two regularized logistic regressions, one with
     non-negative weights and one without sign. Members are then refitted on all bags.
     With several classes there is one such sum for each.
 
@@ -342,7 +342,7 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     Notes
     -----
     Missing values are filled with the median of the column, next to a column that marks
-    them; only ratios of weights of bags matter; features are standardised inside, and
+    them; only ratios of weights of bags matter; features are standardized inside, and
     more than 300 of them are projected on 100 principal axes. Sparse rows stay sparse
     for distances and linear members, without centering, so that the same bags give
     other scores as CSR than as dense arrays. Inputs of members are computed once for
@@ -432,7 +432,7 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
         return tags
 
     def _reads_chunks(self, tags):
-        return isinstance(self.members, str)  # rows are standardised piece by piece
+        return isinstance(self.members, str)  # rows are standardized piece by piece
 
     def _fit_codes(self, X, codes, weight):
         budget = Budget(self.time_budget)

@@ -26,7 +26,7 @@ class BagRegressor(OutlierScoresMixin, BaseBagRegressor):
 
     .. math:: f(B) = \sum_m w_m\, f_m(B) + b, \qquad w_m \ge 0
 
-    where :math:`w, b` minimise the squared error of out-of-fold predictions and a small
+    where :math:`w, b` minimize the squared error of out-of-fold predictions and a small
     ridge ([1]_). Where these predictions are useless, it is shrunk to the mean of y.
 
     Parameters
@@ -188,7 +188,7 @@ class BagRegressor(OutlierScoresMixin, BaseBagRegressor):
         self.member_scores_ = dict(zip(names, map(float, found), strict=True))
 
     def _reads_chunks(self, tags):
-        return isinstance(self.members, str)  # rows are standardised piece by piece
+        return isinstance(self.members, str)  # rows are standardized piece by piece
 
     def _predict_bags(self, X):
         return self.intercept_ + self.member_contributions(X).sum(axis=1)

@@ -38,7 +38,7 @@ def weak_learner_maker(estimator, data, total, rng, max_samples=None):
     data : ndarray or CSR matrix of shape (n_instances, n_features)
         The rows to learn from.
     total : float
-        What the weights given to `estimator` sum to: regularised learners depend on it.
+        What the weights given to `estimator` sum to: regularized learners depend on it.
     rng : RandomState
         Seeds the learners.
     max_samples : int or None, default=None

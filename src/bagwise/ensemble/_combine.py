@@ -27,13 +27,13 @@ class PlattScale:
 
     Attributes
     ----------
-    centre, spread : float
-        Standardise the score.
+    center, spread : float
+        Standardize the score.
     slope, intercept : float
-        Of the logistic curve on the standardised score; the slope is not negative.
+        Of the logistic curve on the standardized score; the slope is not negative.
     """
 
-    centre: float
+    center: float
     spread: float
     slope: float
     intercept: float
@@ -45,10 +45,10 @@ class PlattScale:
         The targets are (n+ + 1) / (n+ + 2) and 1 / (n- + 2) and the slope has a ridge,
         so that the convex problem always has a minimum.
         """
-        centre = float(np.average(score, weights=weight))
-        spread = float(np.sqrt(np.average((score - centre) ** 2, weights=weight)))
-        spread = spread if spread > 1e-12 * max(1.0, abs(centre)) else 1.0
-        z = (score - centre) / spread
+        center = float(np.average(score, weights=weight))
+        spread = float(np.sqrt(np.average((score - center) ** 2, weights=weight)))
+        spread = spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0
+        z = (score - center) / spread
         n_positive = weight[positive].sum()
         n_negative = weight[~positive].sum()
         high = (n_positive + 1.0) / (n_positive + 2.0)
@@ -66,16 +66,16 @@ class PlattScale:
         found = minimize(
             loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None), (None, None)]
         )
-        return cls(centre, spread, float(found.x[0]), float(found.x[1]))
+        return cls(center, spread, float(found.x[0]), float(found.x[1]))
 
     def __call__(self, score):
         """Return the log-odds of scores, clipped."""
-        logit = self.slope * (score - self.centre) / self.spread + self.intercept
+        logit = self.slope * (score - self.center) / self.spread + self.intercept
         return np.clip(logit, -LOGIT_LIMIT, LOGIT_LIMIT)
 
 
 def logistic_stack(logits, positive, weight, *, ridge, nonnegative, prior=0.0):
-    """Minimise sum_i v_i log(1 + exp(-t_i (w'l_i + b))) + ridge / 2 |w - prior|^2.
+    """Minimize sum_i v_i log(1 + exp(-t_i (w'l_i + b))) + ridge / 2 |w - prior|^2.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class Combination:
 
 
 def stack_values(predictions, target, weight, ridge=_VALUES_RIDGE):
-    r"""Minimise the weighted mean squared error over weights that are not negative.
+    r"""Minimize the weighted mean squared error over weights that are not negative.
 
     .. math::
         \min_{w \ge 0, b} \frac{1}{\sum_i \omega_i} \sum_i \omega_i
@@ -249,20 +249,20 @@ def shrinkage(predictions, target, weight, folds, groups=None):
 
 @dataclass
 class InstanceCombination:
-    """A weighted mean of the standardised instance scores of members.
+    """A weighted mean of the standardized instance scores of members.
 
     Attributes
     ----------
     members : list of int
         Positions in the stack of the members that score instances.
-    centre : ndarray of shape (n_members, n_columns)
+    center : ndarray of shape (n_members, n_columns)
         Means of their scores over training instances.
     slope : ndarray of shape (n_members, n_columns)
         Their weights divided by the spreads of their scores.
     """
 
     members: list
-    centre: np.ndarray
+    center: np.ndarray
     slope: np.ndarray
 
     @classmethod
@@ -305,7 +305,7 @@ class InstanceCombination:
 
     def __call__(self, stack, X):
         """Return a score per instance, or a row with a column per class."""
-        scores = stack.instance_scores(Made(X), self.members) - self.centre
+        scores = stack.instance_scores(Made(X), self.members) - self.center
         columns = np.einsum("ijk,jk->ik", scores, self.slope)
         return columns[:, 0] if columns.shape[1] == 1 else columns
 
@@ -331,10 +331,10 @@ def instance_shares(tops, positive, weight, prior):
     -------
     ndarray of shape (n_members,)
     """
-    centred = tops - np.average(tops, axis=0, weights=weight)
-    spread = np.sqrt(np.average(centred**2, axis=0, weights=weight))
+    centered = tops - np.average(tops, axis=0, weights=weight)
+    spread = np.sqrt(np.average(centered**2, axis=0, weights=weight))
     coef, _ = logistic_stack(
-        centred / np.where(spread > 0, spread, 1.0),
+        centered / np.where(spread > 0, spread, 1.0),
         positive,
         weight,
         ridge=_PRIOR_RIDGE,

@@ -25,14 +25,14 @@ from bagwise.kernels.registry import FittedKernel
 
 # Rows with more columns than this are projected on so many axes.
 WIDE, PROJECTED = 300, 100
-# Bag statistics are in units of standardised instances: a column whose spread is below
+# Bag statistics are in units of standardized instances: a column whose spread is below
 # this share of the largest is constant. Columns of instances have units of their own:
 # constant is what varies no more than the rounding of its values (by bytes per value).
 _CONSTANT = 1e-6
 _ROUNDING = {2: 2e-6, 4: 2e-6, 8: 1e-10}
 # Rows that medians and principal axes are computed from, and dense rows per chunk.
 _SAMPLE, _CHUNK = 20_000, 50_000
-# Standardised rows with more entries than this are kept in single precision.
+# Standardized rows with more entries than this are kept in single precision.
 _LARGE = 20_000_000
 # Squared distances below this share of the largest are computed again, exactly.
 _CLOSE = 1e-6
@@ -101,7 +101,7 @@ class Made:
 
 
 class StandardRows(Input):
-    """Bags of standardised instances, for distances and linear members.
+    """Bags of standardized instances, for distances and linear members.
 
     Missing values are filled with the median of the column, next to a column that marks
     them. Wide rows are projected on principal axes. Sparse rows stay as they are.
@@ -163,7 +163,7 @@ class StandardRows(Input):
         return np.hstack([data, gaps[:, self.missing]]) if self.missing.size else data
 
     def _convert(self, data):
-        """Return standardised rows, on principal axes where there are some."""
+        """Return standardized rows, on principal axes where there are some."""
         Z = self._filled(data)
         if len(self.columns) == Z.shape[1]:
             Z = Z - self.mean
@@ -176,7 +176,7 @@ class StandardRows(Input):
         return Z @ (self.axes / self.scale[:, None])
 
     def transform(self, X):
-        """Return the standardised bags."""
+        """Return the standardized bags."""
         if self.sparse:
             return X if X.is_sparse else X.with_data(sp.csr_matrix(X.data))
         if X.is_sparse:
@@ -272,19 +272,19 @@ def _dense(X):
 
 
 def _precision(X, n_columns):
-    """Return the type of standardised rows."""
+    """Return the type of standardized rows."""
     return np.float32 if X.n_instances * n_columns > _LARGE else np.float64
 
 
 def check_rows(X, inputs):
-    """Refuse bags on disk whose standardised rows would not fit into memory."""
+    """Refuse bags on disk whose standardized rows would not fit into memory."""
     n_copies = 1 + any(isinstance(one.source, CubeRows) for one in inputs)
     if X.on_disk and not X.is_sparse:
         n_columns = PROJECTED if X.n_features > WIDE else X.n_features
         n_bytes = _precision(X, n_columns)().itemsize * X.n_instances * n_columns
         check_memory(
             float(n_copies * n_bytes),
-            f"{n_columns} standardised columns of {X.n_instances} instances",
+            f"{n_columns} standardized columns of {X.n_instances} instances",
             "Use a method that reads bags in pieces, or SampleInstances before.",
         )
 
@@ -347,7 +347,7 @@ def in_parts(function, X):
 
 
 class ClippedScaler(TransformerMixin, BaseEstimator):
-    """Standardise columns, drop nearly constant ones, and clip the others.
+    """Standardize columns, drop nearly constant ones, and clip the others.
 
     A column that hardly varies in a fold would give a bag that differs from it an
     enormous value.
@@ -355,7 +355,7 @@ class ClippedScaler(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     limit : float, default=5.0
-        Largest absolute value after standardising.
+        Largest absolute value after standardizing.
     """
 
     def __init__(self, limit=5.0):
@@ -373,7 +373,7 @@ class ClippedScaler(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X):
-        """Standardise and clip."""
+        """Standardize and clip."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
         Z = (X[:, self.columns_] - self.mean_[self.columns_]) / self.scale_

@@ -45,7 +45,7 @@ from bagwise.linear_model import MILinearRegression, MILogisticRegression
 from bagwise.solvers.ridge_path import RidgePath
 from bagwise.svm import MISVM
 
-# Entries that are standardised at the rate of small data.
+# Entries that are standardized at the rate of small data.
 _MANY_ENTRIES = 100_000_000
 # Seconds that exact earth mover's distances on one scale may take.
 _EXACT_SECONDS = 5.0
@@ -558,7 +558,7 @@ class MatrixRidge(RegressorMixin, BaseEstimator):
 
 
 def shared_seconds(size):
-    """Estimate what it costs to standardise instances and to project wide rows."""
+    """Estimate what it costs to standardize instances and to project wide rows."""
     entries = float(size.n_instances) * size.width
     rate = 4e-8 if size.width == size.n_features else 6e-8
     # Axes are found from a sample: of many entries most are only projected.

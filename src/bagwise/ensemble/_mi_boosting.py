@@ -29,7 +29,7 @@ class MIBoosting(BoostedBags):
     their bag and the weight :math:`W_i / |B_i|`. With :math:`e_i` the share of bag i
     that :math:`h_m` gets wrong, the convex problem
     :math:`c_m = \arg\min_c \sum_i W_i e^{(2 e_i - 1) c}` is solved exactly, and
-    :math:`W_i` is multiplied by :math:`e^{(2 e_i - 1) c_m}` and normalised.
+    :math:`W_i` is multiplied by :math:`e^{(2 e_i - 1) c_m}` and normalized.
 
     Parameters
     ----------

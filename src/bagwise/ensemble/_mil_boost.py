@@ -29,7 +29,7 @@ from bagwise.base import ProbabilityMixin
 from bagwise.ensemble._boosted import BOOSTING_CONSTRAINTS, BoostedBags
 from bagwise.linear_model.pooling import pool
 
-# Poolings that boosting offers; "power" is the generalised mean.
+# Poolings that boosting offers; "power" is the generalized mean.
 BOOSTING_POOLINGS = ("noisy_or", "power", "lse", "isr")
 # Longest step of a round; without a bound a perfect learner would get an infinite one.
 _LONGEST_STEP = 5.0
@@ -72,7 +72,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     pooling : {"noisy_or", "power", "lse", "isr"}, default="noisy_or"
         How the probability of a bag follows from its instances. With noisy_or a large
         bag starts with a probability near one, and the first rounds lower all scores;
-        with power, the generalised mean, they do not.
+        with power, the generalized mean, they do not.
     alpha : float, default=10.0
         Sharpness of power and lse: 1 is near the mean, infinity the maximum.
     n_iter_no_change : int, default=None

@@ -27,11 +27,11 @@ class TrainingDistances:
     Attributes
     ----------
     statistics : Statistics
-        The input that describes bags: statistics of standardised instances.
+        The input that describes bags: statistics of standardized instances.
     scale : ndarray of shape (n_columns,)
         Spread of each statistic over the training bags.
     references : ndarray of shape (n_references, n_columns)
-        Standardised statistics of training bags.
+        Standardized statistics of training bags.
     usual : ndarray of shape (n_references,)
         Sorted distances of these bags from the nearest training bag of another group.
     """
@@ -57,7 +57,7 @@ class TrainingDistances:
         Returns
         -------
         TrainingDistances or None
-            None where the standardised rows would have to be made of bags on disk.
+            None where the standardized rows would have to be made of bags on disk.
         """
         shared = (m.input for m in members if isinstance(m.input, Statistics))
         statistics = next(shared, None)
@@ -117,7 +117,7 @@ class OutlierScoresMixin:
         """Return how unusual the distance of each bag from the training bags is.
 
         A bag is described by the mean, the spread, the minimum and the maximum of every
-        standardised feature and by the logarithm of its size. Its distance from the
+        standardized feature and by the logarithm of its size. Its distance from the
         nearest training bag is compared with the distances of training bags from the
         nearest other one (of another group, where there are groups).
 

@@ -1,7 +1,7 @@
-"""Measured assumptions of the methods of the catalogue, in one line each.
+"""Measured assumptions of the methods of the catalog, in one line each.
 
 The results of `bagwise.testing.mil_assumptions` are in ``assumptions.csv``, which
-``studies/scripts/assumptions.py`` writes. Catalogue, report and guide show the lines.
+``studies/scripts/assumptions.py`` writes. Catalog, report and guide show the lines.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _START = "respects the standard assumption: "
 
 @dataclass(frozen=True)
 class MeasuredAssumption:
-    """Measured assumptions of one method of the catalogue.
+    """Measured assumptions of one method of the catalog.
 
     Attributes
     ----------
     method : str
-        Name in the catalogue.
+        Name in the catalog.
     respects : bool or None
         Whether it respects the standard assumption; None if the tests do not show it.
     label : str
@@ -66,7 +66,7 @@ class MeasuredAssumption:
 
 @cache
 def measured_assumptions() -> dict[str, MeasuredAssumption]:
-    """Return the measured assumptions of all methods, by name in the catalogue.
+    """Return the measured assumptions of all methods, by name in the catalog.
 
     Each has `respects` (True, False, or None if not shown), `label`, `auroc` and
     `worst` (mean and smallest AUROC by test), `falls` and `line`.
@@ -100,7 +100,7 @@ def assumption_line(method: Any) -> str:
     Parameters
     ----------
     method : str or estimator
-        A name in the catalogue, or an estimator, whose tag is read.
+        A name in the catalog, or an estimator, whose tag is read.
 
     Returns
     -------

@@ -176,14 +176,14 @@ def _leave_out(
         columns = whole[:, None] if whole.ndim == 1 else whole
         levels = [
             _score_of(model, X, _reference(X, c, reference, predicts_values(model)), k)
-            for k, c in _labelled(model, columns, pos_label, whole.ndim)
+            for k, c in _labeled(model, columns, pos_label, whole.ndim)
         ]
         level = np.array(levels) if whole.ndim == 2 else levels[0]
         found[alone] = whole[bag[alone]] - level
     return found
 
 
-def _labelled(model: Any, columns: Array, pos_label: Any, ndim: int) -> Any:
+def _labeled(model: Any, columns: Array, pos_label: Any, ndim: int) -> Any:
     if ndim == 1:
         return [(pos_label, columns[:, 0])]
     return list(zip(model.classes_, columns.T, strict=True))

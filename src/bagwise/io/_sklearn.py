@@ -182,16 +182,16 @@ def _rebuild_neighbours(value: Any) -> None:
         type(v) in (int, float, np.float64) for v in params.values()
     )
     if value._fit_method not in trees or not isinstance(metric, str) or not plain:
-        raise DamagedFile("neighbours are sought in an unknown way")
+        raise DamagedFile("neighbors are sought in an unknown way")
     value._tree = None
     kind = trees[value._fit_method]
     if kind is not None:
         leaves = value.leaf_size
         dense = isinstance(rows, np.ndarray) and rows.ndim == 2
         if not dense or rows.dtype.kind != "f" or type(leaves) is not int or leaves < 1:
-            raise DamagedFile("the rows of a tree of neighbours are not rows")
+            raise DamagedFile("the rows of a tree of neighbors are not rows")
         if metric not in kind.valid_metrics:
-            raise DamagedFile("neighbours are sought in an unknown way")
+            raise DamagedFile("neighbors are sought in an unknown way")
         value._tree = kind(rows, leaves, metric=metric, **params)
 
 
@@ -339,23 +339,23 @@ def _check_neighbours(value: Any) -> None:
     rows, d = value._fit_X, value.n_features_in_
     n = rows.shape[0]
     if rows.shape != (n, d) or rows.dtype.kind != "f" or value.n_samples_fit_ != n:
-        raise DamagedFile("the rows of neighbours do not fit")
+        raise DamagedFile("the rows of neighbors do not fit")
     if whole(value.n_neighbors, "n_neighbors", least=1) > n:
-        raise DamagedFile("there are fewer rows than neighbours")
+        raise DamagedFile("there are fewer rows than neighbors")
     params = value.effective_metric_params_.values()
     if not all(type(v) in (int, float, np.float64) for v in params):
-        raise DamagedFile("the metric of neighbours has other than plain numbers")
+        raise DamagedFile("the metric of neighbors has other than plain numbers")
     if "_y" in vars(value):
         y = value._y
         if not isinstance(y, np.ndarray) or len(y) != n:
-            raise DamagedFile("labels of neighbours do not fit")
+            raise DamagedFile("labels of neighbors do not fit")
         if "classes_" in vars(value):
             single = isinstance(value.classes_, np.ndarray)
             counts = [len(value.classes_)] if single else map(len, value.classes_)
             columns = y.reshape(n, -1).T
             for column, count in zip(columns, counts, strict=True):
                 if column.dtype.kind not in "iu":
-                    raise DamagedFile("labels of neighbours are no whole numbers")
+                    raise DamagedFile("labels of neighbors are no whole numbers")
                 below(column, count, "_y")
 
 

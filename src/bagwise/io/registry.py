@@ -92,7 +92,7 @@ SKLEARN = {
     "ExtraTreeRegressor",
 }
 
-# Classes of scikit-survival that descriptions of the catalogue name. Model files do not
+# Classes of scikit-survival that descriptions of the catalog name. Model files do not
 # hold them.
 SKSURV = {
     "ensemble": "GradientBoostingSurvivalAnalysis RandomSurvivalForest",

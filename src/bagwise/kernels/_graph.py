@@ -50,7 +50,7 @@ def check_delta(delta: float | str) -> None:
 
 
 def clique_weights(X: Bags, delta: float | str = "mean") -> Array:
-    """Return one over the number of neighbours of each instance, itself included.
+    """Return one over the number of neighbors of each instance, itself included.
 
     Cost ``O(sum of squared bag sizes * n_features)``.
     """
@@ -82,7 +82,7 @@ def distance_blocks(rows: Any) -> Iterator[tuple[slice, Array]]:
     for block in blocks:
         other = None if len(blocks) == 1 else rows
         D = np.sqrt(squared_distances(rows[block], other))
-        # A row is no neighbour of its own; only B = None leaves exact zeros there.
+        # A row is no neighbor of its own; only B = None leaves exact zeros there.
         D[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = 0.0
         yield block, D
 
@@ -105,7 +105,7 @@ def _count_large(rows: Any, delta: float | str) -> Array:
 
 
 def _count_group(rows: Any, offsets: Array, delta: float | str) -> Array:
-    """Count neighbours in several bags with one matrix of distances."""
+    """Count neighbors in several bags with one matrix of distances."""
     sizes = np.diff(offsets)
     bag = np.repeat(np.arange(sizes.shape[0]), sizes)
     same = bag[:, None] == bag[None, :]
@@ -376,7 +376,7 @@ def mi_graph_kernel(
     -----
     Differs from [1]_: a distance that equals the radius up to rounding (1e-9) is not
     below it. In a bag of two the only distance is the mean distance itself, so its
-    instances are never neighbours there, whatever the rounding.
+    instances are never neighbors there, whatever the rounding.
 
     Cost: that of `set_kernel`, and ``O(sum of squared bag sizes * n_features)`` for
     the weights.

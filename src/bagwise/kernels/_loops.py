@@ -26,9 +26,9 @@ def nearest_of_bags(products, norms_a, norms_b, A, B, offsets, doubt, out):
     Parameters
     ----------
     products : array of shape (n, m)
-        Inner products of the centred rows of `A` and `B`.
+        Inner products of the centered rows of `A` and `B`.
     norms_a, norms_b : arrays of shape (n,) and (m,)
-        Squared norms of the centred rows.
+        Squared norms of the centered rows.
     A, B : arrays of shape (n, d) and (m, d)
         The rows themselves.
     offsets : array of shape (n_bags + 1,)

@@ -47,7 +47,7 @@ def set_kernel(
     power: int = 1,
     normalization: str | None = "feature",
 ) -> npt.NDArray[np.float64]:
-    r"""Set kernel between bags, also known as MI-Kernel and normalised set kernel.
+    r"""Set kernel between bags, also known as MI-Kernel and normalized set kernel.
 
     .. math::
         k(B, B') = \frac{1}{N_B N_{B'}} \sum_{x \in B} \sum_{x' \in B'} k_I(x, x')^p

@@ -185,9 +185,9 @@ class _Tile:
         self.sparse = bool(sp.issparse(rows))
         if not self.sparse:
             # Far from the origin the products would lose the digits of the distances.
-            self.centre = rows.mean(axis=0)
-            self.centred = rows - self.centre
-            self.norms = np.einsum("ij,ij->i", self.centred, self.centred)
+            self.center = rows.mean(axis=0)
+            self.centered = rows - self.center
+            self.norms = np.einsum("ij,ij->i", self.centered, self.centered)
 
     def lower(self, other: Any, offsets: Array, out: Array) -> None:
         """Lower `out` to the distance to the nearest row of each bag of `other`."""
@@ -196,11 +196,11 @@ class _Tile:
             np.minimum(out, segment_min(D, offsets).T, out=out)
             return
         if other is self.rows:
-            centred, norms = self.centred, self.norms
+            centered, norms = self.centered, self.norms
         else:
-            centred = other - self.centre
-            norms = np.einsum("ij,ij->i", centred, centred)
-        products = self.centred @ centred.T
+            centered = other - self.center
+            norms = np.einsum("ij,ij->i", centered, centered)
+        products = self.centered @ centered.T
         scale = float(self.norms.max()) + float(norms.max())
         doubt = scale * float(np.sqrt(np.finfo(products.dtype).eps))
         nearest_of_bags(
@@ -212,7 +212,7 @@ def exact_squared_distances(A: Any, B: Any) -> Array:
     """Squared distances whose small values are right as well.
 
     A matrix product leaves an error of about the machine precision times the squared
-    norms: equal rows come out at 1e-14 instead of 0, and a nearest neighbour would be
+    norms: equal rows come out at 1e-14 instead of 0, and a nearest neighbor would be
     chosen by rounding. Pairs that close are computed again from their differences.
     """
     D = np.asarray(squared_distances(A, B))
@@ -279,8 +279,8 @@ def points_to_bags(X: Bags, points: Any) -> Array:
     A, B = X.data, points
     if not X.is_sparse and not sp.issparse(B):
         # As in `squared_distances`: far from the origin digits would be lost.
-        centre = A.mean(axis=0, dtype=np.float64)
-        A, B = A - centre, B - centre
+        center = A.mean(axis=0, dtype=np.float64)
+        A, B = A - center, B - center
     norms, others = row_norms(A, squared=True), row_norms(B, squared=True)
     out = np.empty((len(X), B.shape[0]))
     # Tiles of whole bags: the products are still in cache when they are reduced.

@@ -33,7 +33,7 @@ INSTANCE_KERNELS = ("rbf", "linear", "poly", "laplacian")
 def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
     """Squared Euclidean distances between the rows of `A` and of `B`.
 
-    One matrix product. Dense data are centred first, which costs nothing and keeps the
+    One matrix product. Dense data are centered first, which costs nothing and keeps the
     digits when the rows are far from the origin; negative rounding is clipped and the
     distance of a row to itself is exactly zero.
 
@@ -51,9 +51,9 @@ def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
     """
     same = B is None or B is A
     if not sp.issparse(A) and not sp.issparse(B):
-        centre = A.mean(axis=0)
-        A = A - centre
-        B = A if same else B - centre
+        center = A.mean(axis=0)
+        A = A - center
+        B = A if same else B - center
     elif same:
         B = A
     D = row_products(A, B)
@@ -169,8 +169,8 @@ def resolve_gamma(gamma: float | str, data: Any, weight: Any = None) -> float:
     if gamma == "scale":
         if weight is not None and np.ptp(weight) > 0:
             share = weight / (weight.sum() * n_features)
-            centre = share @ np.asarray(data.sum(axis=1)).ravel()
-            variance = share @ row_norms(data, squared=True) - centre**2
+            center = share @ np.asarray(data.sum(axis=1)).ravel()
+            variance = share @ row_norms(data, squared=True) - center**2
         elif sp.issparse(data):
             variance = data.multiply(data).mean() - data.mean() ** 2
         else:

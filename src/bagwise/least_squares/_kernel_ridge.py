@@ -37,7 +37,7 @@ class BagKernelRidge(BaseBagRegressor):
     kernel_params : dict, default=None
         Further parameters of the kernel.
     fit_intercept : bool, default=True
-        Whether to fit :math:`b`, which is not penalised.
+        Whether to fit :math:`b`, which is not penalized.
 
     Attributes
     ----------

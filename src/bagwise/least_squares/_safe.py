@@ -134,7 +134,7 @@ class BaseSAFE(BaseBagEstimator):
 class SAFE(BagClassifierMixin, BaseSAFE):
     r"""Classify bags by sums of instance scores with large variance.
 
-    Instance scores :math:`e_i = w'\phi(x_i) + b` minimise ([1]_, Eq. (1))
+    Instance scores :math:`e_i = w'\phi(x_i) + b` minimize ([1]_, Eq. (1))
 
     .. math::
         \frac12 \|w\|^2 - \frac{\gamma}{2} \sum_i v_i e_i^2

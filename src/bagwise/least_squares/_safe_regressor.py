@@ -22,7 +22,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
     r"""Predict a value of bags by sums of instance scores with large variance.
 
     The least squares of :class:`SAFE` with real :math:`y_k`: instance scores
-    :math:`e_i = w'\phi(x_i) + b` minimise ([1]_, Eq. (1))
+    :math:`e_i = w'\phi(x_i) + b` minimize ([1]_, Eq. (1))
 
     .. math::
         \frac12 \|w\|^2 - \frac{\gamma}{2} \sum_i v_i (e_i - \bar y)^2

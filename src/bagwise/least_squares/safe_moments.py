@@ -303,7 +303,7 @@ class MomentSystem:
         return solve_triangular(low, self.instance @ right, lower=True)
 
     def gamma_max(self):
-        """Reciprocal of the largest generalised eigenvalue of (C, A)."""
+        """Reciprocal of the largest generalized eigenvalue of (C, A)."""
         value = largest_eigenvalue(self._whitened, self.A.shape[0])
         return np.inf if value <= 0 else 1.0 / value
 

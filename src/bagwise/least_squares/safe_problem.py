@@ -315,16 +315,16 @@ class ValueTargets:
     ----------
     n_outputs : int
         Number of values of a bag.
-    centred : bool
+    centered : bool
         Whether the weighted mean is taken out before the fit and goes into the
         intercepts: scores of instances then vary about it, and adding a constant to
         all targets adds it to all predictions. Right where the weights of a bag sum to
         one.
     """
 
-    def __init__(self, n_outputs, centred):
+    def __init__(self, n_outputs, centered):
         self.n_outputs = n_outputs
-        self.centred = centred
+        self.centered = centered
 
     @staticmethod
     def columns(y):
@@ -337,7 +337,7 @@ class ValueTargets:
 
     def shift(self, totals):
         """Return what is added to the intercepts after the fit: the means."""
-        if not self.centred:
+        if not self.centered:
             return np.zeros(self.n_outputs)
         return totals[:-1] / totals[-1]
 

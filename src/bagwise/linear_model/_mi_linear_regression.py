@@ -57,7 +57,7 @@ class MILinearRegression(BaseBagRegressor):
     alpha : float, default=3.0
         Sharpness of the softmax.
     fit_intercept : bool, default=True
-        Whether to fit :math:`b`. It is not penalised.
+        Whether to fit :math:`b`. It is not penalized.
     n_init : int, default=4
         Number of starts, where the problem is not convex: the means of bags, then
         random instances; the lowest objective wins.
@@ -288,9 +288,9 @@ class PooledRegression:
         self.pooling, self.C = settings.pooling, settings.C
         self.fit_intercept = settings.fit_intercept
         self.share = weight / weight.sum()
-        centre = self.share @ y
+        center = self.share @ y
         if spread is None:
-            spread = float(np.sqrt(self.share @ (y - centre) ** 2)) or 1.0
+            spread = float(np.sqrt(self.share @ (y - center) ** 2)) or 1.0
         self.spread = spread
         self.alpha = settings.alpha / self.spread
         self.mean_rows = bag_matrix(X.offsets, mean=True)
@@ -342,7 +342,7 @@ class PooledRegression:
         return rows[chosen], self.y
 
     def ridge(self, Z, target):
-        """Minimise the mean squared error and the penalty over given rows."""
+        """Minimize the mean squared error and the penalty over given rows."""
         alpha = 0.5 * self.weight.sum() / self.C
         if not sp.issparse(Z):
             return dense_ridge(Z, target, self.weight, alpha, self.fit_intercept)

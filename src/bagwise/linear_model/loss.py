@@ -1,4 +1,4 @@
-r"""The loss of linear instance scores under a pooling, and its minimisation.
+r"""The loss of linear instance scores under a pooling, and its minimization.
 
 One evaluation costs two products with the instance matrix, whatever the pooling. The
 same object serves multi-instance logistic regression and MIDR.
@@ -131,7 +131,7 @@ class BagLoss:
         return rate, float(self.weight[:, 0] @ np.diff(self.offsets))
 
     def mean_square(self):
-        """Return the mean squared norm of the (centred) instances."""
+        """Return the mean squared norm of the (centered) instances."""
         data = self.data
         if isinstance(data, np.ndarray):
             norms = np.einsum("ij,ij->i", data, data)
@@ -260,7 +260,7 @@ def fit_linear(
     tol=1e-5,
     ftol=None,
 ):
-    r"""Minimise ``loss(U, b) + ridge / 2 * |U|^2`` by L-BFGS from one start.
+    r"""Minimize ``loss(U, b) + ridge / 2 * |U|^2`` by L-BFGS from one start.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def fit_linear(
     intercept : ndarray of shape (n_columns,)
         Start; kept as it is without `fit_intercept`.
     ridge : float
-        Strength of the penalty on `U`; `b` is not penalised.
+        Strength of the penalty on `U`; `b` is not penalized.
     fit_intercept : bool, default=True
         Whether `b` is free.
     max_iter : int, default=500
@@ -352,21 +352,21 @@ class SummedLoss:
     pieces : Chunks or Partitions
         Anything with ``sum(function, *shared)`` over pieces that have `X` (Bags), `y`
         (0.0 or 1.0 for each bag and output) and `weight`.
-    centre : bool
+    center : bool
         Whether the means of columns are subtracted.
     pooling, alpha, loss : as in `BagLoss`
     """
 
     n_hypotheses = 1
 
-    def __init__(self, pieces, *, centre, **options):
+    def __init__(self, pieces, *, center, **options):
         self.pieces = pieces
         self.options = options
         total, rates, size, rows, sums, squares, single = pieces.sum(_statistics)
         self.total = total
         self.n_features = len(sums)
         self.n_columns = len(rates)
-        self.mean = sums / rows if centre else None
+        self.mean = sums / rows if center else None
         self._rates = rates / total, size / total
         self._square = squares / rows
         self.rounding = relative_rounding(single, rows)
@@ -386,7 +386,7 @@ class SummedLoss:
         return self._rates
 
     def mean_square(self):
-        """Return the mean squared norm of the (centred) instances."""
+        """Return the mean squared norm of the (centered) instances."""
         if self.mean is None:
             return self._square
         return self._square - float(self.mean @ self.mean)

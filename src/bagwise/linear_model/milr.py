@@ -32,7 +32,7 @@ _LOW_DIMENSION = 20
 class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     r"""Logistic regression on instances, pooled into bags.
 
-    Finds one direction :math:`w` and an intercept :math:`b` that minimise ([1]_, [2]_)
+    Finds one direction :math:`w` and an intercept :math:`b` that minimize ([1]_, [2]_)
 
     .. math::
         \frac{1}{\sum_i \omega_i} \sum_i \omega_i\, \ell(P_i, y_i)
@@ -68,7 +68,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     loss : {"squared", "log"}, default="squared"
         Loss between probability and label.
     fit_intercept : bool, default=True
-        Whether to fit :math:`b`. It is not penalised.
+        Whether to fit :math:`b`. It is not penalized.
     threshold : {"train", "cv", "zero"}, default="train"
         Where the log-odds of a bag are cut: where a sigmoid through training or
         out-of-fold scores crosses one half, or at the model's own probability 1/2,
@@ -225,7 +225,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     def _fit_sums(self, pieces):
         """Fit from sums over pieces whose targets are 0.0 or 1.0."""
-        loss = SummedLoss(pieces, centre=self.fit_intercept, **self._loss_options())
+        loss = SummedLoss(pieces, center=self.fit_intercept, **self._loss_options())
         loss.options["alpha"] = self.alpha_ = sharpness(self.alpha, loss.rates()[1])
         self._minimise(loss)
 
@@ -299,7 +299,7 @@ def is_convex(loss):
 def fit_with_restarts(
     loss, *, C, fit_intercept=True, n_init="auto", max_iter=500, tol=1e-5, random_state
 ):
-    """Minimise the ridge objective of a loss from several starts.
+    """Minimize the ridge objective of a loss from several starts.
 
     Parameters
     ----------

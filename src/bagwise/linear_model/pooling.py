@@ -169,7 +169,7 @@ def pool_flat(z, offsets, pooling, alpha, buffers=None):
         buffers = PoolBuffers(z.shape[0], offsets.shape[0] - 1)
     prob, complement, slope = buffers.pooled
     alpha = float(alpha)
-    # Exponentials and logarithms by numpy: vectorised, several times faster than in
+    # Exponentials and logarithms by numpy: vectorized, several times faster than in
     # compiled loops.
     minus_abs(z, slope)
     np.exp(slope, out=slope)

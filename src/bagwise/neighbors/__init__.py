@@ -1,4 +1,4 @@
-"""Nearest neighbours among bags."""
+"""Nearest neighbors among bags."""
 
 from bagwise.neighbors._bag_neighbors import BagKNeighborsRegressor
 from bagwise.neighbors._citation_knn import CitationKNN

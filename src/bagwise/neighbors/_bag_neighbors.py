@@ -50,7 +50,7 @@ class BagKNeighborsRegressor(BaseBagRegressor):
     bag to predict.
 
     Differs from [1]_: values are averaged where classes vote, and bags that would have
-    the new one among their own neighbours (citers) do not count.
+    the new one among their own neighbors (citers) do not count.
 
     References
     ----------

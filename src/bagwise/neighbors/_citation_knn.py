@@ -39,7 +39,7 @@ class CitationKNN(MulticlassBagClassifier):
     n_references : int, default=2
         Number of nearest bags that vote.
     n_citers : int, default=4
-        Rank up to which a training bag cites. 0 gives plain nearest neighbours.
+        Rank up to which a training bag cites. 0 gives plain nearest neighbors.
     metric : {"min", "max", "mean"}, default="min"
         The distance between bags, see `bagwise.kernels.hausdorff`.
     pos_label : label, default=None
@@ -73,7 +73,7 @@ class CitationKNN(MulticlassBagClassifier):
     is than the next negative one; this never outweighs a vote.
 
     `predict` on the training bags finds each bag as its own nearest reference, as
-    nearest neighbours do in scikit-learn. `loo_decision_function` leaves it out, and
+    nearest neighbors do in scikit-learn. `loo_decision_function` leaves it out, and
     equals fitting without each bag in turn.
 
     Cost: one Hausdorff distance matrix, ``O(n_instances ** 2 * n_features)`` at `fit`

@@ -91,7 +91,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     attention_ : Ragged
         The weights :math:`a_j` of the training instances, averaged over the models.
     mean_, scale_ : ndarray of shape (n_features,)
-        What instances are standardised with.
+        What instances are standardized with.
     train_loss_, validation_loss_ : ndarray of shape (n_epochs, n_models)
         Losses after each epoch.
     best_epoch_ : ndarray of shape (n_models,)

@@ -11,7 +11,7 @@ from bagwise.neural._network import CONSTRAINTS, Job, NetworkMixin, fit_together
 class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
     r"""Network that learns which instances of a bag to look at, for real targets.
 
-    The network of `NeuralBagClassifier` with the squared loss on a standardised
+    The network of `NeuralBagClassifier` with the squared loss on a standardized
     target: with weights :math:`a_j` that sum to one over a bag,
 
     .. math:: \hat y(B) = \sum_{j \in B} a_j f(h_j) + b \qquad \text{or} \qquad
@@ -66,9 +66,9 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
     attention_ : Ragged
         The weights :math:`a_j` of the training instances, averaged over the models.
     mean_, scale_ : ndarray of shape (n_features,)
-        What instances are standardised with.
+        What instances are standardized with.
     y_mean_, y_scale_ : float
-        What the target is standardised with.
+        What the target is standardized with.
     train_loss_, validation_loss_ : ndarray of shape (n_epochs, n_models)
         Losses after each epoch.
     best_epoch_ : ndarray of shape (n_models,)
@@ -154,7 +154,7 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
         return tags
 
     def _job(self, y, weight):
-        """Return what is to be learned: the target, standardised."""
+        """Return what is to be learned: the target, standardized."""
         share = weight / weight.sum()
         self.y_mean_ = float(share @ y)
         spread = float(np.sqrt(share @ (y - self.y_mean_) ** 2))

@@ -1,4 +1,4 @@
-"""Generalised multi-instance learning: boolean attributes of boxes, and Winnow."""
+"""Generalized multi-instance learning: boolean attributes of boxes, and Winnow."""
 
 import warnings
 from numbers import Integral, Real
@@ -30,7 +30,7 @@ _BLOCK_BYTES = 2**26
 class GMIL(BinaryBagClassifier):
     r"""Learn which boxes a positive bag must hit, and which it must not.
 
-    In the generalised model ([1]_, [2]_ Section 3) a bag is positive when at least
+    In the generalized model ([1]_, [2]_ Section 3) a bag is positive when at least
     :math:`r` of :math:`k + k'` attributes hold: a point of the bag is near an
     attraction point, or no point is near a repulsion point. Every box :math:`b` of a
     grid gives the attribute :math:`a_b(P) = 1` when it holds a point of the bag

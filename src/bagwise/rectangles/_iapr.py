@@ -41,7 +41,7 @@ class IAPR(BinaryBagClassifier):
         by this much. "auto" is the mean standard deviation of the features. The paper
         has 1 Angstrom, 100 in the units of the Musk data.
     tau : float in (0, 1), default=0.999
-        Width of the density kernels: one at the centre of the box has this mass inside.
+        Width of the density kernels: one at the center of the box has this mass inside.
     epsilon : float in (0, 1), default=0.01
         Mass of the density that may lie outside of the box, half on each side.
     threshold : {"train", "zero", "cv"}, default="train"
@@ -81,7 +81,7 @@ class IAPR(BinaryBagClassifier):
     shifted along one column, the accuracy was about .5 with 4 to 100 columns, where
     other methods had .74 to .86. Choose the columns first, or use another method.
     Scores are minus the largest violation, relative to half the width of the box: a
-    score above 0 is inside, 1 is the centre.
+    score above 0 is inside, 1 is the center.
     Cost: ``O(n_positive_bags * n_instances * n_features)`` to grow a box; backfitting
     repeats parts of it, and up to ``n_instances ** 2`` was measured in large bags.
 
@@ -228,7 +228,7 @@ def _canonical(X):
 
 
 def _start(data, offsets):
-    """Instance nearest to the centre of the minimax box.
+    """Instance nearest to the center of the minimax box.
 
     That box reaches from the smallest of the bags' maxima to the largest of their
     minima: it touches every bag in every single feature.
@@ -241,7 +241,7 @@ def _start(data, offsets):
 def _reach(z, mass):
     """How far (in kernel widths) an end moves out until `mass` lies beyond; at least 0.
 
-    `z` are the centres of the kernels relative to the end, all of them at most 0.
+    `z` are the centers of the kernels relative to the end, all of them at most 0.
     """
 
     def beyond(step):

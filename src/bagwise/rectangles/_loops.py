@@ -151,10 +151,10 @@ def _best_side(pos, neg, upper):
             continue
         if cost < best_cost or (cost == best_cost and gone > best_gone):
             best_cost, best_gone = cost, gone
-            neighbour = pos[kept - 1] if upper else pos[n_pos - kept]
-            end = v + (neighbour - v) / 2.0
-            if end == v:  # neighbouring floats have no middle
-                end = neighbour
+            neighbor = pos[kept - 1] if upper else pos[n_pos - kept]
+            end = v + (neighbor - v) / 2.0
+            if end == v:  # neighboring floats have no middle
+                end = neighbor
     return best_cost, best_gone, end
 
 

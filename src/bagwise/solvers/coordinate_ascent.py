@@ -83,7 +83,7 @@ def _begin(Z, index, sign, beta, a, G, q, mu):
             v += (sign[row] * beta[row]) * z
             total += sign[row] * beta[row]
     for i in range(n_balls):
-        # R_i**2, floored: it vanishes when the centre itself is the only point.
+        # R_i**2, floored: it vanishes when the center itself is the only point.
         squared = np.dot(G[i], G[i]) / a[i] ** 2 - q[i] / a[i]
         radius[i] = np.sqrt(max(squared, 1e-18))
         kappa += a[i] * mu[i]
@@ -94,7 +94,7 @@ def _begin(Z, index, sign, beta, a, G, q, mu):
 
 @njit()
 def _ball_pass(a, G, radius, mu, v, kappa):
-    """Maximise the dual along every mu_i, in closed form: kappa, largest violation."""
+    """Maximize the dual along every mu_i, in closed form: kappa, largest violation."""
     largest = 0.0
     for i in range(len(a)):
         shift = 2.0 * kappa / a[i]
@@ -392,7 +392,7 @@ def coordinate_ascent(
     cap, margin : float or ndarray of shape (n_rows,)
         :math:`C_l` and :math:`m_l`; with `group`, a cap for each group.
     bias_scale : float, default=0.0
-        :math:`B`: the bias is penalised by ``b**2 / (2 * bias_scale)``.
+        :math:`B`: the bias is penalized by ``b**2 / (2 * bias_scale)``.
     group : ndarray of int, shape (n_rows,), optional
         Non-decreasing group numbers 0, 1, ...; the rows of a group share one slack.
     balls : tuple (a, G, q), optional

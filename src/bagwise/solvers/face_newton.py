@@ -5,8 +5,8 @@ solution is exact to rounding, 1.7 times faster than coordinate ascent at a tole
 1e-5 on elephant, and as fast on musk1.
 
 The problem of `bagwise.solvers.coordinate_ascent`, with :math:`K` the inner products of
-the rows, :math:`H` those of the rows with the centres :math:`g_i` of the balls and
-:math:`\Gamma` those of the centres. With :math:`u = y \beta`,
+the rows, :math:`H` those of the rows with the centers :math:`g_i` of the balls and
+:math:`\Gamma` those of the centers. With :math:`u = y \beta`,
 
 .. math::
     \max_{0 \le \beta \le C,\; \mu \ge 0} \; m'\beta + q'\mu
@@ -49,7 +49,7 @@ class Point:
         Half the Hessian of the Lagrangian; the sum of the signed `beta`.
     scores : ndarray of shape (n_rows,)
         :math:`z_l'w`, without the bias.
-    with_centres : ndarray of shape (n_balls,)
+    with_centers : ndarray of shape (n_balls,)
         :math:`g_i'w`.
     squared : float
         :math:`w'w`.
@@ -64,7 +64,7 @@ class Point:
     kappa: float
     total: float
     scores: np.ndarray
-    with_centres: np.ndarray
+    with_centers: np.ndarray
     squared: float
     slope: np.ndarray
     ball_slope: np.ndarray
@@ -145,8 +145,8 @@ class FaceNewton:
     bias_scale : float
         :math:`B`.
     balls : tuple (a, H, inner, q), optional
-        `a` and `q` of shape (n_balls,); products of the rows with the centres, of
-        shape (n_rows, n_balls); products of the centres.
+        `a` and `q` of shape (n_balls,); products of the rows with the centers, of
+        shape (n_rows, n_balls); products of the centers.
     margin : float, default=1.0
         :math:`m`, the same for all rows.
     """
@@ -161,7 +161,7 @@ class FaceNewton:
             none = np.zeros(0)
             balls = none, np.zeros((len(self.sign), 0)), np.zeros((0, 0)), none
         self.a, self.H, self.inner, self.q = balls
-        # a_i R_i^2, floored: it vanishes when the centre itself is the only point.
+        # a_i R_i^2, floored: it vanishes when the center itself is the only point.
         own = np.diag(self.inner) / np.maximum(self.a, np.finfo(float).tiny) - self.q
         self._radius = np.maximum(own, 1e-18 * self.a)
 
@@ -173,7 +173,7 @@ class FaceNewton:
         with_rows, with_balls = self.H.T @ u, self.inner @ mu
         norm = u @ along + 2.0 * (mu @ with_rows) + 4.0 * (mu @ with_balls)
         scores = along / (2.0 * kappa)
-        centres = (with_rows + 2.0 * with_balls) / (2.0 * kappa)
+        centers = (with_rows + 2.0 * with_balls) / (2.0 * kappa)
         squared = norm / (4.0 * kappa * kappa)
         return Point(
             beta,
@@ -181,10 +181,10 @@ class FaceNewton:
             kappa,
             total,
             scores,
-            centres,
+            centers,
             squared,
             self.margin - self.sign * (scores + self.bias * total),
-            self.q - 2.0 * centres + self.a * squared,
+            self.q - 2.0 * centers + self.a * squared,
             self.margin * float(beta.sum())
             + self.q @ mu
             - kappa * squared
@@ -203,7 +203,7 @@ class FaceNewton:
         return float(worst)
 
     def solve(self, beta=None, mu=None, tol=1e-3):
-        """Maximise the dual.
+        """Maximize the dual.
 
         Parameters
         ----------
@@ -283,11 +283,11 @@ class FaceNewton:
         rows /= 2.0 * kappa
         rows += self.bias
         if len(balls):
-            a, centres = self.a[balls], point.with_centres[balls]
+            a, centers = self.a[balls], point.with_centers[balls]
             mixed = self.H[np.ix_(free, balls)] - a * point.scores[free, None]
             system[:n_free, n_free:] = mixed / kappa
             inner = self.inner[np.ix_(balls, balls)] + np.outer(a, a) * point.squared
-            both = np.outer(a, centres)
+            both = np.outer(a, centers)
             system[n_free:, n_free:] = (2.0 / kappa) * (inner - both - both.T)
         diagonal = system.diagonal()
         system.flat[:: size + 1] += _SMALL * diagonal.max(initial=0.0)

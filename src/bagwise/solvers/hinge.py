@@ -114,15 +114,15 @@ class GramSpace:
         themselves.
     unit : float, default=1.0
         The points are in this unit: the kernel of the problem is ``unit**2 * K``.
-    centre : ndarray, optional
+    center : ndarray, optional
         Where the origin of the points lies; kept for those who ask.
     """
 
-    def __init__(self, K, more=None, *, unit=1.0, centre=None):
+    def __init__(self, K, more=None, *, unit=1.0, center=None):
         self.K = K
         self.more = more
         self.unit = unit
-        self.centre = centre
+        self.center = center
         self._last = None
 
     @property
@@ -137,7 +137,7 @@ class GramSpace:
 
     def with_kernel(self, cross, corner):
         """Append points by their kernel with the present ones and themselves."""
-        return GramSpace(self.K, (cross, corner), unit=self.unit, centre=self.centre)
+        return GramSpace(self.K, (cross, corner), unit=self.unit, center=self.center)
 
     def direction(self, weights):
         """Inner product of every point with a weighted sum of points."""
@@ -228,14 +228,14 @@ class BasisSpace:
         Coordinates.
     unit : float, default=1.0
         The coordinates are in this unit: those of the problem are ``unit * Z``.
-    centre : ndarray, optional
+    center : ndarray, optional
         Where the origin of the coordinates lies; kept for those who ask.
     """
 
-    def __init__(self, Z, *, unit=1.0, centre=None):
+    def __init__(self, Z, *, unit=1.0, center=None):
         self.Z = Z
         self.unit = unit
-        self.centre = centre
+        self.center = center
         self._scores = None
 
     def with_combinations(self, weights):
@@ -249,12 +249,12 @@ class BasisSpace:
     def with_coordinates(self, Z):
         """Append points by their coordinates."""
         if hasattr(self.Z, "with_rows"):
-            return BasisSpace(self.Z.with_rows(Z), unit=self.unit, centre=self.centre)
+            return BasisSpace(self.Z.with_rows(Z), unit=self.unit, center=self.center)
         if sp.issparse(self.Z):
             stacked = sp.csr_array(sp.vstack([self.Z, sp.csr_array(Z)]))
         else:
             stacked = np.vstack([self.Z, Z])
-        return BasisSpace(stacked, unit=self.unit, centre=self.centre)
+        return BasisSpace(stacked, unit=self.unit, center=self.center)
 
     def solve(self, rows, tol):
         """Solve one convex step: few coordinates exactly, else by coordinates."""

@@ -322,7 +322,7 @@ def by_parts(M, t, cost, tol):
 def _largest(values, most):
     """Return where large values are: the largest ones, and a few of all others.
 
-    The steepest columns are neighbours of one another and say the same; ranks that go
+    The steepest columns are neighbors of one another and say the same; ranks that go
     as squares reach the other places as well.
     """
     order = np.argsort(-values, kind="stable")

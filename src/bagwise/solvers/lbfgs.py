@@ -1,8 +1,8 @@
-r"""Minimise a smooth function by the limited-memory method of Broyden and others.
+r"""Minimize a smooth function by the limited-memory method of Broyden and others.
 
 The method asks for values instead of calling a function: `advance` is told the value
 and the gradient at the trial point and answers with the next trial point. A compiled
-objective is then minimised without a step through Python, and any other one from Python
+objective is then minimized without a step through Python, and any other one from Python
 by `minimize`.
 
 Direction and line search ([1]_, Algorithms 7.4 and 3.5): the last pairs of moves and of

@@ -110,7 +110,7 @@ class CholeskyFactor:
         if info != 0:
             raise ValueError(
                 "the kernel matrix is not positive definite in double precision: "
-                "standardise the features (rows far from the origin lose their "
+                "standardize the features (rows far from the origin lose their "
                 "digits), use another kernel, or smaller lambda parameters."
             )
 
@@ -161,7 +161,7 @@ class IterativeFactor:
         if info != 0:
             raise ValueError(
                 "conjugate gradients did not converge on the Newton system: "
-                "standardise the features or use smaller lambda parameters"
+                "standardize the features or use smaller lambda parameters"
             )
         return x
 
@@ -235,7 +235,7 @@ def scaled_rows(rows, factor):
 
 
 def with_constant(rows, bias):
-    """Append the constant feature of a regularised intercept."""
+    """Append the constant feature of a regularized intercept."""
     if bias == 0:
         return rows
     column = np.full((rows.shape[0], 1), np.sqrt(bias))
@@ -258,7 +258,7 @@ class OdmResult(NamedTuple):
 
 
 def exact_step(loss, margins, change, slope, curvature):
-    """Minimise the convex piecewise quadratic objective along a direction.
+    """Minimize the convex piecewise quadratic objective along a direction.
 
     `slope` and `curvature` belong to the regulariser. The derivative along the line
     is increasing and piecewise linear: Newton steps inside a shrinking bracket.
@@ -288,7 +288,7 @@ def exact_step(loss, margins, change, slope, curvature):
 def solve_odm(
     rows, loss, delta=None, margins=None, *, tol=1e-12, max_iter=100, limit=np.inf
 ):
-    r"""Minimise :math:`\frac12\|w\|^2 + \sum_s C_s \ell(\langle w,\Psi_s\rangle)`.
+    r"""Minimize :math:`\frac12\|w\|^2 + \sum_s C_s \ell(\langle w,\Psi_s\rangle)`.
 
     Semismooth Newton on the dual vector :math:`\delta`, with
     :math:`w = \sum_s\delta_s\Psi_s`: on the rows with loss, the next point solves

@@ -16,7 +16,7 @@ class Moments:
     mean : ndarray of shape (n_columns,)
         Their mean.
     scatter : ndarray of shape (n_columns, n_columns)
-        Sum of the outer products of the centred rows.
+        Sum of the outer products of the centered rows.
     """
 
     weight: float
@@ -34,13 +34,13 @@ class Moments:
             rows = rows.astype(np.float64, copy=False)
         if weight is None:
             mean = rows.mean(axis=0, dtype=np.float64)
-            centred = rows - mean.astype(rows.dtype, copy=False)
-            scatter = (centred.T @ centred).astype(np.float64, copy=False)
+            centered = rows - mean.astype(rows.dtype, copy=False)
+            scatter = (centered.T @ centered).astype(np.float64, copy=False)
             return cls(float(len(rows)), mean, scatter)
         total = float(weight.sum())
         mean = weight @ rows / total
-        centred = np.sqrt(weight)[:, None] * (rows - mean)
-        return cls(total, mean, centred.T @ centred)
+        centered = np.sqrt(weight)[:, None] * (rows - mean)
+        return cls(total, mean, centered.T @ centered)
 
     def __add__(self, other):
         """Combine the moments of two pieces."""

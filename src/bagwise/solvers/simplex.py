@@ -10,7 +10,7 @@ _FRESH = 1000  # moves between two computations of all scores
 
 
 def max_min_ball(B, c, p, tol, max_iter):
-    """Maximise ``min_i (B_i'u - c_i)`` over the unit ball.
+    """Maximize ``min_i (B_i'u - c_i)`` over the unit ball.
 
     The dual is ``min_p |B'p| - c'p`` over the simplex, with ``u = B'p / |B'p|``. Each
     step moves weight from the support to the row with the smallest value, by an exact
@@ -105,7 +105,7 @@ def _moves(c, p, scores, products, place, tol, step, max_iter):
 
 @njit()
 def _line_search(a, b, e, linear, limit):
-    """Minimise sqrt(a + 2 b t + e t^2) - linear t over 0 <= t <= limit.
+    """Minimize sqrt(a + 2 b t + e t^2) - linear t over 0 <= t <= limit.
 
     With s = b + e t the root is sqrt(s^2 / e + h), h = a - b^2 / e, and the slope
     vanishes where s^2 (1 - linear^2 / e) = linear^2 h, with the sign of `linear`.
@@ -118,7 +118,7 @@ def _line_search(a, b, e, linear, limit):
 
 
 def simplex_quadratic(hessian, linear, start):
-    """Minimise ``x'Hx/2 + linear'x`` over the simplex, exactly.
+    """Minimize ``x'Hx/2 + linear'x`` over the simplex, exactly.
 
     A primal active-set method: solve on the support of the present point, walk there
     as far as all weights stay non-negative, drop the weight that ends the walk or add

@@ -1,4 +1,4 @@
-r"""Sequential minimal optimisation for hinge rows that share slacks.
+r"""Sequential minimal optimization for hinge rows that share slacks.
 
 Chosen where the rows are known by their kernel matrix: 23 to 80 times faster than the
 interior point on exact coordinates (musk1, elephant; studies/results/solver-choice.md).

@@ -58,13 +58,13 @@ def _visit(
 ):
     """Improve one group; return its violation before, and whether it may rest."""
     data, indices, indptr = csr
-    centre, penalty = state[0], state[1]
+    center, penalty = state[0], state[1]
     first_violation = 0.0
     lowest = 0.0
     for move in range(moves):
         up, down = -1, -1
         best, worst = -np.inf, np.inf
-        bias = centre + penalty * state[2]
+        bias = center + penalty * state[2]
         for row in range(start[g], start[g + 1]):
             score = _row_dot(data, indices, indptr, rows[row], v)
             slope = margin[row] - sign[row] * score - c[row] * bias

@@ -142,13 +142,13 @@ class SortedColumns:
         feature, k, gain = search(self._order, *args, weight, *least)
         if feature < 0:
             return Stump(-1, -np.inf, -1.0 if gain < 0 else 1.0)
-        low, high = self._neighbours(feature, k)
+        low, high = self._neighbors(feature, k)
         middle = 0.5 * low + 0.5 * high
         # Next to each other in floating point: the lower one itself is the threshold.
         threshold = middle if low <= middle < high else low
         return Stump(feature, threshold, 1.0 if gain > 0 else -1.0)
 
-    def _neighbours(self, feature, k):
+    def _neighbors(self, feature, k):
         """Return the values below and above a threshold."""
         if not self.is_sparse:
             rows = self._order[feature, k : k + 2]

@@ -185,7 +185,7 @@ class BagSVC(MulticlassBagClassifier):
         `Bags`,
         whose value for two bags must not depend on the other bags.
     C : float, default=10.0
-        Weight of the loss. Normalised kernels are at most one: with 1.0 and few bags of
+        Weight of the loss. Normalized kernels are at most one: with 1.0 and few bags of
         one class most machines answer with the other.
     gamma : float or str, default=None
         Width of the kernel; None is the default of the kernel. The same as
@@ -238,7 +238,7 @@ class BagSVC(MulticlassBagClassifier):
     basis_ : KernelBasis
         Only with `n_components`: the feature map of the instances.
     objective_ : float or ndarray of shape (n_pairs,)
-        The value of the minimised function.
+        The value of the minimized function.
     duality_gap_ : float or ndarray of shape (n_pairs,)
         How far it can be from the optimum (for positive semi-definite kernels).
     n_iter_ : int

@@ -58,7 +58,7 @@ class BagSVR(BaseBagRegressor):
     `instance_scores` is the prediction for a bag that holds the instance alone.
     Shifting and scaling y shifts and scales predictions. Costs the kernel matrix and
     libsvm's ``n_bags ** 2`` to ``n_bags ** 3`` steps. Differs from [1]_: values are
-    standardised inside.
+    standardized inside.
 
     References
     ----------
@@ -111,18 +111,18 @@ class BagSVR(BaseBagRegressor):
     def _fit_bags(self, X, y, weight):
         kernel = FittedKernel(self.kernel, self.gamma, self.kernel_params)
         K = kernel.fit(X)
-        centre = float(np.average(y, weights=weight))
-        spread = float(np.sqrt(np.average((y - centre) ** 2, weights=weight))) or 1.0
+        center = float(np.average(y, weights=weight))
+        spread = float(np.sqrt(np.average((y - center) ** 2, weights=weight))) or 1.0
         machine = SVR(
             kernel="precomputed",
             C=self.C,
             epsilon=self.epsilon,
             tol=self.tol,
             max_iter=self.max_iter,
-        ).fit(K, (y - centre) / spread, sample_weight=weight)
+        ).fit(K, (y - center) / spread, sample_weight=weight)
         self.support_ = machine.support_
         self.dual_coef_ = spread * machine.dual_coef_[0]
-        self.intercept_ = float(spread * machine.intercept_[0] + centre)
+        self.intercept_ = float(spread * machine.intercept_[0] + center)
         self.n_iter_ = int(np.max(machine.n_iter_))
         kernel.bags = X[self.support_]  # all that prediction needs
         self._kernel = kernel

@@ -64,7 +64,7 @@ def cccp(
 ):
     """Alternate ``solution = solve(state)`` and ``state = choose(solution)``.
 
-    `choose` must return the state that minimises the joint objective at the solution:
+    `choose` must return the state that minimizes the joint objective at the solution:
     then each convex step starts no higher than the last one ended, and the recorded
     objective does not increase. The loop ends when the state repeats (the last one: a
     fixed point; an earlier one: a tie that would cycle), when the relative decrease is
@@ -306,17 +306,17 @@ class KernelBagSVM(WeightedBagClassifier):
             )
         if isinstance(space, BasisSpace):
             self.coef_ = coef
-            if space.centre is not None:
-                self.intercept_ -= float(space.centre @ coef)
+            if space.center is not None:
+                self.intercept_ -= float(space.center @ coef)
             return
         if combinations is not None and len(coef) > X.n_instances:
             n = X.n_instances
             coef = coef[:n] + combinations.T @ coef[n:]
         if self.kernel == "linear":
             self.coef_ = np.asarray(X.data.T @ coef)
-            if space.centre is not None:
-                self.coef_ -= space.centre * coef.sum()
-                self.intercept_ -= float(space.centre @ self.coef_)
+            if space.center is not None:
+                self.coef_ -= space.center * coef.sum()
+                self.intercept_ -= float(space.center @ self.coef_)
             return
         self.support_ = np.flatnonzero(coef)
         self.support_vectors_ = X.data[self.support_]
@@ -383,7 +383,7 @@ class KernelBagSVM(WeightedBagClassifier):
         )
         warnings.warn(
             f"{type(self).__name__}: {which} is only known to be within {gap:.1e} of "
-            "its value (duality_gap_). Standardise the features "
+            "its value (duality_gap_). Standardize the features "
             "(bagwise.compose.OnInstances(StandardScaler())), or lower C.",
             ConvergenceWarning,
             stacklevel=6,
@@ -409,24 +409,24 @@ class KernelBagSVM(WeightedBagClassifier):
 
 
 def _well_placed(data):
-    """Return rows near the origin and of ordinary length; and their centre and unit.
+    """Return rows near the origin and of ordinary length; and their center and unit.
 
     Rows that are so already are returned as they are, and sparse ones are not moved.
     """
-    centre = None
+    center = None
     if sp.issparse(data):
         squared = data.multiply(data).sum() / data.shape[0]
     else:
-        centre = data.mean(axis=0)
+        center = data.mean(axis=0)
         squared = 0.0
         for rows in row_blocks(data.shape[0], 8.0 * data.shape[1]):
-            squared += ((data[rows] - centre) ** 2).sum() / data.shape[0]
-        if centre @ centre <= _FAR**2 * squared:
-            centre = None
+            squared += ((data[rows] - center) ** 2).sum() / data.shape[0]
+        if center @ center <= _FAR**2 * squared:
+            center = None
     length = float(np.sqrt(squared))
     unit = 1.0 if length == 0.0 or _SHORT < length < _LONG else length
-    if centre is not None:
-        data = data - centre
+    if center is not None:
+        data = data - center
     if unit != 1.0:
         data = data / unit
-    return data, {"unit": unit, "centre": centre}
+    return data, {"unit": unit, "center": center}

@@ -40,9 +40,9 @@ class BoxKernelSVC(MulticlassBagClassifier):
     rho : float or "auto", default="auto"
         Power of the counts. "auto" is 1/50, the choice of [1]_ for counts that differ
         by 50 orders of magnitude; where the median of minus the logarithm of the
-        normalised off-diagonal counts is below 50 (data of low contrast), 1 over it.
+        normalized off-diagonal counts is below 50 (data of low contrast), 1 over it.
     normalize : bool, default=True
-        Cosine normalisation of the counts.
+        Cosine normalization of the counts.
     grid : {"width", "integer", "rank", "quantile"}, BoxGrid or None, default=None
         The grid, fitted on the training bags. None: ``BoxGrid()``.
     epsilon, delta : float in (0, 1), default=0.1, 0.01

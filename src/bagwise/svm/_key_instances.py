@@ -299,7 +299,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
             warnings.warn(
                 f"{type(self).__name__} stopped after {self.n_iter_} rounds with a "
                 f"relative duality gap of {relative:.1e} (tol={self.tol:g}). {help_}; "
-                "features that are not standardised make it large, too.",
+                "features that are not standardized make it large, too.",
                 ConvergenceWarning,
                 stacklevel=5,
             )
@@ -312,7 +312,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
             warnings.warn(
                 f"the optimum is constant: {type(self).__name__} gives every bag about "
                 f"the score {scores[0]:.3g}. Increase the weight of the loss, or "
-                "standardise the features.",
+                "standardize the features.",
                 UserWarning,
                 stacklevel=5,
             )

@@ -274,15 +274,15 @@ def principal_axes(kernel, n_axes):
     n = len(kernel)
     means = kernel.mean(axis=0)
     if n <= _DENSE_AXES:
-        centred = kernel - means - means[:, None] + means.mean()
-        values, axes = eigh(centred, subset_by_index=[max(n - n_axes, 0), n - 1])
+        centered = kernel - means - means[:, None] + means.mean()
+        values, axes = eigh(centered, subset_by_index=[max(n - n_axes, 0), n - 1])
     else:
 
         def product(x):
             out = kernel @ (x - x.mean())
             return out - out.mean()
 
-        # Means vanish where the rows are centred already, squares do not.
+        # Means vanish where the rows are centered already, squares do not.
         start = np.einsum("ij,ij->i", kernel, kernel)
         start -= start.mean()
         if not start.any():

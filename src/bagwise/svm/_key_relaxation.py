@@ -300,24 +300,24 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
     choices, weight, delta = start or initial_mixture(units, loss, rng)
     idle = np.zeros(len(choices), dtype=int)
     path, converged, relative = [], False, np.inf
-    centre = highest = None  # dual vectors: the mean, and the one of the best bound
+    center = highest = None  # dual vectors: the mean, and the one of the best bound
     for _ in range(max_iter):
         # No use in a mixture much better than the choices it is made of.
         inner = min(max(0.5 * relative, 0.1 * tol), 0.5)
         mixture = newton_mixture(units, loss, choices, weight, delta, tol=inner)
         path.append(mixture.objective)
         found, _, exact = violated_choices(units, mixture, rng)
-        if centre is None:
-            centre = mixture.delta
-            duals = [centre]
+        if center is None:
+            center = mixture.delta
+            duals = [center]
         else:
             # The dual vectors of successive rounds swing widely, and cuts at their
             # average are deeper (stabilised cutting planes).
-            centre = 0.5 * (centre + mixture.delta)
-            between = mixture._replace(delta=centre)
+            center = 0.5 * (center + mixture.delta)
+            between = mixture._replace(delta=center)
             more, _, _ = violated_choices(units, between, rng)
             found = np.concatenate([found, more])
-            duals = [mixture.delta, centre, highest]
+            duals = [mixture.delta, center, highest]
         # The search is local. What it finds anywhere counts for every dual vector, the
         # ones of earlier rounds too: otherwise the best bound would be the one whose
         # search went worst.

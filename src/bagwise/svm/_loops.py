@@ -1,6 +1,6 @@
 """Which choice of key instances is violated most: compiled search loops.
 
-For a dual vector `delta` the search maximises the squared norm of
+For a dual vector `delta` the search maximizes the squared norm of
 ``sum_i delta_i phi(x_{i, c_i}) - (negative part)`` over the choices ``c_i`` of one
 instance in each positive bag. Coordinate ascent changes one bag at a time; it cannot
 fall, but may stop at a local maximum. `enumerate_choices` is exact and meant for

@@ -247,7 +247,7 @@ class MILEAGE(KernelBagSVM):
 def best_shares(local, whole, t, prior, rigidity):
     """Shares of the local scores that cost each bag least.
 
-    Minimises ``(1 - t (s local + (1 - s) whole))_+ + rigidity / 2 (s - prior)**2`` over
+    Minimizes ``(1 - t (s local + (1 - s) whole))_+ + rigidity / 2 (s - prior)**2`` over
     ``0 <= s <= 1``: a bag moves towards the better of its two views until its margin is
     one, until moving costs more than it brings, or until nothing is left to move.
     """

@@ -49,7 +49,7 @@ class MIODM(KeyInstanceSVM):
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
-        Width of the kernel; "auto" is the centre of the grid of [1]_.
+        Width of the kernel; "auto" is the center of the grid of [1]_.
     degree, coef0 : float, default=3 and 1.0
         Parameters of the polynomial kernel.
     fit_intercept : bool, default=True

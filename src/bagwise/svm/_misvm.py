@@ -13,7 +13,7 @@ from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
 class MISVM(KernelBagSVM):
-    r"""Maximise the margin of bags: MI-SVM.
+    r"""Maximize the margin of bags: MI-SVM.
 
     A positive bag has the margin of its best instance, the *witness*
     ([1]_; [2]_):

@@ -10,7 +10,7 @@ from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
 class MiSVM(KernelBagSVM):
-    r"""Maximise the margin of instances with unknown labels: mi-SVM.
+    r"""Maximize the margin of instances with unknown labels: mi-SVM.
 
     .. math::
         \min_{t} \min_{f, b} \; \tfrac12 \|f\|^2
@@ -69,7 +69,7 @@ class MiSVM(KernelBagSVM):
 
     Notes
     -----
-    Differs from [1]_: nothing in the problem; a repeated labelling ends the loop. The
+    Differs from [1]_: nothing in the problem; a repeated labeling ends the loop. The
     labels given a function are the exact minimiser: the sign of the score, and the
     highest score of a bag without a positive one. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs

@@ -1,6 +1,6 @@
 r"""How far the instances of a bag spread along the normal of a hyperplane.
 
-In a reduced basis (K = Z Z', f(x) = z'w) let :math:`\tilde Z_i` be the centred rows of
+In a reduced basis (K = Z Z', f(x) = z'w) let :math:`\tilde Z_i` be the centered rows of
 bag i, :math:`C_i = \tilde Z_i' \tilde Z_i` and :math:`o_i` its trace. The squared
 distances of a bag to its projection on the line through its mean along w sum to
 
@@ -25,7 +25,7 @@ _POWER_STEPS = 20
 
 @dataclass
 class Spread:
-    """Centred instances of the positive bags, in coordinates.
+    """Centered instances of the positive bags, in coordinates.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Spread:
 
     @classmethod
     def of(cls, Z, offsets):
-        """Centre the rows of each bag."""
+        """Center the rows of each bag."""
         rows = Z - repeat(segment_mean(Z, offsets), offsets)
         squared = np.einsum("ij,ij->i", rows, rows)
         return cls(rows, offsets, segment_sum(squared, offsets))
@@ -75,7 +75,7 @@ class Spread:
         )
 
     def part(self, i):
-        """Return the centred instances of one bag."""
+        """Return the centered instances of one bag."""
         return self.rows[self.offsets[i] : self.offsets[i + 1]]
 
     def lower_bound(self):
@@ -117,7 +117,7 @@ class Range:
 def delta_range(spread, starts=()):
     """Search for the smallest feasible delta.
 
-    Minimises the largest residual over directions. Each round replaces w'C_i w by its
+    Minimizes the largest residual over directions. Each round replaces w'C_i w by its
     tangent at the present direction, a lower bound, and solves the convex rest; the
     largest residual never rises. The problem is not convex: `delta_min` is an upper
     estimate of the smallest feasible delta.
@@ -188,7 +188,7 @@ def _descend(spread, u):
     p = np.zeros(len(spread.total))
     p[spread.residual(u).argmax()] = 1.0
     for _ in range(_MAX_ROUNDS):
-        # Maximise min_i (2 g_i'u - q_i - o_i) / n_i over the unit ball.
+        # Maximize min_i (2 g_i'u - q_i - o_i) / n_i over the unit ball.
         G, q = spread.tangent(u)
         B = 2.0 * G / spread.sizes[:, None]
         c = (q + spread.total) / spread.sizes

@@ -245,7 +245,7 @@ class ConstrainedSVM:
     def _kernel_step(self, index, tol):
         """Solve a step without balls, also with shared slacks."""
         if self._biased is None:
-            # A penalised bias is a constant in the kernel.
+            # A penalized bias is a constant in the kernel.
             self._biased = self.gram + self.intercept
         layout, more, points = self.layout, None, index
         if index is None:

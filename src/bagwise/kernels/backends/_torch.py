@@ -131,18 +131,18 @@ class TorchBackend(NumpyBackend):
     def _put(self, array: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
         return tensor(array).to(self.device).to(dtype or self.dtype)
 
-    def _centred(
+    def _centered(
         self, A: Any, B: Any = None, dtype: torch.dtype | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Put rows on the device, less the mean of `A`, which keeps the digits."""
         first = tensor(A).to(self.device)
-        centre = first.mean(dim=0, dtype=torch.float64).to(first.dtype)
+        center = first.mean(dim=0, dtype=torch.float64).to(first.dtype)
         kind = dtype or self.dtype
         if B is None:
-            first = (first - centre).to(kind)
+            first = (first - center).to(kind)
             return first, first
         second = tensor(B).to(self.device)
-        return (first - centre).to(kind), (second - centre).to(kind)
+        return (first - center).to(kind), (second - center).to(kind)
 
     def pair_sums(
         self, rows: StackedRows, cols: StackedRows | None, params: Params
@@ -199,7 +199,7 @@ class TorchBackend(NumpyBackend):
         self, A: Any, B: Any, params: Params
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if params["kernel"] in ("rbf", "laplacian"):  # do not depend on the origin
-            return self._centred(A, B)
+            return self._centered(A, B)
         first = self._put(A)
         return first, first if B is None else self._put(B)
 
@@ -243,7 +243,7 @@ class TorchBackend(NumpyBackend):
         other = X if Y is None else Y
         if X.is_sparse or other.is_sparse:
             return super().smallest_squared(X, Y)
-        A, B = self._centred(X.data, None if Y is None else Y.data)
+        A, B = self._centered(X.data, None if Y is None else Y.data)
         left, right = Tiles(_plain(X), self.device), Tiles(_plain(other), self.device)
         distance = Squared(A, B)
         out = torch.empty(len(X), len(other), dtype=self.dtype, device=self.device)
@@ -265,7 +265,7 @@ class TorchBackend(NumpyBackend):
         if sp.issparse(data) or Y.is_sparse:
             yield from super().nearest_blocks(data, Y)
             return
-        A, B = self._centred(data, Y.data)
+        A, B = self._centered(data, Y.data)
         tiles = Tiles(_plain(Y), self.device)
         distance = Squared(A, B)
         for part in spans(A.shape[0], self.tile):
@@ -282,7 +282,7 @@ class TorchBackend(NumpyBackend):
         """Squared distance of each bag to each point, by its nearest instance."""
         if X.is_sparse or sp.issparse(points):
             return super().points_to_bags(X, points)
-        A, B = self._centred(X.data, points)
+        A, B = self._centered(X.data, points)
         tiles = Tiles(_plain(X), self.device)
         distance = Squared(A, B)
         out = torch.empty(len(X), len(B), dtype=self.dtype, device=self.device)
@@ -298,7 +298,7 @@ class TorchBackend(NumpyBackend):
         n = data.shape[0]
         dtype = self._fitting(float(n) * n, f"The kernel matrix of {n} instances", hint)
         if _moves(params):
-            A, _ = self._centred(data, dtype=dtype)
+            A, _ = self._centered(data, dtype=dtype)
         else:
             A = self._put(data, dtype)
         kernel = KERNELS[params["kernel"]](A, A, params)
@@ -330,8 +330,8 @@ class TorchBackend(NumpyBackend):
         wide = torch.float64
         rows, marks = self._put(A, wide), self._put(B, wide)
         if _moves(params):
-            centre = marks.mean(dim=0)
-            rows, marks = rows - centre, marks - centre
+            center = marks.mean(dim=0)
+            rows, marks = rows - center, marks - center
         kernel = KERNELS[params["kernel"]](rows, marks, params)
         right = self._put(coef, wide)
         step = max(256, self.tile * self.tile // max(1, len(marks)))

@@ -171,7 +171,7 @@ def pair_sums(
     left, right : Tiles
         Offsets and weights of the rows and of the columns.
     A, B : float32 tensors
-        Their instances, centred.
+        Their instances, centered.
     symmetric : bool
         Whether the two are the same.
     gamma : float
@@ -184,7 +184,7 @@ def pair_sums(
     Returns
     -------
     tensor of shape (n_bags, n_bags) or None
-        None when rows lie so far from the centre that digits would be lost.
+        None when rows lie so far from the center that digits would be lost.
     """
     rows = Blocks(left, A, gamma)
     cols = rows if symmetric else Blocks(right, B, gamma)

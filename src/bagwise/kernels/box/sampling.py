@@ -79,7 +79,7 @@ def code_sets(grid: BoxGrid, X: Bags) -> tuple[Array, Array, Array]:
 def coarse_scale(top: Array) -> tuple[float, float]:
     """Unit of the 16-bit logarithms, and how far their sums can lie below the truth.
 
-    The logarithms of one point sum to at most that of the centre of the grid.
+    The logarithms of one point sum to at most that of the center of the grid.
     """
     s = top.astype(np.float64)
     unit = 2.0 * np.log((s + 2.0) / 2.0).sum() / 65_535.0

@@ -262,16 +262,16 @@ def standardization(data, offsets, seen, device, *, pooled=False):
     )
     member = patterns.T.astype(np.float64)  # (n_models, n_patterns)
     n = (member @ counts)[:, None]
-    centre = member @ sums / n
+    center = member @ sums / n
     second = member @ squares / n
     if pooled:
-        overall = (centre + shift).mean(axis=1, keepdims=True)
-        spread = second - centre**2 + (centre + shift - overall) ** 2
+        overall = (center + shift).mean(axis=1, keepdims=True)
+        spread = second - center**2 + (center + shift - overall) ** 2
         variance = spread.mean(axis=1, keepdims=True)
-        mean = np.broadcast_to(overall, centre.shape)
-        variance = np.broadcast_to(variance, centre.shape)
+        mean = np.broadcast_to(overall, center.shape)
+        variance = np.broadcast_to(variance, center.shape)
     else:
-        mean, variance = centre + shift, second - centre**2
+        mean, variance = center + shift, second - center**2
     digits = np.finfo(np.result_type(data.dtype, np.float32)).eps
     noise = digits**2 * (second + shift**2)
     flat = variance <= noise

@@ -377,7 +377,7 @@ def _inside(at_least, at_most, lo, hi, top, out):
 
 @njit(nogil=True)
 def _bit_count(words):
-    """Number of set bits, by the usual sums of neighbouring fields."""
+    """Number of set bits, by the usual sums of neighboring fields."""
     total = 0
     for k in range(words.shape[0]):
         x = words[k]
