@@ -238,6 +238,19 @@ def test_parameters_that_cannot_be_meant(run, setting, message):
     assert message in err
 
 
+def test_parameters_leave_the_reasons_of_the_choice(run, slides, monkeypatch, tmp_path):
+    kept = [m for m in choose.METHODS if m.name in ("SimpleMI", "KI-SVM")]
+    monkeypatch.setattr(choose, "METHODS", kept)
+    words = [*ROLES, "--positive", "ill", "--jobs", 1, "--time-limit", 0, "--json"]
+    words += ["--out", tmp_path / "out", "--set", "SimpleMI.pooling=max"]
+    status, out, _ = run("compare", slides, *words)
+    assert status == 0, out
+    told = {c["method"]: (c["chosen"], c["reason"]) for c in json.loads(out)["choices"]}
+    assert told["SimpleMI"][0]
+    assert not told["KI-SVM"][0]
+    assert "on request" in told["KI-SVM"][1]
+
+
 def test_real_values_have_a_column_of_their_own(run, tmp_path, monkeypatch):
     own = Method("pooled", "bagwise.compose.SimpleMIRegressor", task="regression")
     monkeypatch.setattr(choose, "METHODS", [*choose.METHODS, own])

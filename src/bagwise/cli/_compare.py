@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,20 +112,23 @@ def compare(
     from bagwise.comparison.choose import choose_methods
 
     problem = source.problem()
-    names: list[Any] | None = None
+    names: list[str] | None = None
     if methods is not None:
         names = [name.strip() for name in methods.split(",") if name.strip()]
-    if not json:
-        _announce(problem, names)
+    choices = choose_methods(problem, names)
     if set_:
-        if names is None:
-            chosen = choose_methods(problem)
-            names = [choice.method for choice in chosen if choice.chosen]
-        names = with_settings(names, set_)
+        taken = [choice.method for choice in choices if choice.chosen]
+        found = iter(with_settings(taken, set_))
+        choices = [
+            replace(choice, method=next(found)) if choice.chosen else choice
+            for choice in choices
+        ]
+    if not json:
+        _announce(problem, choices if names is None else [])
     folder = Path(f"bagwise-{_safe(problem.name)}") if out is None else out
     result = comparison.compare(
         problem,
-        methods=names,
+        methods=choices,
         protocol=_protocol(folds, repeats, len(problem.y), leave_one_out, half_splits),
         metric=metric,
         grid=grid,
@@ -162,9 +166,9 @@ def _protocol(
     return comparison.CrossValidation(folds, repeats)
 
 
-def _announce(problem: Any, names: list[str] | None) -> None:
+def _announce(problem: Any, choices: list[Any]) -> None:
     """Print what the data are, which methods were chosen, and why others were not."""
-    from bagwise.comparison.choose import choose_methods, wanted_task
+    from bagwise.comparison.choose import wanted_task
 
     console = Console(stderr=True, highlight=False)
 
@@ -173,11 +177,9 @@ def _announce(problem: Any, names: list[str] | None) -> None:
 
     say(f"{problem.name}: {problem.X!r}")
     say(_what_is_predicted(problem))
-    if names is not None:
-        return
-    choices = choose_methods(problem)
-    taken = [choice for choice in choices if choice.chosen]
-    say(f"methods: {', '.join(choice.method.name for choice in taken)}")
+    taken = [choice.method.name for choice in choices if choice.chosen]
+    if taken:
+        say(f"methods: {', '.join(taken)}")
     for choice in choices:
         name, reason = choice.method.name, choice.reason
         if choice.chosen and not choice.method.default:
