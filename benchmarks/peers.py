@@ -298,8 +298,8 @@ class GenericProgram:
             [bag for bag, label in zip(bags, y, strict=True) if not label]
         )
         positive = [bag for bag, label in zip(bags, y, strict=True) if label]
-        unlabelled = np.vstack(positive)
-        points = np.vstack([negative, unlabelled])
+        unlabeled = np.vstack(positive)
+        points = np.vstack([negative, unlabeled])
         K = rbf_kernel(points, gamma=self.gamma)
         T = np.zeros((len(negative) + len(positive), len(points)))
         T[: len(negative), : len(negative)] = np.eye(len(negative))
@@ -313,7 +313,7 @@ class GenericProgram:
         cap, group = np.full(len(sign), C), np.arange(len(sign))
         coef, _ = generic_qp(T @ K @ T.T, sign, margin, cap, group)
         scores = K[len(negative) :] @ (T.T @ coef)
-        count = max(len(positive), round(eta * len(unlabelled)))
+        count = max(len(positive), round(eta * len(unlabeled)))
         t = -np.ones(len(points))
         t[len(negative) + np.argsort(-scores)[:count]] = 1.0
         return self.solve(points, t, np.ones(len(t)), np.full(len(t), C))

@@ -123,7 +123,7 @@ class TestPrimitives:
         for ours, theirs in zip(*found, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
-    def test_factorisations(self):
+    def test_factorizations(self):
         rng = np.random.default_rng(0)
         root = rng.normal(size=(12, 12))
         matrix = root @ root.T + np.eye(12)

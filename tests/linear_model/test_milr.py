@@ -55,7 +55,7 @@ def test_gmean_is_logistic_regression_on_bag_means():
     np.testing.assert_allclose(ours.coef_, theirs.coef_[0], atol=1e-6)
 
 
-def test_objective_against_a_plain_minimiser():
+def test_objective_against_a_plain_minimizer():
     """The squared softmax objective written out, minimized without gradients."""
     X, y = key_instance_bags(30, 2)
     C, alpha = 7.0, 3.5

@@ -150,7 +150,7 @@ def test_the_objective_never_rises(pooling, toy):
     assert model.objective_path_[0] > model.objective_
 
 
-def test_the_softmax_step_is_its_linearisation(toy):
+def test_the_softmax_step_is_its_linearization(toy):
     # Towards the step's solution the objective falls, unless it is a minimum.
     from bagwise.linear_model._mi_linear_regression import PooledRegression
 

@@ -14,7 +14,7 @@ def _rows(rng, n=60, r=5):
 
 
 def _balls(rng, Z, n_balls):
-    """Balls as projection constraints linearised at a feasible point make them."""
+    """Balls as projection constraints linearized at a feasible point make them."""
     w = rng.standard_normal(Z.shape[1])
     a, G, q = [], [], []
     for _ in range(n_balls):

@@ -299,7 +299,7 @@ def test_weights_repeat_bags_and_zero_removes_them():
         if getattr(model, "scale_C", False) or getattr(model, "init", "") == "random":
             continue  # counts are of bags, and the random starts are others
         if isinstance(model, MissSVM):
-            continue  # unlabelled support vectors tie for the witness of their bag
+            continue  # unlabeled support vectors tie for the witness of their bag
         model = _fresh(model, gamma=0.3, tol=1e-8)
         weighted = _fresh(model).fit(X, y, sample_weight=weight)
         repeated = _fresh(model).fit(X[rows], y[rows])

@@ -83,7 +83,7 @@ def test_bound_is_the_best_scale_and_below_the_optimum(seed, nu):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_stabilised_rounds_end_at_the_mixture_of_all_choices(seed):
+def test_stabilized_rounds_end_at_the_mixture_of_all_choices(seed):
     by_kernel, by_feature, loss = both(seed=seed)
     found = relax(by_feature, loss)
     choices = all_choices(by_kernel)

@@ -132,7 +132,7 @@ def segment_min(values: npt.ArrayLike, offsets: Offsets) -> Array:
 
 
 def segment_argmax(values: npt.ArrayLike, offsets: Offsets) -> Array:
-    """Row of the first maximiser of each bag, counted from the top of the stack.
+    """Row of the first maximizer of each bag, counted from the top of the stack.
 
     For 2-D values the result has one row number per bag and column.
     """
@@ -143,7 +143,7 @@ def segment_argmax(values: npt.ArrayLike, offsets: Offsets) -> Array:
 
 
 def segment_argmax_share(values: npt.ArrayLike, offsets: Offsets) -> Array:
-    """Weight 1 / (number of maximisers) on every maximiser of its bag, 0 elsewhere.
+    """Weight 1 / (number of maximizers) on every maximizer of its bag, 0 elsewhere.
 
     This is the subgradient of the maximum that treats ties alike.
     """

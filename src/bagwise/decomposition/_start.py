@@ -130,7 +130,7 @@ class InstanceCovariance:
         """Return `first`, then features that stand for what it leaves over.
 
         Features are chosen one by one, each with the largest variance that those
-        before it do not explain (pivoted Cholesky factorisation, from `n_components`
+        before it do not explain (pivoted Cholesky factorization, from `n_components`
         columns of the covariance), and made orthogonal to `first` and each other.
         """
         n_features = self.data.shape[1]
@@ -241,7 +241,7 @@ def orthonormal_from(first, basis, n_columns):
     """
     out = np.empty((basis.shape[0], n_columns))
     n_found = 0
-    # Not one QR factorisation: where a column adds nothing, its factor is an arbitrary
+    # Not one QR factorization: where a column adds nothing, its factor is an arbitrary
     # direction, and those after it would be made orthogonal to that.
     for column in np.hstack([first, basis]).T:
         length = np.linalg.norm(column)

@@ -216,7 +216,7 @@ def _log_sum(exponents):
 
 
 def best_weight(W, excess):
-    r"""Return the minimiser over c of :math:`\sum_i W_i e^{g_i c}`.
+    r"""Return the minimizer over c of :math:`\sum_i W_i e^{g_i c}`.
 
     The derivative is zero where its positive and negative terms are equally large. The
     difference of their logarithms rises with c, at a bounded rate, and has the same

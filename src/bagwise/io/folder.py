@@ -203,15 +203,15 @@ def _match(
     if table is None:
         return {name: i for i, name in enumerate(paths)}
     names = [_slide_name(v, paths) for v in table.column(roles.bag).values.tolist()]
-    unlabelled = np.zeros(table.n_rows, dtype=bool)
+    unlabeled = np.zeros(table.n_rows, dtype=bool)
     for target in roles.targets.values():  # a time without an event is no label
         values = table.column(target).values
-        unlabelled |= np.array([is_missing(v) for v in values.tolist()], dtype=bool)
+        unlabeled |= np.array([is_missing(v) for v in values.tolist()], dtype=bool)
     rows: dict[str, int] = {}
     for row, name in enumerate(names):
         if name in rows:
             problems.add("two rows of one slide", f"{name!r} in {table.where(row)}")
-        elif unlabelled[row]:
+        elif unlabeled[row]:
             rows[name] = -1
         elif name not in paths:
             problems.add("no file for the label of", repr(name))

@@ -32,7 +32,7 @@ class LSSVC(ClassifierMixin, DocumentedEstimator):
     where K is the kernel matrix, :math:`C` is `C`, :math:`S` the diagonal matrix of
     sample weights and :math:`y` -1 or +1; the decision value of x is
     :math:`\sum_i \alpha_i k(x_i, x) + b`. More than two classes are one column of y
-    for each class, with one factorisation. It is the second stage of SKSC + LS-SVM.
+    for each class, with one factorization. It is the second stage of SKSC + LS-SVM.
 
     Parameters
     ----------

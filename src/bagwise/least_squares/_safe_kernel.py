@@ -44,7 +44,7 @@ class KernelFit(NamedTuple):
 
 
 class Bordered:
-    """Factorisation of ``[[Q, n], [n', 0]]`` with Q positive definite."""
+    """Factorization of ``[[Q, n], [n', 0]]`` with Q positive definite."""
 
     def __init__(self, Q, n):
         self._factor = active().cholesky(Q)
@@ -247,7 +247,7 @@ class KernelSolver:
         return KernelSystem(self.omega, design)
 
     def solve(self, weight, residual, Y, rule):
-        """Solve for all columns of `Y` with one factorisation."""
+        """Solve for all columns of `Y` with one factorization."""
         system = self.system(weight, residual)
         gamma, bound = rule(system.gamma_max)
         (alpha, b, e), n_iter = system.solve(

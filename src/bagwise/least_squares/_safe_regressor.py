@@ -81,7 +81,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
     Adding a constant to y adds it to every prediction with the aggregations "mean" and
     "max"; with "sum" and "sqrt" the intercept counts the instances of a bag and cannot
     follow. Multiplying y multiplies the predictions, except under the Huber loss, whose
-    `delta` has units. Several outputs share one factorisation.
+    `delta` has units. Several outputs share one factorization.
 
     Differs from [1]_, which is about classes: real targets, and the variance of
     instance scores is about the mean of y, without which a shift of y would change the

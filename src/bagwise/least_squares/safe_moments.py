@@ -1,4 +1,4 @@
-r"""SAFE over explicit features: additive moments and their factorisations.
+r"""SAFE over explicit features: additive moments and their factorizations.
 
 With :math:`\tilde\phi = (\phi, 1)` and the bag features
 :math:`s_k = \sum_{i \in k} a_i \tilde\phi_i` the Hessian of the problem is
@@ -277,7 +277,7 @@ def chunk_moments(features, offsets, weight, count, columns, variance):
 
 
 class MomentSystem:
-    """The problem for one rho: ``A = E0 + rho S`` is factorised once.
+    """The problem for one rho: ``A = E0 + rho S`` is factorized once.
 
     Parameters
     ----------
@@ -461,7 +461,7 @@ class FeatureSolver:
         return self._system(sums, residual, self._instance_moments()).gamma_max()
 
     def solve(self, weight, residual, Y, rule):
-        """Solve for all columns of `Y` with one factorisation."""
+        """Solve for all columns of `Y` with one factorization."""
         sums = self.map.bag_sums(self.X, weight)
         instance = self._instance_moments() if rule.needed else None
         system = self._system(sums, residual, instance)

@@ -87,7 +87,7 @@ class MILinearRegression(BaseBagRegressor):
 
     Notes
     -----
-    A step linearises the pooled values (at the maximum: takes the instance that is
+    A step linearizes the pooled values (at the maximum: takes the instance that is
     largest now), solves the ridge problem that is left, and goes as far towards its
     solution as the objective falls. "prime" trains on the instance that fits best,
     which at prediction is not known: the *median* of the instance values is predicted.
@@ -271,7 +271,7 @@ def _shares(scores, offsets, alpha):
 
 
 class PooledRegression:
-    """The objective on bags in memory, its linearisation and its starts.
+    """The objective on bags in memory, its linearization and its starts.
 
     Parameters
     ----------
@@ -315,10 +315,10 @@ class PooledRegression:
         return float(self.share @ error**2 + 0.5 * (w @ w) / self.C)
 
     def step(self, w, b):
-        """Solve the ridge problem of the pooled values, linearised at ``(w, b)``."""
-        return self.ridge(*self.linearised(w, b))
+        """Solve the ridge problem of the pooled values, linearized at ``(w, b)``."""
+        return self.ridge(*self.linearized(w, b))
 
-    def linearised(self, w, b):
+    def linearized(self, w, b):
         """Return a row and a target for each bag: the pooled value near ``(w, b)``."""
         scores = self.scores(w, b)
         rows, offsets = self.X.data, self.X.offsets
@@ -434,9 +434,9 @@ class SummedRegression:
         return error / self.total + 0.5 * float(w @ w) / self.settings.C
 
     def step(self, w, b):
-        """Solve the ridge problem of the pooled values, linearised at ``(w, b)``."""
+        """Solve the ridge problem of the pooled values, linearized at ``(w, b)``."""
         return self._ridge(
-            self.pieces.sum(_linearised, w, b, self.settings, self.spread)
+            self.pieces.sum(_linearized, w, b, self.settings, self.spread)
         )
 
     def start(self, number, rng):
@@ -472,8 +472,8 @@ def _squared_error(piece, w, b, settings, spread):
     return float(piece.weight @ error**2)
 
 
-def _linearised(piece, w, b, settings, spread):
-    Z, target = _problem(piece, settings, spread).linearised(w, b)
+def _linearized(piece, w, b, settings, spread):
+    Z, target = _problem(piece, settings, spread).linearized(w, b)
     return _moments(Z, target, piece.weight)
 
 

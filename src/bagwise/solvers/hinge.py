@@ -215,7 +215,7 @@ class GramSpace:
         return beta if (mass <= cap * (1.0 + 1e-12)).all() else None
 
     def solve_l1(self, rows):
-        """Solve with the sum of absolute coefficients as regulariser."""
+        """Solve with the sum of absolute coefficients as regularizer."""
         return _l1_program(self.K, rows)
 
 
@@ -297,7 +297,7 @@ class BasisSpace:
         return self._scores[rows.points]
 
     def solve_l1(self, rows):
-        """Solve with the sum of absolute coefficients as regulariser."""
+        """Solve with the sum of absolute coefficients as regularizer."""
         return _l1_program(self.Z, rows)
 
 

@@ -33,7 +33,7 @@ _BLOCK = 8192  # rows of the basis handled at once
 _MAX_STEPS = 200
 _PATIENCE = 8  # steps without progress that end the iteration
 _ROUNDING = 1e-7  # what weights of very different size leave of the digits
-_NEGLIGIBLE = 1e-10  # what a row adds to M, whose regulariser is 1
+_NEGLIGIBLE = 1e-10  # what a row adds to M, whose regularizer is 1
 
 
 class _RowOperator:
@@ -76,7 +76,7 @@ class _RowOperator:
         return np.hstack([taken * signs, self.bias[rows][:, None]])
 
     def normal_matrix(self, D, E):
-        """Return M: the regulariser and the weighted scatter of the rows."""
+        """Return M: the regularizer and the weighted scatter of the rows."""
         rank = self.Z.shape[1]
         M = np.zeros((rank + 1, rank + 1))
         M[np.arange(rank), np.arange(rank)] = 1.0

@@ -19,9 +19,9 @@ _EXHAUSTED = 1e-13
 
 
 class LockStepLanczos:
-    """Orthonormal bases and tridiagonal matrices, with full re-orthogonalisation.
+    """Orthonormal bases and tridiagonal matrices, with full re-orthogonalization.
 
-    The bases are stored as (operator, step, row), so that orthogonalising a vector
+    The bases are stored as (operator, step, row), so that orthogonalizing a vector
     against its own basis is two matrix-vector products per operator.
     """
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 from scipy.sparse.linalg import LinearOperator, cg
 
-# Above this size of both the primal and the dual system a factorisation costs more
+# Above this size of both the primal and the dual system a factorization costs more
 # than conjugate gradients on the two matrix-vector products.
 MAX_FACTOR = 6000
 
@@ -260,7 +260,7 @@ class OdmResult(NamedTuple):
 def exact_step(loss, margins, change, slope, curvature):
     """Minimize the convex piecewise quadratic objective along a direction.
 
-    `slope` and `curvature` belong to the regulariser. The derivative along the line
+    `slope` and `curvature` belong to the regularizer. The derivative along the line
     is increasing and piecewise linear: Newton steps inside a shrinking bracket.
     """
     low, high, step = 0.0, np.inf, 1.0

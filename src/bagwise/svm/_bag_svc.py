@@ -86,7 +86,7 @@ def check_new_rows(K, n_trained):
     K = check_array(K, dtype=np.float64)
     if K.shape[1] != n_trained:
         raise ValueError(
-            f"X has {K.shape[1]} columns, but the machine was fitted on "
+            f"X has {K.shape[1]} columns, but the model was fitted on "
             f"{n_trained} bags: a kernel matrix needs one column for "
             "each of them."
         )
@@ -185,8 +185,8 @@ class BagSVC(MulticlassBagClassifier):
         `Bags`,
         whose value for two bags must not depend on the other bags.
     C : float, default=10.0
-        Weight of the loss. Normalized kernels are at most one: with 1.0 and few bags of
-        one class most machines answer with the other.
+        Weight of the loss. Normalized kernels are at most one: with ``C=1.0`` and few
+        bags of one class, most models always predict the other class.
     gamma : float or str, default=None
         Width of the kernel; None is the default of the kernel. The same as
         ``kernel_params={"gamma": gamma}``.
@@ -194,28 +194,28 @@ class BagSVC(MulticlassBagClassifier):
         Further parameters of the kernel, such as ``{"kernel": "poly", "power": 2}``.
     n_components : int, None or "auto", default="auto"
         For the kernels "set" and "mi_graph": approximate the instance kernel by this
-        many Nystroem features (landmarks drawn from the instances), so that the cost
+        many Nystroem features (landmarks sampled from the instances), so that the cost
         is linear in the number of instances. None is exact; "auto" is exact up to
         60,000 instances and 500 features beyond. Another kernel is always exact, and
         "auto" refuses it before the work where that takes hours: "emd" beyond
         2,000,000 pairs of bags (2,000 bags), "graph" and "distribution" beyond 150,000
         instances, "box" beyond 20,000. None insists.
     fit_intercept : bool, default=True
-        Whether there is a constant :math:`b`. Without it every bag pulls by itself:
-        where the diagonal of the kernel dominates, the decision becomes
+        Whether to fit the intercept :math:`b`. Without it, and with a kernel matrix
+        that is dominated by its diagonal, the decision becomes
         :math:`\sum_i y_i K(B_i, B) / K(B_i, B_i)`.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     tol : float, default=1e-4
-        Tolerance of the solver: libsvm, or SMO without a constant.
+        Tolerance of the solver: libsvm, or SMO without an intercept.
     max_iter : int, default=-1
-        Most steps of the solver, -1 for no limit.
+        Maximum number of steps of the solver, -1 for no limit.
     cache_size : float, default=200
         Cache of the solver in megabytes.
     random_state : int or RandomState, default=None
-        Draws the landmarks; not used without `n_components`.
+        Random seed of the landmarks; not used without `n_components`.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ class BagSVC(MulticlassBagClassifier):
     coef_ : ndarray of shape (rank, n_pairs)
         Only with `n_components`: the weights of the explicit features.
     intercept_ : ndarray of shape (n_pairs,)
-        The constants.
+        The intercepts.
     kernel_params_ : dict
         The parameters of the kernel with widths as numbers.
     basis_ : KernelBasis
@@ -251,7 +251,7 @@ class BagSVC(MulticlassBagClassifier):
 
     Notes
     -----
-    Differs from [1]_ and [2]_: nothing in the machine. More than two classes are
+    Differs from [1]_ and [2]_: nothing. More than two classes are
     trained in pairs, and `decision_function` has a column per class as in
     ``SVC(decision_function_shape="ovr")``.
 

@@ -30,7 +30,7 @@ class BagSVR(BaseBagRegressor):
     C : float, default=10.0
         Weight of the loss.
     epsilon : float, default=0.1
-        Error without loss, in standard deviations of y.
+        Errors up to this size have no loss, in standard deviations of y.
     gamma : float or str, default=None
         Width of the kernel; None is the default of the kernel.
     kernel_params : dict, default=None
@@ -38,7 +38,7 @@ class BagSVR(BaseBagRegressor):
     tol : float, default=1e-4
         Tolerance of the solver, libsvm.
     max_iter : int, default=-1
-        Most steps of the solver, -1 for no limit.
+        Maximum number of steps of the solver, -1 for no limit.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class BagSVR(BaseBagRegressor):
     dual_coef_ : ndarray of shape (n_support,)
         Their coefficients, in units of y.
     intercept_ : float
-        The constant.
+        The intercept.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Shared by the margin methods: alternation, kernel, layout of rows, prediction."""
+"""What the SVMs for bags share: alternation, kernel, layout of rows, prediction."""
 
 import warnings
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Path:
     n_iter : int
         Convex steps solved.
     converged : bool
-        False when the cap ended the loop.
+        False if the loop ended at the maximum number of steps.
     n_unsolved : int
         Convex steps that say they did not converge.
     """
@@ -80,7 +80,7 @@ def cccp(
     state : tuple of ndarray
         Where to begin.
     max_iter : int
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-6
         Least relative decrease worth another step.
     name : str
@@ -234,7 +234,7 @@ def _score_piece(piece, model):
 
 
 class KernelBagSVM(WeightedBagClassifier):
-    """Base of the machines with a function ``f(x) + b`` of the instances."""
+    """Base class of SVMs with a function ``f(x) + b`` of the instances."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -295,7 +295,7 @@ class KernelBagSVM(WeightedBagClassifier):
         """
         self.intercept_ = float(solution.b)
         coef = solution.coef
-        # Margins are of order one: below this, the function says nothing.
+        # Margins are of order one: smaller scores carry no information.
         if np.ptp(solution.scores) < _CONSTANT:
             warnings.warn(
                 f"the optimum is constant: {type(self).__name__} gives every bag the "
@@ -346,7 +346,7 @@ class KernelBagSVM(WeightedBagClassifier):
         return K @ self.dual_coef_
 
     def _start_scores(self, space, layout, scores):
-        """Scores that can rank instances, also where the first machine is constant.
+        """Scores that can rank instances, also where the first model is constant.
 
         Means inside the hull of the negative instances give ``f = 0``, and rounding
         would choose the witnesses; the direction between the two means does it then.

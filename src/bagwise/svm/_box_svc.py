@@ -54,13 +54,12 @@ class BoxKernelSVC(MulticlassBagClassifier):
         More training instances are refused before any work, since counting boxes for
         all pairs of bags then takes hours; None for no limit.
     fit_intercept : bool, default=True
-        Whether there is a constant; see `BagSVC`.
+        Whether to fit an intercept; see `BagSVC`.
     threshold : {"cv", "train", "zero"}, default="cv"
-        Where the constant puts the cut of each pair of classes: where a sigmoid through
-        out-of-fold scores crosses one half ("cv"; boxes are not counted again), where
-        one through the training scores does ("train"), or where the machine has it
-        ("zero"), which calls few bags of a rare class so. Without a constant always
-        zero.
+        Decision threshold of each pair of classes, by its intercept: where a sigmoid
+        fitted to out-of-fold scores ("cv"; boxes are not counted again) or to training
+        scores ("train") equals one half, or the intercept of the SVM ("zero"), which
+        predicts a rare class too seldom. Without an intercept it is always zero.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -92,7 +91,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         Weights of the coordinates of the map: one column for two classes, else one
         for each pair of classes.
     intercept_ : ndarray of shape (n_pairs,)
-        The constants.
+        The intercepts.
     report_ : BoxKernelReport
         How the training counts were obtained.
     n_iter_ : int
@@ -106,10 +105,10 @@ class BoxKernelSVC(MulticlassBagClassifier):
 
     Notes
     -----
-    Differs from [1]_: counts are cosine-normalised by default, which was better on
-    Musk; the power adapts to data of low contrast; libsvm replaces SVM-light; scores
-    are cut by `threshold`. That of [1]_ is ``normalize=False, rho=0.02,
-    threshold="zero"``.
+    Differs from [1]_: counts are cosine-normalized by default, which was better on
+    Musk; the power adapts to data of low contrast; libsvm replaces SVM-light; the
+    decision threshold is chosen by `threshold`. The method of [1]_ is
+    ``normalize=False, rho=0.02, threshold="zero"``.
     The matrix is positive semi-definite whatever the errors of the counts. More than
     two classes are trained in pairs. Cost: ``n_bags ** 2 / 2`` box counts to fit,
     ``n_bags`` for each bag to predict.
@@ -196,7 +195,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
             tags.input_tags.duplicate_invariant = True
         tags.input_tags.respects_standard_assumption = False
         if self.threshold == "cv":
-            tags.input_tags.order_invariant = False  # folds are cut by position
+            tags.input_tags.order_invariant = False  # folds follow positions
         return tags
 
     def _fit_codes(self, X, codes, weight):
@@ -300,7 +299,7 @@ def transductive_box_svc(X, y, X_test, *, sample_weight=None, **params):
 
     The coordinates of the map are the similarities to all bags, whose labels it does
     not need ([1]_, Section 5.3: *transduction*). The test bags must be known when the
-    machine is trained, therefore this is a function and not an estimator.
+    model is trained, therefore this is a function and not an estimator.
 
     Parameters
     ----------

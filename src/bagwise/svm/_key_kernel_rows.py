@@ -354,7 +354,7 @@ class KernelMixture:
         return out
 
     def _new_factor(self, rows, ridge):
-        """Factorisation, by elimination when negatives prevail."""
+        """Factorization, by elimination when negatives prevail."""
         p = self.units.n_positive
         cut = np.searchsorted(rows, p)
         plus, minus = rows[:cut], rows[cut:] - p
@@ -370,7 +370,7 @@ class KernelMixture:
 
 
 class _BlockFactor:
-    """Cholesky factorisation with the negative units first.
+    """Cholesky factorization with the negative units first.
 
     The negative block depends on the selected rows only, not on the mixture: its
     factor is kept between mixtures and the remaining Schur complement is as small as

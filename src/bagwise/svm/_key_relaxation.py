@@ -36,7 +36,7 @@ _FOLLOWING = 3
 
 
 class Mixture(NamedTuple):
-    """A point of the relaxation: mixture, dual vector and what they are worth."""
+    """A point of the relaxation: mixture, dual vector, and their objectives."""
 
     choices: np.ndarray
     weight: np.ndarray
@@ -214,7 +214,7 @@ def violated_choices(units, mixture, rng):
     choices, norms : ndarray
         Candidates sorted by falling norm.
     exact : bool
-        Whether the first is a global maximiser.
+        Whether the first is a global maximizer.
     """
     delta = mixture.delta
     if units.enumerable:
@@ -287,9 +287,9 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
     tol : float
         Accepted gap relative to ``max(1, objective)``.
     max_iter : int
-        Cap on rounds.
+        Maximum number of rounds.
     rng : numpy.random.Generator
-        Draws starts of the search.
+        Random generator for the starts of the search.
     start : tuple of (choices, weight, delta), optional
         Warm start.
 
@@ -312,7 +312,7 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
             duals = [center]
         else:
             # The dual vectors of successive rounds swing widely, and cuts at their
-            # average are deeper (stabilised cutting planes).
+            # average are deeper (stabilized cutting planes).
             center = 0.5 * (center + mixture.delta)
             between = mixture._replace(delta=center)
             more, _, _ = violated_choices(units, between, rng)
@@ -396,8 +396,8 @@ def integer_bound(units, loss, mixture, rng=None):
 
     The roundings are the highest-scoring instance of each bag and the heaviest
     choices of the mixture. Where the relaxation is slack they know little: with
-    `rng`, the highest scores of a machine that takes every instance of a positive bag
-    for positive, and random choices, are tried as well.
+    `rng`, the highest scores of a model that is trained with every instance of a
+    positive bag as positive, and random choices, are tried as well.
     """
     score = units.candidate_scores(mixture.choices, mixture.weight, mixture.delta)
     heavy = heaviest(mixture.weight, _ROUNDED_STARTS)
@@ -416,7 +416,7 @@ def integer_bound(units, loss, mixture, rng=None):
 
 
 def every_instance_choice(units, loss):
-    """Best instances of a machine trained on all instances; a list of one choice.
+    """Best instances of a model trained on all instances; a list of one choice.
 
     Every instance of a positive bag is a positive row with its share of the weight of
     the bag. Empty where the units cannot afford so many rows.

@@ -160,7 +160,7 @@ def ascend_csr(data, indices, indptr, norms, delta, offsets, pull, choice):
 
 @njit(shapes={"kernel": "n n", "cross": "n", "delta": "b", "offsets": "b+1 to n"})
 def enumerate_choices(kernel, cross, delta, offsets):
-    """Exact maximiser by trying every choice; value as in `ascend_kernel`."""
+    """Exact maximizer by trying every choice; value as in `ascend_kernel`."""
     n_bags = offsets.shape[0] - 1
     choice = offsets[:-1].copy()
     best = choice.copy()

@@ -45,8 +45,9 @@ class MILEAGE(KernelBagSVM):
         :math:`\lambda_0`: share of the best instance in the score of a bag, from 0
         (the bag as a whole alone) to 1 (the best instance alone).
     rigidity : float, default=1.0
-        :math:`\mu`: what it costs a training bag to leave that share. At 0 each takes
-        the better of the two views, at infinity none leaves it.
+        :math:`\mu`: penalty of a training bag for another share. At 0 each bag uses
+        the better of the two views, at infinity all bags have the share
+        :math:`\lambda_0`.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -63,12 +64,12 @@ class MILEAGE(KernelBagSVM):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-4
         Least relative decrease of the objective that is worth another step. The convex
         steps are solved to a hundredth of it, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -108,7 +109,7 @@ class MILEAGE(KernelBagSVM):
     the means of bags. Instances are scored by :math:`f(x) + b`. Exact kernels cost
     O(n_instances**2) memory and at worst O(n_instances**3) time; a linear kernel or a
     Nystroem basis of rank r costs O(n_instances * r) memory and
-    O(n_instances * r**2) time a step.
+    O(n_instances * r**2) time per step.
 
     References
     ----------
@@ -208,7 +209,7 @@ class MILEAGE(KernelBagSVM):
     def _rows(self, X, t, layout, represent, shares):
         """Rows of negative bags, one an instance, then a row for each positive bag.
 
-        `represent` are the points that stand for the best instances of the latter.
+        `represent` are the points that represent the best instances of the latter.
         """
         n, positive = X.n_instances, np.flatnonzero(t > 0)
         bag = np.r_[X.bag_index[layout.negative], positive]
@@ -231,7 +232,7 @@ class MILEAGE(KernelBagSVM):
         )
 
     def _price(self, shares, bag_weight):
-        """Return what it costs that shares differ from the common one."""
+        """Return the penalty of shares that differ from the common one."""
         away = shares - self.local_share
         if not away.any():  # also where nothing could be paid
             return 0.0
@@ -252,7 +253,7 @@ def best_shares(local, whole, t, prior, rigidity):
     one, until moving costs more than it brings, or until nothing is left to move.
     """
     slope = t * (local - whole)
-    # Two views of one instance differ by rounding, which moves nobody.
+    # Two views of one instance differ by rounding only: no share changes.
     slope = np.where(np.abs(slope) <= _LEVEL * (1.0 + np.abs(local)), 0.0, slope)
     missing = np.maximum(0.0, 1.0 - t * (prior * local + (1.0 - prior) * whole))
     size = np.where(slope == 0.0, 1.0, np.abs(slope))

@@ -74,7 +74,7 @@ class MIODM(KeyInstanceSVM):
     tol : float, default=1e-2
         Accepted duality gap, relative to the objective.
     max_iter : int, default=40
-        Cap on rounds of the active set.
+        Maximum number of rounds of the active set.
     random_state : int, RandomState or None, default=None
         Random starts of the search for choices, and the landmarks.
 

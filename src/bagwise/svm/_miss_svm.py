@@ -1,4 +1,4 @@
-"""MissSVM: positive bags as unlabelled data."""
+"""MissSVM: positive bags as unlabeled data."""
 
 from numbers import Integral, Real
 
@@ -10,7 +10,7 @@ from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
 class MissSVM(KernelBagSVM):
-    r"""Treat the instances of positive bags as unlabelled: MissSVM.
+    r"""Treat the instances of positive bags as unlabeled: MissSVM.
 
     .. math::
         \min_{f, b} \; & \tfrac12 \|f\|^2
@@ -48,11 +48,11 @@ class MissSVM(KernelBagSVM):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -75,10 +75,10 @@ class MissSVM(KernelBagSVM):
 
     Notes
     -----
-    Differs from [1]_: bags may be weighted, and the start is the machine that sees the
+    Differs from [1]_: bags may be weighted, and the first model is trained with the
     mean of each positive bag. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time a step.
+    O(n_instances * r) memory and O(n_instances * r**2) time per step.
 
     References
     ----------

@@ -40,11 +40,11 @@ class MISVM(KernelBagSVM):
     slack : {"bag", "instance"}, default="bag"
         Whether a negative bag pays for its worst instance, as in [1]_, or for all.
     init : {"auto", "feature_mean", "input_mean", "random"}, default="auto"
-        The first witnesses: those of a machine in which the mean of a bag represents
-        it, in the space of the kernel or of the features, or random ones. "auto" tries
+        The first witnesses: those of an SVM in which the mean of a bag, in the space of
+        the kernel or of the features, represents it, or random ones. "auto" tries
         two, those of the mean in the space of the kernel and the instances furthest
-        along the direction between the two classes, and follows the one whose first
-        step is lower.
+        along the direction between the two classes, and continues with the one whose
+        first step has the lower objective.
     n_init : int, default=1
         Number of random starts; the lowest objective is kept. The other starts are
         deterministic and done once.
@@ -66,11 +66,11 @@ class MISVM(KernelBagSVM):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
-        Cap on the convex steps of a start.
+        Maximum number of convex steps per start.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        Random starts and the Nystroem basis.
+        Random seed of the starts and of the Nystroem basis.
 
     Attributes
     ----------
@@ -93,13 +93,13 @@ class MISVM(KernelBagSVM):
 
     Notes
     -----
-    Differs from [1]_: the start is a choice (there: the mean of the features), and
-    `slack="instance"` is offered. The problem is not convex: starts matter. Exact
-    kernels cost O(n_instances**2) memory and at worst O(n_instances**3) time (measured:
-    a power of 2.1 in the bags, 2.4 in their size); a linear kernel or a Nystroem basis
-    of rank r costs O(n_instances * r) memory and O(n_instances * r**2) time a step.
-    With a linear kernel and a slack for each bag, a memory map larger than memory is
-    read in pieces: only the instances next to the margin are held.
+    Differs from [1]_: `init` and `slack` are parameters ([1]_ starts from the mean of
+    the features). The problem is not convex, and its result depends on the start. Exact
+    kernels cost O(n_instances**2) memory and at worst O(n_instances**3) time (measured
+    exponents: 2.1 in the number of bags, 2.4 in their size); a linear kernel or a
+    Nystroem basis of rank r costs O(n_instances * r) memory and O(n_instances * r**2)
+    time per step. With a linear kernel and a slack for each bag, a memory map larger
+    than memory is read in chunks: only the instances next to the margin are held.
 
     References
     ----------
@@ -256,7 +256,7 @@ class MISVM(KernelBagSVM):
 
 
 class MICA(MISVM):
-    r"""Let a convex combination of its instances stand for a positive bag: MICA.
+    r"""Represent positive bags by convex combinations of instances: MICA.
 
     .. math::
         \min_{f, b, \lambda} \; \Omega(f)
@@ -274,7 +274,7 @@ class MICA(MISVM):
     C : float, default=1.0
         Weight of the loss.
     norm : {"l2", "l1"}, default="l2"
-        Regulariser; [1]_ has "l1", by linear programs.
+        Regularizer. [1]_ uses "l1" and solves linear programs.
     init : {"auto", "feature_mean", "input_mean", "random"}, default="feature_mean"
         What represents the positive bags in the first step: the mean in the space of
         the kernel (equal weights, as in [1]_), the mean of the features, or a random
@@ -298,11 +298,11 @@ class MICA(MISVM):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------

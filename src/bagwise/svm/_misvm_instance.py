@@ -42,11 +42,11 @@ class MiSVM(KernelBagSVM):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -70,10 +70,10 @@ class MiSVM(KernelBagSVM):
     Notes
     -----
     Differs from [1]_: nothing in the problem; a repeated labeling ends the loop. The
-    labels given a function are the exact minimiser: the sign of the score, and the
+    labels given a function are the exact minimizer: the sign of the score, and the
     highest score of a bag without a positive one. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time a step.
+    O(n_instances * r) memory and O(n_instances * r**2) time per step.
 
     References
     ----------

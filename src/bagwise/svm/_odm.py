@@ -67,7 +67,7 @@ class ODM(ClassifierMixin, DocumentedEstimator):
         Accepted duality gap relative to the objective; usually the solver ends at an
         exact optimum instead.
     max_iter : int, default=200
-        Cap on Newton steps for each class.
+        Maximum number of Newton steps per class.
 
     Attributes
     ----------
@@ -95,9 +95,9 @@ class ODM(ClassifierMixin, DocumentedEstimator):
 
     Notes
     -----
-    Differs from [1]_: no unregularised intercept, and a semismooth Newton method
+    Differs from [1]_: no unregularized intercept, and a semismooth Newton method
     with exact line search instead of coordinate descent: it ends at the optimum after
-    finitely many steps, each of which factorises a system as large as the number of
+    finitely many steps, each of which factorizes a system as large as the number of
     rows with loss (kernels), or the smaller of that and the number of features
     (linear). Kernels need ``16 * n_samples**2`` bytes; with the linear kernel memory
     is linear in the data, and conjugate gradients take over when rows and features

@@ -14,8 +14,7 @@ from bagwise.solvers.smo import smo
 class CodedSVC(SVC):
     """`SVC` on labels that are the codes 0, 1, ... of classes, all of them there.
 
-    What scikit-learn finds out about labels takes as long as a small machine; were its
-    method called otherwise, it would do so again.
+    It skips scikit-learn's checks of the labels, which take as long as a small fit.
     """
 
     def _validate_targets(self, y):
@@ -25,7 +24,7 @@ class CodedSVC(SVC):
 
 
 def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **options):
-    """Solve one machine for each pair of classes.
+    """Solve one SVM for each pair of classes.
 
     Parameters
     ----------
@@ -38,9 +37,9 @@ def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **opti
     weight : ndarray of shape (n_samples,)
         Weight of each sample in it.
     linear, fit_intercept : bool
-        Whether `M` holds features, and whether there is a constant.
+        Whether `M` holds features, and whether there is an intercept.
     **options
-        Of `SVC`, which solves with a constant; without it only `tol` counts.
+        Of `SVC`, which solves with an intercept; without it only `tol` is used.
 
     Returns
     -------
@@ -69,7 +68,7 @@ def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **opti
             )
             beta, n_iter, violation = found.beta, found.n_passes, found.violation
         else:
-            # Without a constant every multiplier moves by itself.
+            # Without an intercept the multipliers are not tied by a constraint.
             beta, _, n_iter, violation = smo(
                 M, sign, cap=cap, index=here, bias=np.zeros(len(here)), tol=tol
             )
@@ -94,7 +93,7 @@ def pair_solution(svc, n_samples):
     Parameters
     ----------
     svc : SVC
-        A fitted machine.
+        A fitted classifier.
     n_samples : int
         Number of samples it was fitted on.
 
@@ -122,7 +121,7 @@ def pair_solution(svc, n_samples):
 
 
 def pair_cuts(decisions, codes, weight):
-    """Return the cut of each pair's decisions, from those on the training samples."""
+    """Return the threshold of each pair, from decisions on the training samples."""
     n_classes = codes.max() + 1
     pairs = [(1, 0)] if n_classes == 2 else class_pairs(n_classes)
     cuts = np.empty(len(pairs))

@@ -20,7 +20,7 @@ from bagwise.svm._pcsvm_steps import ROUNDING, ConstrainedSVM, Constraints
 
 # With more instances than this many coordinates, steps in coordinates are cheaper.
 _GRAM_LIMIT = 10
-# Most instances of which the exact kernel is factorised, which takes minutes.
+# Most instances of which the exact kernel is factorized, which takes minutes.
 _EXACT_LIMIT = 20_000
 
 
@@ -58,7 +58,7 @@ class PCSVM(KernelBagSVM):
     r"""MI-SVM with projection constraints on the positive bags.
 
     The instances of a positive bag should differ *along the normal* of the hyperplane,
-    where the witness is told from the rest. With :math:`J_i` the summed squared
+    where the witness differs from the others. With :math:`J_i` the summed squared
     distances of the :math:`n_i` instances of bag i to their projections on the line
     along :math:`f` through their mean ([1]_, Eqs. (8), (12), (13)):
 
@@ -92,7 +92,7 @@ class PCSVM(KernelBagSVM):
     degree, coef0 : float, default=3 and 1.0
         Of the polynomial kernel.
     intercept : float, default=1.0
-        :math:`B`. With 0 there is no bias; with 100 it is nearly free.
+        :math:`B`. With 0 there is no intercept; with 100 it is hardly regularized.
     n_components : int, default=None
         Size of a Nystroem basis. None takes the exact kernel by pivoted Cholesky, which
         is refused beyond 20,000 instances. A linear kernel does not use it.
@@ -108,12 +108,12 @@ class PCSVM(KernelBagSVM):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=200
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-3
         Tolerance of a convex step, tightened where a step is not a descent. The
         alternation ends when the objective falls by less than a tenth of it.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -147,13 +147,13 @@ class PCSVM(KernelBagSVM):
     -----
     Differs from [1]_: the constraint is :math:`a_i \|w\|^2 \le w'C_i w` in a reduced
     basis, with :math:`C_i` the scatter of bag i, :math:`o_i` its trace and
-    :math:`a_i = o_i - n_i \delta`. It is made convex by linearising its right side
+    :math:`a_i = o_i - n_i \delta`. It is made convex by linearizing its right side
     alone, which keeps more of the feasible set than Eq. (19) does whenever
     :math:`n_i \delta \ge \lambda_{\max}(C_i)`; every step is then a hinge problem with
-    balls, solved by coordinate ascent. The bias is an option, and :math:`\delta` is
-    relative, since the useful interval is narrow and depends on the kernel. The fit
-    starts from the MI-SVM solution, moved to the nearest feasible point found, and all
-    later points are feasible. The objective can end below that of MI-SVM: other
+    balls, solved by coordinate ascent. The intercept is optional, and `rho` places
+    :math:`\delta` in its useful interval, which is narrow and depends on the kernel.
+    The fit starts from the MI-SVM solution, moved to the nearest feasible point found,
+    and all later points are feasible. The objective can end below that of MI-SVM: other
     witnesses.
 
     With n instances and rank r, the basis costs O(n r^2), a pass of a convex step
@@ -242,7 +242,7 @@ class PCSVM(KernelBagSVM):
         self._basis = make(data, options, self._matrix)
 
     def _refuse_many(self, n_instances):
-        """Refuse before any work what would take hours."""
+        """Refuse, before any work, sizes that would take hours."""
         exact = self.n_components is None or self.n_components >= n_instances
         if exact and self.kernel != "linear" and n_instances > _EXACT_LIMIT:
             raise ValueError(

@@ -150,7 +150,7 @@ def _leading(rows):
     last = len(gram) - 1
     value, vector = scipy.linalg.eigh(gram, subset_by_index=[last, last])
     axis = rows.T @ vector[:, 0] if n < rank else vector[:, 0]
-    # The sign is free: the largest entry is positive, whatever the machine.
+    # The sign is free: the largest entry is positive, on every computer.
     axis = axis * np.sign(axis[np.abs(axis).argmax()] or 1.0)
     return value[0], axis / max(np.linalg.norm(axis), 1e-300)
 

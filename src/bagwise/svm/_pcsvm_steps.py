@@ -113,7 +113,7 @@ class ConstrainedSVM:
     slack : {"bag", "instance"}
         Whether the instances of a negative bag share a slack.
     max_iter : int
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float
         Tolerance of a convex step; the alternation ends at a tenth of it.
     name : str
@@ -311,7 +311,7 @@ class ConstrainedSVM:
         return Step(w, b, witnesses, float(value), solved)
 
     def first_scores(self):
-        """Scores of the machine with the mean of each positive bag in its place."""
+        """Scores of the SVM with the mean of each positive bag in its place."""
         layout = self.layout
         if self.gram is not None:
             solved = self._step_on_products(None, None, self.tol)

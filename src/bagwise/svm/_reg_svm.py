@@ -41,8 +41,8 @@ class RegSVM(KernelBagSVM):
         Weight of the loss.
     consistency : float, default=0.1
         :math:`\lambda`: weight of the disagreement, relative to the loss. Near 0 it is
-        an SVM with a kernel of sets; at 1 bags follow single instances more than their
-        labels, which costs much on images.
+        an SVM with a set kernel; at 1 the scores of bags depend on single instances
+        more than on labels, which lowers the accuracy on images considerably.
     normalization : {"feature_space", "average"}, default="feature_space"
         Whether :math:`\phi(B)` is the sum of the instances divided by its norm, or
         their mean.
@@ -63,11 +63,11 @@ class RegSVM(KernelBagSVM):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -91,16 +91,16 @@ class RegSVM(KernelBagSVM):
 
     Notes
     -----
-    A reconstruction: of [1]_ summaries were at hand, not the formulas. They agree with
-    this one: a loss between the output of a bag and the largest of its instances,
-    instead of their equality, absolute, squared or insensitive; instances as bags of
-    one, so that one kernel of sets covers both; a concave-convex procedure. Chosen
-    here: the absolute loss, its weight, and what the sum of a bag is divided by.
+    A reconstruction: summaries of [1]_ were available, not its formulas. The summaries
+    agree with this method: a loss (absolute, squared or insensitive) between the output
+    of a bag and the largest of its instances, instead of their equality; instances are
+    bags of one, so that one set kernel covers both; a concave-convex procedure. Our
+    choices: the absolute loss, its weight, and the divisor of the sum of a bag.
     Differs from [1]_: `C` is the weight of one bag, not divided by the number of bags.
     The score of a bag is :math:`f(B) + b`, that of an instance :math:`f(x) + b`. A step
     has n_instances + 2 n_bags rows. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time a step.
+    O(n_instances * r) memory and O(n_instances * r**2) time per step.
 
     References
     ----------
@@ -221,7 +221,7 @@ class RegSVM(KernelBagSVM):
         )
 
     def _bag_norms(self, X):
-        """What the sum of a bag's instances is divided by."""
+        """Divisor of the sum of a bag's instances."""
         if self.normalization_ == "average":
             return X.sizes.astype(np.float64)
         if hasattr(self, "basis_") or self.kernel_params_["kernel"] == "linear":

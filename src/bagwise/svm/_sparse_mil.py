@@ -1,4 +1,4 @@
-"""Machines for bags with few positive instances: sMIL and stMIL."""
+"""SVMs for bags with few positive instances: sMIL, stMIL and sbMIL."""
 
 from numbers import Integral, Real
 
@@ -10,7 +10,7 @@ from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 
 class SparseMIL(KernelBagSVM):
-    """The sparse balancing problem that the three machines build on."""
+    """The sparse balancing problem that the three classifiers build on."""
 
     def _balanced_rows(self, X, layout):
         """Rows of sMIL on the instances followed by the means of positive bags."""
@@ -41,7 +41,7 @@ class SparseMIL(KernelBagSVM):
 
 
 class SMIL(SparseMIL):
-    r"""Let a positive bag's mean be as positive as one instance makes it: sMIL.
+    r"""Ask of the mean of a positive bag what one positive instance implies: sMIL.
 
     .. math::
         \min_{f, b} \; \tfrac12 \|f\|^2
@@ -79,7 +79,7 @@ class SMIL(SparseMIL):
     tol : float, default=1e-5
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -100,11 +100,12 @@ class SMIL(SparseMIL):
     -----
     Differs from [1]_: bags may be weighted. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time a step.
+    O(n_instances * r) memory and O(n_instances * r**2) time per step.
 
-    Nothing asks an instance of a positive bag to score above zero: if all of them are
-    at :math:`2 / n_i - 1`, the loss is zero. Where many are positive, zero is thus too
-    high a cut though bags are ranked well, hence the default of `threshold`.
+    The problem does not require that an instance of a positive bag has a score above
+    zero: if all of them have :math:`2 / n_i - 1`, the loss is zero. If many instances
+    are positive, zero is thus too high a threshold although the bags are ranked well,
+    hence the default of `threshold`.
 
     References
     ----------
@@ -159,7 +160,7 @@ class SMIL(SparseMIL):
 
 
 class STMIL(SparseMIL):
-    r"""Sparse balancing with a margin for unlabelled instances: stMIL.
+    r"""Sparse balancing with a margin for unlabeled instances: stMIL.
 
     The objective of :class:`SMIL` and, for the instances of positive bags,
 
@@ -194,11 +195,11 @@ class STMIL(SparseMIL):
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=100
-        Cap on the convex steps.
+        Maximum number of convex steps.
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -221,9 +222,9 @@ class STMIL(SparseMIL):
     -----
     Differs from [1]_: bags may be weighted. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time a step.
+    O(n_instances * r) memory and O(n_instances * r**2) time per step.
 
-    As in :class:`SMIL`, whose notes say more, zero can be too high a cut.
+    As in :class:`SMIL` (see its notes), zero can be too high a threshold.
 
     References
     ----------
@@ -280,10 +281,10 @@ class STMIL(SparseMIL):
     def _fit_binary(self, X, t, bag_weight):
         layout, space, means, start = self._balance(X, t, bag_weight)
         base = self._balanced_rows(X, layout)
-        n_unlabelled = len(layout.positive)
+        n_unlabeled = len(layout.positive)
         cap = np.r_[base.cap, self._scaled(layout.positive_caps())]
         points = np.r_[base.points, layout.positive]
-        margin = np.r_[base.margin, np.ones(n_unlabelled)]
+        margin = np.r_[base.margin, np.ones(n_unlabeled)]
 
         def solve(state):
             sign = np.r_[base.sign, state[0]]
@@ -321,7 +322,7 @@ class SBMIL(SparseMIL):
     scale_C : bool, default=False
         Whether the ranking problem divides each sum by its number of terms, as in
         [1]_. The final problem never does: with the same `C` in both, the ranking
-        would be far smoother than the machine trained on it.
+        would be far smoother than the SVM that is trained on it.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -341,7 +342,7 @@ class SBMIL(SparseMIL):
     tol : float, default=1e-4
         Tolerance of the convex steps, on the optimality conditions.
     random_state : int, RandomState or None, default=None
-        The Nystroem basis.
+        Random seed of the Nystroem basis.
 
     Attributes
     ----------
@@ -365,7 +366,7 @@ class SBMIL(SparseMIL):
     Differs from [1]_: bags may be weighted; see `scale_C`. Scores
     closer than ``10 * tol`` are ranked by position. Exact kernels cost
     O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time a step.
+    O(n_instances * r) memory and O(n_instances * r**2) time per step.
 
     References
     ----------
@@ -426,7 +427,7 @@ class SBMIL(SparseMIL):
         scores = self._start_scores(space, layout, first.scores)[layout.positive]
         scores = np.round(scores, digits)
         order = np.argsort(-scores, kind="stable")
-        # As many as eta asks for, counted by weight, but at least one for each bag.
+        # The share `eta` of the instances, counted by weight, and at least one per bag.
         weight = layout.positive_caps()[order]
         wanted = max(layout.positive_weight.sum(), self.eta * weight.sum())
         chosen = order[np.cumsum(weight) - 0.5 * weight < wanted]

@@ -1,7 +1,7 @@
 """The one seam between methods and the device they run on.
 
 Methods ask `active` for the block primitives: sums and minima of blocks of kernel
-values or distances over bags, products with kernel matrices, and factorisations. There
+values or distances over bags, products with kernel matrices, and factorizations. There
 are two implementations, numpy with compiled loops, and torch; which one answers is
 decided here and nowhere else.
 """

@@ -64,7 +64,7 @@ class NumpyBackend:
         return out
 
     def cholesky(self, matrix: Array) -> Factor:
-        """Factorise a symmetric positive definite matrix."""
+        """Factorize a symmetric positive definite matrix."""
         return Factor(matrix)
 
     def eigh(self, matrix: Array) -> tuple[Array, Array]:
@@ -110,7 +110,7 @@ class Factor:
     Attributes
     ----------
     rcond : float
-        Estimate of the reciprocal condition number; zero where the factorisation broke
+        Estimate of the reciprocal condition number; zero where the factorization broke
         down.
     """
 

@@ -96,7 +96,7 @@ class Segments:
         return top.reshape(self.n_bags, *values.shape[1:])
 
     def share_of_max(self, values):
-        """Return the maxima, and 1 / (number of maximisers) on each maximiser."""
+        """Return the maxima, and 1 / (number of maximizers) on each maximizer."""
         top = self.plain_max(values)
         hit = (values == self.repeat(top)).to(values.dtype)
         return top, hit / self.repeat(self.plain_sum(hit))
