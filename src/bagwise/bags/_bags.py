@@ -43,8 +43,8 @@ class Bags(Segmented):
     data : array-like or sparse matrix of shape (n_instances, n_features)
         All instances, bag after bag. Kept as it is when it is a C-contiguous matrix
         of floats (a memory map included); everything else is converted. Half
-        precision is a way of storing: methods that read in pieces convert those, all
-        others compute with float32. Sparse input becomes CSR.
+        precision is for storage only: methods that read in chunks convert each chunk,
+        all others compute with float32. Sparse input becomes CSR.
     offsets : array-like of shape (n_bags + 1,)
         Row at which each bag begins, and the number of rows at the end.
     ids : array-like of shape (n_bags,), default=None
@@ -52,8 +52,8 @@ class Bags(Segmented):
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the columns.
     groups : array-like of shape (n_bags,), default=None
-        What the bags belong to, such as patients or compounds. Bags of one group stay
-        on one side of every split that the library makes.
+        What the bags belong to, such as patients or compounds. Bags of one group are
+        never split across folds.
     instance_ids : array-like of shape (n_instances,), default=None
         Names of the instances, in the order of the rows.
     coords : array-like of shape (n_instances, k), default=None
@@ -251,7 +251,7 @@ class Bags(Segmented):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float64, float32, or float16 as a way of storing."""
+        """float64, float32, or float16 (for storage only)."""
         return self._stacked.dtype
 
     @property
@@ -364,7 +364,7 @@ class Bags(Segmented):
         check_memory(
             float(self.n_instances) * self.n_features * (4 if half else 8),
             f"The {self.n_instances} instances of {self.n_bags} bags",
-            "Use a method that reads bags in pieces, or SampleInstances before.",
+            "Use a method that reads bags in chunks, or SampleInstances before.",
         )
         if half:
             data: Any = widened(np.asarray(self._stacked))
@@ -420,7 +420,7 @@ class Bags(Segmented):
         return out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
-        """Refuse: bags are no rectangular array, and numpy would guess."""
+        """Raise: bags are not a rectangular array."""
         raise TypeError(
             "Bags cannot become one array: bags have different sizes. Use X.data for "
             "the stacked instances, or an estimator made for bags (to use a "

@@ -63,7 +63,7 @@ def as_bags(X: Any) -> Bags:
 # Squares of numbers beyond these over- or underflow, and so does every distance.
 _LARGEST, _SMALLEST = 1e100, 1e-100
 
-# Rows looked at together: a memory map larger than memory is read in pieces.
+# Rows looked at together: a memory map larger than memory is read in chunks.
 _CHUNK_BYTES = 64 * 2**20
 
 
@@ -75,7 +75,7 @@ def check_bags(
     ensure_finite: bool = True,
     chunked: bool = False,
 ) -> Bags:
-    """Convert `X` to `Bags` and refuse what no method can use.
+    """Convert `X` to `Bags`; raise for data that no method can use.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def check_bags(
     accept_sparse : bool
         Whether CSR data may pass.
     min_bags : int, default=1
-        Fewest bags that make sense.
+        Minimum number of bags.
     ensure_finite : bool, default=True
         Whether NaN is refused; infinity always is.
     chunked : bool, default=False
@@ -120,9 +120,10 @@ def check_bags(
 
 
 def _is_ordinary(bags: Bags) -> bool:
-    """Whether squares add up to a number, and not to nothing, in every chunk.
+    """Whether the sum of squares of every chunk is finite and above zero.
 
-    Then all is finite and of a sound magnitude: one quick pass settles nearly all data.
+    Then all numbers are finite and of a usable magnitude: for nearly all data one pass
+    is enough.
     """
     for chunk in _chunks(bags):
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -147,7 +148,7 @@ def _chunks(bags: Bags) -> Iterator[npt.NDArray[Any]]:
 
 
 def _refuse_magnitudes(bags: Bags) -> None:
-    """Refuse numbers whose squares are no numbers any more."""
+    """Raise for numbers whose squares overflow or underflow."""
     largest = 0.0
     for chunk in _chunks(bags):
         found = float(np.nanmax(np.abs(chunk), initial=0.0))
@@ -161,7 +162,7 @@ def _refuse_magnitudes(bags: Bags) -> None:
     if 0.0 < largest < _SMALLEST:
         raise ValueError(
             f"all numbers of X are tiny (at most {largest:.1e}), and their squares "
-            "vanish. Scale the columns first: another unit is enough."
+            "underflow. Scale the columns first, for instance by another unit."
         )
 
 

@@ -207,7 +207,7 @@ class Segmented:
 
 
 class Ragged(Segmented):
-    """Values of instances, cut into bags; what the instance methods return.
+    """Values of instances, grouped by bag: the result of the instance methods.
 
     It indexes as `Bags` do: an int gives the values of one bag, a slice, an index
     array or a mask gives a `Ragged`.
@@ -281,9 +281,9 @@ class Ragged(Segmented):
         return out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
-        """Refuse: which of the two readings is wanted must be said."""
+        """Raise: the caller must choose between stacked values and a list."""
         raise TypeError(
-            "A Ragged holds bags of different sizes and is no rectangular array. Use "
+            "A Ragged holds bags of different sizes, not a rectangular array. Use "
             ".values for the stacked values or .to_list() for one array per bag."
         )
 

@@ -180,7 +180,7 @@ def refuse_other_values(array: Any, what: str) -> None:
         )
     if kind in "mM":
         raise TypeError(
-            f"{what} holds dates or times, which are no numbers. Turn them into "
+            f"{what} holds dates or times, which are not numbers. Turn them into "
             "numbers of your choice (days since the first, hour of the day), or leave "
             "the column out."
         )

@@ -1,4 +1,4 @@
-"""What people who add a method derive from: the contract of every estimator of bags.
+"""Base classes of all estimators of bags, for authors of new methods.
 
 A two-class method writes three short methods and gets everything else::
 

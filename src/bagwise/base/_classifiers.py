@@ -1,9 +1,10 @@
 """The base classes of classifiers: two classes, several, weights.
 
-Inside, the positive class is always the second one: the labels -1 and +1 of a two-class
-method, the code 1 of one that knows several. Which label that is, `pos_label` says.
-Outside scikit-learn's rules hold: `classes_` is sorted, `decision_function` is positive
-for ``classes_[1]``. The turn from one to the other stands here and nowhere else.
+Internally, the positive class is always the second one: the label +1 of -1 and +1 in
+a two-class method, the code 1 in a multi-class method. `pos_label` names it.
+Externally, the rules of scikit-learn hold: `classes_` is sorted, and
+`decision_function` is positive for ``classes_[1]``. This module converts between the
+two.
 """
 
 import warnings
@@ -91,7 +92,7 @@ class BagClassifierMixin(ClassifierMixin):
 
     @property
     def _turned(self):
-        """Whether the positive class is the first of two, and signs turn outside."""
+        """Whether the positive class is the first of two, so that signs are changed."""
         return len(self.classes_) == 2 and self._positive == 0
 
     def _labels_of(self, codes):
@@ -261,7 +262,7 @@ _CLEAR = ({0, 1}, {-1, 1})
 
 
 def _warn_of_words(name, labels):
-    """Say which of two labels is taken for the positive one, where that is a guess."""
+    """Warn which of two labels is taken as positive, where that is a guess."""
     first, second = labels
     warnings.warn(
         f"{name} treats the positive class differently from the negative one, and "
@@ -273,7 +274,7 @@ def _warn_of_words(name, labels):
 
 
 def _are_two_plain(y):
-    """Whether `y` holds at most two whole numbers, to which nobody objects.
+    """Whether `y` holds at most two whole numbers, which are valid labels.
 
     scikit-learn's own check takes as long to say so as a small fit.
     """
@@ -283,7 +284,7 @@ def _are_two_plain(y):
 
 
 def _refuse_gaps(y):
-    """Refuse numbers that are no labels, and say where the first one stands."""
+    """Raise for numbers that are not labels, and name the first one."""
     y = np.asarray(y)
     wrong = np.flatnonzero(~np.isfinite(y)) if y.dtype.kind == "f" else ()
     if len(wrong):
@@ -305,7 +306,7 @@ def _label_position(scores):
 
 
 class MulticlassBagClassifier(BagClassifierMixin, BaseBagEstimator):
-    """Classifier that knows any number of classes by itself, and weights of bags.
+    """Classifier that supports any number of classes natively, and weights of bags.
 
     A method writes ``_fit_codes(X, codes, weight)``: `X` is `Bags`, `codes` the
     position of each label in `classes_` (with two classes 1 is the positive one),
@@ -338,21 +339,21 @@ class MulticlassBagClassifier(BagClassifierMixin, BaseBagEstimator):
 
 
 class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
-    """Classifier whose mathematics knows two classes; more become one-vs-rest.
+    """Classifier for two classes; more classes are fitted one-vs-rest.
 
     With more than two classes `estimators_` holds one fitted two-class estimator per
     class, and fitted attributes of the method live there.
     """
 
-    # How a cut is found in scores, for methods with a parameter `threshold`.
-    _cut = staticmethod(sigmoid_threshold)
-    # Whether each of several classes gets a cut of its own.
-    _cut_each_class = True
+    # How the threshold is found from scores, for methods with the parameter.
+    _find_threshold = staticmethod(sigmoid_threshold)
+    # Whether each of several classes gets a threshold of its own.
+    _one_threshold_per_class = True
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         if getattr(self, "threshold", None) == "cv":
-            tags.input_tags.order_invariant = False  # folds are cut by position
+            tags.input_tags.order_invariant = False  # folds follow positions
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -380,7 +381,7 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
         self.estimators_ = []
         for k in range(len(self.classes_)):
             one = self._unfitted_copy()
-            if not self._cut_each_class:
+            if not self._one_threshold_per_class:
                 one.threshold = "zero"
             self.estimators_.append(
                 one._fit_two(X, np.where(codes == k, 1.0, -1.0), weight)
@@ -431,7 +432,7 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
 
 
 class WeightedBagClassifier(BinaryBagClassifier):
-    """Two-class method whose loss can weigh bags."""
+    """Two-class method whose loss can weight bags."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -459,7 +460,7 @@ class ProbabilityMixin:
     A two-class method writes ``_positive_probability(X)``; any other
     ``_probabilities(X)``, a column per class (of two, the positive one comes second).
     Where a two-class method has a `threshold`, its scores are log-odds, which are moved
-    by the cut: a bag at the cut has probability one half.
+    by the threshold: a bag at the threshold has probability one half.
     """
 
     def predict_proba(self, X):

@@ -32,7 +32,7 @@ _SMALL, _LARGE = 1e-2, 1e5
 
 
 def warn_of_scales(X, scale_sensitive):
-    """Warn when the scales of the columns hide some of them, or all.
+    """Warn if the scales of the columns hide some of them, or all.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def scores_instances(estimator):
     )
 
 
-# Weights beyond this stand for no number of bags, and solvers lose all others.
+# Larger weights are not numbers of bags, and solvers lose all other weights.
 _LARGEST_WEIGHT = 1e9
 
 

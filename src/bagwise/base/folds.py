@@ -19,7 +19,7 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     Parameters
     ----------
     X : Bags or sequence of bags
-        The bags. Their `groups`, if they carry some, stay on one side of every split.
+        The bags. Their `groups`, if they have some, are not split across folds.
     y : array-like of shape (n_bags,) or (n_bags, n_outputs)
         The targets. Labels keep their share in every fold; real values and tables of
         targets are split without regard to them.

@@ -13,9 +13,9 @@ def check_survival(y):
     Parameters
     ----------
     y : structured array or data frame, of length n_bags
-        Two fields: `event`, true (or 1) where the event was seen and false where the
-        bag was only watched until then, and `time`. The fields of a structured array
-        may have other names when exactly one of them is boolean, as in scikit-survival.
+        Two fields: `event`, true (or 1) if the event was observed and false if the
+        observation was censored, and `time`. The fields of a structured array
+        may have other names if exactly one of them is boolean, as in scikit-survival.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def survival_target(event, time):
     Parameters
     ----------
     event : array-like of shape (n_bags,)
-        True or 1 where the event was seen, False or 0 where it was not.
+        True or 1 if the event was observed, False or 0 if it was censored.
     time : array-like of shape (n_bags,)
         Finite and not negative.
 
@@ -97,7 +97,7 @@ def has_survival():
 
 
 def require_survival(who):
-    """Refuse to go on without scikit-survival, and say which extra brings it.
+    """Raise without scikit-survival, and name the extra that installs it.
 
     Parameters
     ----------
@@ -114,16 +114,16 @@ def require_survival(who):
 def concordance(event, time, risk):
     """Return the share of comparable pairs that are in the right order.
 
-    A pair is comparable when the event of one came while the other was still watched:
-    its time is shorter, or equal and the other has no event. It counts one when the
-    risk of the first is higher and one half when both are equal.
+    A pair is comparable if the event of one was observed while the other was at risk:
+    its time is shorter, or equal and the other is censored. It counts one if the
+    risk of the first is higher, and one half if both risks are equal.
 
     Parameters
     ----------
     event : ndarray of bool
-        Whether the event was seen; otherwise the time is that of the last look.
+        Whether the event was observed; otherwise the time is censored.
     time, risk : ndarray of float
-        Times, and what is to be high where events come early.
+        Times, and predicted risks: higher where events are expected earlier.
 
     Returns
     -------

@@ -5,24 +5,24 @@ from scipy.special import expit
 
 from bagwise.base.folds import bag_folds, most_folds
 
-# Ridge on the slope of the sigmoid through standardized scores, beside a mean loss:
-# without one, scores that separate would ask for a step.
+# Ridge on the slope of the sigmoid of standardized scores, relative to a mean loss:
+# without it, separable scores would have an infinite slope.
 _RIDGE = 1e-3
-# Scores beyond these shares of the weight are drawn in: a sigmoid has no outliers.
+# Scores beyond these quantiles are clipped: outliers must not determine the sigmoid.
 _TAIL = 0.10
-# More out-of-fold scores than these make no better cut: other folds are left out.
+# More out-of-fold scores do not improve the threshold: other folds are left out.
 _ENOUGH = 1_000
 
 
 def best_threshold(score, positive, sample_weight=None):
-    """Return the cut of `score` with the highest weighted accuracy.
+    """Return the threshold of `score` with the highest weighted accuracy.
 
     Parameters
     ----------
     score : array-like of shape (n,)
-        Higher is more positive; a score above the cut is called positive.
+        Higher is more positive; a score above the threshold is predicted as positive.
     positive : array-like of bool of shape (n,)
-        The truth.
+        The true labels.
     sample_weight : array-like of shape (n,), default=None
         Weights; 1 by default.
 
@@ -30,14 +30,14 @@ def best_threshold(score, positive, sample_weight=None):
     -------
     float
         The middle of a gap between two neighboring distinct scores, or a point just
-        outside all of them. Of several equally good cuts the middle one is taken.
+        outside all of them. Of several equally good thresholds the middle one is taken.
     """
     score = np.asarray(score, dtype=np.float64)
     positive = np.asarray(positive, dtype=bool)
     weight = np.ones(score.shape) if sample_weight is None else sample_weight
     order = np.argsort(score, kind="stable")
     ranked, gain = score[order], np.where(positive, -weight, weight)[order]
-    # right[k]: accuracy (up to a constant) when the k lowest are called negative.
+    # right[k]: accuracy (up to a constant) if the k lowest are predicted as negative.
     right = np.concatenate([[0.0], np.cumsum(gain)])
     allowed = np.concatenate([[True], np.diff(ranked) > 0, [True]])
     right[~allowed] = -np.inf
@@ -53,7 +53,7 @@ def best_threshold(score, positive, sample_weight=None):
 
 
 def sigmoid_threshold(score, positive, sample_weight=None):
-    r"""Return the cut where a sigmoid through the scores crosses one half.
+    r"""Return the threshold where a sigmoid fitted to the scores equals one half.
 
     The sigmoid :math:`1 / (1 + e^{-(a z + b)})` of the standardized scores :math:`z`
     minimizes its mean log loss plus :math:`10^{-3} a^2 / 2`. Few scores determine its
@@ -63,19 +63,19 @@ def sigmoid_threshold(score, positive, sample_weight=None):
     Parameters
     ----------
     score : array-like of shape (n,)
-        Higher is more positive; a score above the cut is called positive. Scores
-        beyond the outer tenths count as the first within them.
+        Higher is more positive; a score above the threshold is predicted as positive.
+        Scores beyond the outer tenths count as the first within them.
     positive : array-like of bool of shape (n,)
-        The truth.
+        The true labels.
     sample_weight : array-like of shape (n,), default=None
         Weights; 1 by default.
 
     Returns
     -------
     float
-        The cut, outside the scores by no more than their range: where weights ask for
-        one answer. That of `best_threshold` where the scores are constant, or do not
-        rise with the truth.
+        The threshold, at most the range of the scores outside of them: if the weights
+        favor one class. That of `best_threshold` if the scores are constant or do not
+        increase with the labels.
     """
     score = np.asarray(score, dtype=np.float64)
     positive = np.asarray(positive, dtype=bool)
@@ -137,15 +137,15 @@ def _fit_sigmoid(z, positive, share, max_iter=100):
 
 
 def choose_threshold(estimator, X, t, weight):
-    """Return the cut that `estimator.threshold` asks for.
+    """Return the threshold that the parameter `estimator.threshold` selects.
 
     Parameters
     ----------
     estimator : BinaryBagClassifier
         A fitted two-class method with a parameter `threshold`: "zero" keeps the
-        method's own cut, "train" finds one in the training scores, "cv" in
-        out-of-fold scores, by the method's `_cut`: `sigmoid_threshold` if it says
-        nothing else.
+        method's own threshold, "train" finds one from training scores, "cv" from
+        out-of-fold scores, by the method's `_find_threshold`, which is
+        `sigmoid_threshold` by default.
     X : Bags
         The training bags.
     t : ndarray of shape (n_bags,)
@@ -167,7 +167,7 @@ def choose_threshold(estimator, X, t, weight):
     if scores is None:
         return 0.0
     known = np.isfinite(scores)
-    return type(estimator)._cut(scores[known], t[known] > 0, weight[known])
+    return type(estimator)._find_threshold(scores[known], t[known] > 0, weight[known])
 
 
 def out_of_fold_scores(estimator, X, t, weight, n_splits=5):

@@ -21,7 +21,8 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
     Parameters
     ----------
     max_instances : int, default=500
-        Most instances of a bag. May be changed after `fit`, as nothing is learned.
+        Maximum number of instances of a bag. May be changed after `fit`, as nothing is
+        learned.
     random_state : int, RandomState or None, default=None
         Seeds the sample. With an int, a bag with the same size and the same position
         among the bags always gives the same instances, whatever the other bags are.

@@ -82,7 +82,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     """
 
     # Mean probabilities of several classes are compared without thresholds.
-    _cut_each_class = False
+    _one_threshold_per_class = False
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict_proba"]), None],

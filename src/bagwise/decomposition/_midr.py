@@ -98,10 +98,10 @@ class MIDR(
         ``"auto"``: 5 with at most 10 features and ``C1 > 0``, else 1. The logistic
         model of each start has its own restarts.
     threshold : {"train", "zero"}, default="train"
-        Where the log-odds of a bag are cut with two classes: where a sigmoid through
-        training scores crosses one half, or at the model's own probability 1/2, on one
-        side of which all bags may lie since the ridge draws scores together. The
-        projection does not depend on it.
+        Decision threshold of the log-odds with two classes: where a sigmoid fitted to
+        training scores equals one half, or the model's own probability 1/2, which all
+        bags may exceed, or none, since the ridge shrinks scores. The projection does
+        not depend on it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     pos_label : label, default=None
@@ -112,7 +112,7 @@ class MIDR(
         Stop when no entry of the gradient is larger, or when five successive
         iterations lower the objective by a smaller share.
     random_state : int, RandomState instance or None, default=None
-        For the random starts.
+        Random seed of the starts.
 
     Attributes
     ----------
@@ -136,8 +136,8 @@ class MIDR(
     alpha_ : float
         The sharpness of the pooling.
     threshold_ : float
-        The cut that is subtracted from the log-odds of bags and instances; zero with
-        more than two classes.
+        The threshold that is subtracted from the log-odds of bags and instances; zero
+        with more than two classes.
     classes_ : ndarray of shape (n_classes,)
         Labels of bags.
     objective_ : float
@@ -412,7 +412,7 @@ class MIDR(
         return pool(z, X.offsets, self.pooling_, self.alpha_, n_outputs=n_outputs)
 
     def _decide(self, X):
-        """Return the logit of each bag's pooled probability, less the cut."""
+        """Return the logit of each bag's pooled probability, less the threshold."""
         logit = bag_logit(self._pooled(X)) - self.threshold_
         return logit[:, 0] if logit.shape[1] == 1 else logit
 
@@ -427,7 +427,7 @@ class MIDR(
         return pooled.prob / np.maximum(total, np.finfo(np.float64).tiny)
 
     def _score_instances(self, X):
-        """Return the largest score over the hypotheses of a class, less the cut."""
+        """Return the largest score over hypotheses of a class, less the threshold."""
         z = self._scores(X) - self.threshold_
         best = z.reshape(len(z), -1, self.n_hypotheses_).max(axis=2)
         return best[:, 0] if best.shape[1] == 1 else best

@@ -207,7 +207,7 @@ class DensityClassifier(WeightedBagClassifier):
     """Base of the methods that look for a concept point."""
 
     # As in the papers, and better here than a sigmoid: scores have a long lower tail.
-    _cut = staticmethod(best_threshold)
+    _find_threshold = staticmethod(best_threshold)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -254,7 +254,7 @@ class DensityClassifier(WeightedBagClassifier):
         return X.with_data(X.data[:, varies] - origin[varies]), _Frame(origin, varies)
 
     def _score_instances(self, X):
-        # log p + log 2: the natural cut is probability one half.
+        # log p + log 2: the natural threshold is probability one half.
         h, s2 = self.concept_, self.scale_
         if X.is_sparse:
             square = X.data.multiply(X.data) @ s2

@@ -39,7 +39,7 @@ class DiverseDensity(DensityClassifier):
     n_starts : int, default=15
         Number of screened starts.
     max_iter : int, default=1000
-        Most iterations from the best start (the others get 100).
+        Maximum number of iterations from the best start (the others get 100).
     threshold : {"zero", "train", "cv"}, default="train"
         Decision threshold: probability one half, the threshold fitted to the scores of
         the training bags, or the one fitted to out-of-fold scores.
@@ -162,9 +162,9 @@ class EMDD(DensityClassifier):
     n_starts : int, default=20
         Number of screened starts.
     max_iter : int, default=100
-        Most rounds of E- and M-steps from a start.
+        Maximum number of rounds of E- and M-steps from a start.
     m_steps : int, default=40
-        Most L-BFGS iterations in an M-step.
+        Maximum number of L-BFGS iterations in an M-step.
     threshold : {"zero", "train", "cv"}, default="train"
         Decision threshold; see `DiverseDensity`.
     class_weight : dict or "balanced", default=None

@@ -130,7 +130,7 @@ def _fit_one(model, parts, classes, k, factor):
     """Fit one class against the rest."""
     targets = parts.map(_targets, classes, k, factor)
     model._fit_sums(targets)
-    model._cut_sums(targets)
+    model._find_threshold_in_chunks(targets)
     return model
 
 

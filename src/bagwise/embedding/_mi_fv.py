@@ -55,7 +55,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
     -----
     Differs from [1]_: the mixture sees a sample of very large data. Costs
     O(n_instances * n_components * n_kept) after one pass for the principal axes: one of
-    the two fastest methods at scale. Memory maps larger than memory are read in pieces.
+    the two fastest methods at scale. Memory maps larger than memory are read in chunks.
     Follow it with a linear classifier.
 
     References

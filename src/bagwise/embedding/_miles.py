@@ -64,11 +64,11 @@ class _PrototypeMachine(WeightedBagClassifier):
 
 
 class MILES(_PrototypeMachine):
-    r"""Select the instances that tell bags apart.
+    r"""Select the instances that discriminate between the classes of bags.
 
     A bag is described by its similarity to every training instance,
-    :math:`m_k(B) = \max_{x \in B} e^{-\gamma |x - z_k|^2}`, and a 1-norm support vector
-    machine keeps few of them ([1]_, Eqs. (7), (9)):
+    :math:`m_k(B) = \max_{x \in B} e^{-\gamma |x - z_k|^2}`, and a 1-norm SVM
+    keeps few of them ([1]_, Eqs. (7), (9)):
 
     .. math::
         \min_{w, b} \; |w|_1 + C \sum_i v_i \, \ell\big(t_i (w' m(B_i) + b)\big)
@@ -87,8 +87,9 @@ class MILES(_PrototypeMachine):
         Squared hinge by an interior-point method, or the hinge of the paper as a linear
         program.
     max_prototypes : int, None or "auto", default="auto"
-        Most prototypes; a random sample of the instances when there are more. None
-        takes all of them, "auto" all up to 20,000 instances and 5,000 beyond.
+        Maximum number of prototypes; a random sample of the instances when there are
+        more. None takes all of them, "auto" all up to 20,000 instances and 5,000
+        beyond.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -96,7 +97,7 @@ class MILES(_PrototypeMachine):
     tol : float, default=1e-6
         Relative duality gap at which the interior-point method ends.
     random_state : int or RandomState, default=None
-        Draws the sample of prototypes.
+        Random seed of the sample of prototypes.
 
     Attributes
     ----------
@@ -119,7 +120,7 @@ class MILES(_PrototypeMachine):
     memory; `max_prototypes` makes both linear. A step of the interior-point method, of
     which there are 15 to 40, costs O(n_bags**2 * n_prototypes), or O(n_bags *
     n_prototypes**2) where there are fewer prototypes than bags. Beyond a
-    million similarities the machine is solved on working sets, about twenty in turn as
+    million similarities the SVM is solved on working sets, about twenty in turn as
     the weight of the loss grows to `C`, each starting from the last: a few times
     `n_selected` prototypes, and the bags near or inside their margin. A step then costs
     O(n_near * n_selected**2), and each set two products with the similarities.
@@ -231,14 +232,14 @@ class MILDE(_PrototypeMachine):
     gamma : {"median", "scale", "auto"} or float, default="median"
         The width of the similarity.
     max_candidates : int, None or "auto", default="auto"
-        Most candidates; a random sample of the instances when there are more. None
-        takes all of them, "auto" all up to 20,000 instances and 5,000 beyond.
+        Maximum number of candidates; a random sample of the instances when there are
+        more. None takes all of them, "auto" all up to 20,000 instances and 5,000 beyond.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     random_state : int or RandomState, default=None
-        Draws the sample of candidates and the order of coordinates.
+        Random seed of the sample of candidates and of the order of coordinates.
 
     Attributes
     ----------

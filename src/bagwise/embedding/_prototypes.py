@@ -49,9 +49,10 @@ class PrototypeEmbedding(
     gamma : {"median", "scale", "auto"} or float, default="median"
         The width; "median" is one over the median squared distance.
     max_prototypes : int, default=None
-        Most prototypes; a random sample of the instances when there are more.
+        Maximum number of prototypes; a random sample of the instances when there are
+        more.
     random_state : int or RandomState, default=None
-        Draws the sample.
+        Random seed of the sample.
 
     Attributes
     ----------

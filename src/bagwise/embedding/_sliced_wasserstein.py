@@ -42,7 +42,7 @@ class SlicedWassersteinEmbedding(
     n_quantiles : int, default=20
         Number of equal parts of a quantile function, each described by its mean.
     random_state : int or RandomState, default=None
-        Draws the directions.
+        Random seed of the directions.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class SoftKSCEmbedding(BagTransformerMixin, BaseBagEstimator):
     n_components : int, default=None
         Number of Nystroem landmarks that replace the exact kernel.
     random_state : int, RandomState or None, default=None
-        Draws the landmarks.
+        Random seed of the landmarks.
 
     Attributes
     ----------

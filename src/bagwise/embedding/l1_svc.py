@@ -59,7 +59,7 @@ class L1SVC(ClassifierMixin, BaseEstimator):
         Returns
         -------
         L1SVC
-            The fitted machine.
+            The fitted classifier.
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
         self.classes_, codes = np.unique(y, return_inverse=True)

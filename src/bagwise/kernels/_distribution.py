@@ -51,7 +51,7 @@ def statistics_kernel(
         Its width. A name is resolved on the vectors :math:`s(B)` of `Y` (of `X` when
         `Y` is None).
     degree, coef0 : float, default=3 and 1
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
 
     Returns
     -------

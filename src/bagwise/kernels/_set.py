@@ -67,7 +67,7 @@ def set_kernel(
         Its width. A name is resolved on `Y` (on `X` when `Y` is None), so that
         ``set_kernel(X_test, X_train)`` agrees with ``set_kernel(X_train)``.
     degree, coef0 : float, default=3 and 1
-        Of the polynomial instance kernel.
+        Parameters of the polynomial instance kernel.
     power : int, default=1
         The power :math:`p >= 1` of the instance kernel.
     normalization : {"feature", "average", None}, default="feature"

@@ -125,11 +125,11 @@ def fit_basis(
         "auto": the rows themselves for a linear kernel; Nystroem when `n_components`
         is given; else pivoted Cholesky, of the whole matrix where it fits.
     n_components : int, default=None
-        Most columns. Required by "nystroem".
+        Maximum number of columns. Required by "nystroem".
     tol : float
         Directions below `tol` times the largest eigenvalue (pivot) are dropped.
     random_state : int or RandomState, default=None
-        Draws the landmarks of "nystroem".
+        Random seed of the landmarks of "nystroem".
     matrix : ndarray of shape (n_instances, n_instances), default=None
         The kernel matrix of `data`, where it is known: spares "cholesky" to compute
         it. Not written to.

@@ -1,4 +1,4 @@
-"""Least-squares machines for bags: SAFE, LS-SVM and kernel spectral clustering."""
+"""Least-squares models of bags: SAFE, LS-SVM and kernel spectral clustering."""
 
 from bagwise.least_squares._kernel_ridge import BagKernelRidge
 from bagwise.least_squares._ksc import KernelSpectralClustering

@@ -20,8 +20,8 @@ class BagKernelRidge(BaseBagRegressor):
 
     where :math:`\alpha` is `alpha`, :math:`\omega_i` the weight of a bag
     (`sample_weight`), :math:`a` is `dual_coef_` and :math:`b` is `intercept_`. Given
-    several `alphas`, the one with the smallest leave-one-out error is taken, at the
-    price of one eigendecomposition for all ([1]_).
+    several `alphas`, the one with the smallest leave-one-out error is chosen; one
+    eigendecomposition serves all of them ([1]_).
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class BagKernelRidge(BaseBagRegressor):
     dual_coef_ : ndarray of shape (n_bags,) or (n_bags, n_outputs)
         The coefficients :math:`a` of the training bags.
     intercept_ : float or ndarray of shape (n_outputs,)
-        The constant.
+        The intercept.
     loo_errors_ : ndarray of shape (n_bags,) or (n_bags, n_outputs)
-        What each training bag misses when it is left out: prediction minus value.
+        Leave-one-out error of each training bag: prediction minus value.
     loo_scores_ : ndarray of shape (n_alphas,)
         Weighted mean of their squares, for every strength that was tried.
 
@@ -62,7 +62,7 @@ class BagKernelRidge(BaseBagRegressor):
     `instance_scores` is the prediction for a bag that holds the instance alone.
     Shifting y shifts predictions (with `fit_intercept`), scaling y scales them.
 
-    Differs from [1]_: a free constant and weights; several outputs share one `alpha`.
+    Differs from [1]_: an intercept and weights; several outputs share one `alpha`.
     Costs the kernel matrix and one eigendecomposition, ``O(n_bags ** 3)``; every
     further strength ``O(n_bags ** 2)``.
 

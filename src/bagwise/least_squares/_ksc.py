@@ -25,7 +25,7 @@ _DENSE_BELOW = 200
 class KernelSpectralClustering(TransformerMixin, ClusterMixin, DocumentedEstimator):
     r"""Cluster rows by the signs of weighted kernel principal components.
 
-    With the degrees :math:`D = \mathrm{diag}(\Omega 1)` and the weighted centring
+    With the degrees :math:`D = \mathrm{diag}(\Omega 1)` and the weighted centering
     :math:`M = I - 1 1' D^{-1} / (1' D^{-1} 1)`, the scores of a row ([1]_) are
 
     .. math::
@@ -48,11 +48,11 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, DocumentedEstimat
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Width of the kernel.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     n_components : int, default=None
         Number of Nystroem landmarks that replace the exact kernel.
     random_state : int, RandomState or None, default=None
-        Draws the landmarks.
+        Random seed of the landmarks.
 
     Attributes
     ----------
@@ -78,8 +78,9 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, DocumentedEstimat
     Differs from [1]_: signs of eigenvectors are fixed, so that a fit can be repeated;
     differs from [2]_: absolute differences for two clusters, because the cosine of
     two numbers is only a sign. With three or more clusters the sign patterns need a
-    kernel that is narrow against the gaps (second eigenvalue near one); a wide one, and
-    "scale" often is, cuts clusters apart, which memberships suffer from far less.
+    kernel that is narrow compared with the gaps (second eigenvalue near one). A wider
+    kernel, such as often with "scale", splits clusters; soft memberships are affected
+    far less.
     Cost: n**2 memory and time per Lanczos step; with `n_components` n m instead.
 
     References

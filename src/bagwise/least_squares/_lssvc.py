@@ -22,7 +22,7 @@ from bagwise.least_squares._safe_kernel import Bordered
 class LSSVC(ClassifierMixin, DocumentedEstimator):
     r"""Classify rows with a least-squares support vector machine.
 
-    The machine solves ([1]_)
+    The classifier solves ([1]_)
 
     .. math::
         \begin{bmatrix} K + (C S)^{-1} & 1 \\ 1' & 0 \end{bmatrix}
@@ -43,7 +43,7 @@ class LSSVC(ClassifierMixin, DocumentedEstimator):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Width of the kernel.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     class_weight : dict or "balanced", default=None
         Weights of the residuals by class.
 
@@ -56,14 +56,14 @@ class LSSVC(ClassifierMixin, DocumentedEstimator):
     intercept_ : ndarray of shape (n_outputs,)
         Intercepts.
     leave_one_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Decision value of each training row by the machine fitted without it.
+        Decision value of each training row by the model fitted without it.
     X_fit_ : array or CSR matrix
         Training rows; None with a precomputed kernel.
 
     Notes
     -----
     Differs from [1]_: written with residuals of targets -1 and +1, which is the same
-    machine; leave-one-out values come for free from the inverse. Cost n**3.
+    model; leave-one-out values follow from the inverse at no extra cost. Cost n**3.
 
     References
     ----------

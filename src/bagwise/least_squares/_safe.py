@@ -156,8 +156,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         Share of :math:`\gamma_{max}` of the training bags that is given to the
         variance of instance scores, in [0, 1). Above 0.99 noise is amplified.
     variance_weight_abs : float, default=None
-        The paper's :math:`\gamma` itself, instead of `variance_weight`. Refused, with
-        the value of :math:`\gamma_{max}`, where the problem is not convex.
+        The paper's :math:`\gamma` itself, instead of `variance_weight`. An error with
+        the value of :math:`\gamma_{max}` is raised if the problem is not convex.
     rho_scale : {"relative", "absolute"}, default="relative"
         "relative" divides `rho` by the mean of :math:`(\sum_i a_i)^2` over bags (at
         most ten times its geometric mean, so that a few very large bags do not decide)
@@ -179,23 +179,23 @@ class SAFE(BagClassifierMixin, BaseSAFE):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Width of the kernel; not the paper's :math:`\gamma`.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     n_components : int, default=None
         Number of explicit features that replace the exact kernel.
     approximation : {"nystroem", "rff"}, default="nystroem"
-        Landmarks drawn from the training instances, or random Fourier features.
+        Landmarks sampled from the training instances, or random Fourier features.
     landmarks : array-like of shape (n_landmarks, n_features), default=None
-        Landmarks to be used instead of drawing them.
+        Landmarks to use instead of a random sample.
     class_weight : dict or "balanced", default=None
         Weights of the classes: the same as this `sample_weight` for all of their bags.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     max_iter : int, default=500
-        Most Lanczos steps, or most systems for Huber and max.
+        Maximum number of Lanczos steps, or of systems for Huber and max.
     tol : float, default=1e-10
         Relative residual of Lanczos; relative decrease of the objective.
     random_state : int, RandomState or None, default=None
-        Draws landmarks and Fourier features.
+        Random seed of landmarks and Fourier features.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
     rho_ : float
         The :math:`\rho` of the equation.
     gamma_max_ : float
-        Border of convexity, by ARPACK. Computed when asked for, if the fit did not
+        Limit of convexity, by ARPACK. Computed on first access if the fit did not
         need it.
     variance_weight_abs_ : float
         The :math:`\gamma` of the equation.
@@ -238,8 +238,8 @@ class SAFE(BagClassifierMixin, BaseSAFE):
     one is used, :math:`\gamma` is relative to it, and a saddle point is never returned.
     Weights of bags, several classes, mean and maximum aggregation, the Huber loss and
     explicit features are additions. With the Huber loss and variance weight the
-    objective has no global minimum (the loss grows linearly only); the local one next
-    to the least-squares solution is found. A bag of weight two counts as if it
+    objective has no global minimum (the loss grows only linearly); the local minimum
+    next to the least-squares solution is found. A bag of weight two counts as if it
     were given twice, in both sums and in the unit of `rho`.
 
     Cost with n instances, K bags and m explicit features: the exact kernel takes

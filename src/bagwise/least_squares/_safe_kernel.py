@@ -156,7 +156,7 @@ class KernelSystem:
         return np.inf if value <= noise else 1.0 / value
 
     def closed_form(self, Y):
-        """Solve at gamma = 0: a least-squares machine with the set kernel."""
+        """Solve at gamma = 0: a least-squares SVM with the set kernel."""
         a, b = self.bordered.solve(Y, np.zeros(Y.shape[1]))
         return KernelFit(self.design.to_instances(a), b, self._omega_j(a) + b)
 

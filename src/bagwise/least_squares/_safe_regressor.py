@@ -43,8 +43,8 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         Share of :math:`\gamma_{max}` of the training bags that is given to the
         variance of instance scores, in [0, 1).
     variance_weight_abs : float, default=None
-        The :math:`\gamma` itself, instead of `variance_weight`. Refused, with the
-        value of :math:`\gamma_{max}`, where the problem is not convex.
+        The :math:`\gamma` itself, instead of `variance_weight`. An error with the
+        value of :math:`\gamma_{max}` is raised if the problem is not convex.
     aggregation : {"sum", "mean", "sqrt", "max"}, default="mean"
         Bag value from instance scores: the mean (scores of instances are then in units
         of y), the sum (for totals that grow with the bag), in between, or the largest

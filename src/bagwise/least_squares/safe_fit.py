@@ -1,4 +1,4 @@
-"""From the training bags to a solution: which solver, and what it is asked for."""
+"""From the training bags to a solution: the choice of the solver and its problem."""
 
 from __future__ import annotations
 

@@ -52,32 +52,32 @@ class MILinearRegression(BaseBagRegressor):
     pooling : {"mean", "max", "min", "softmax", "prime"}, default="mean"
         How values of instances make the value of a bag.
     C : float, default=1.0
-        Inverse strength of the penalty. The loss is a *mean* over bags: the same `C`
-        means the same compromise whatever the number of bags.
+        Inverse strength of the penalty. The loss is a *mean* over bags, so that `C`
+        does not depend on the number of bags.
     alpha : float, default=3.0
         Sharpness of the softmax.
     fit_intercept : bool, default=True
         Whether to fit :math:`b`. It is not penalized.
     n_init : int, default=4
-        Number of starts, where the problem is not convex: the means of bags, then
-        random instances; the lowest objective wins.
+        Number of starts if the problem is not convex: the means of bags, then
+        random instances; the start with the lowest objective is kept.
     max_iter : int, default=200
-        Most steps from each start.
+        Maximum number of steps from each start.
     tol : float, default=1e-7
         A start has converged when a step lowers the objective by less, relatively.
     random_state : int, RandomState instance or None, default=None
-        Draws the random starts.
+        Random seed of the starts.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
         The direction :math:`w`.
     intercept_ : float
-        The constant :math:`b`.
+        The intercept :math:`b`.
     objective_ : float
         Smallest value of the objective.
     objective_path_ : ndarray
-        Objective after each step of the start that won; it never rises.
+        Objective after each step of the kept start; it never increases.
     n_iter_ : int
         Steps of that start.
 

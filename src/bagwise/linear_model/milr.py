@@ -56,8 +56,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     Parameters
     ----------
     C : float, default=10.0
-        Inverse strength of the penalty. The loss is a *mean* over bags: the same `C`
-        means the same compromise whatever the number of bags.
+        Inverse strength of the penalty. The loss is a *mean* over bags, so that `C`
+        does not depend on the number of bags.
     alpha : float or "auto", default="auto"
         Sharpness of the poolings softmax and lse. A bag in which one of :math:`n`
         instances is sure reaches only :math:`e^\alpha / (e^\alpha + n - 1)`.
@@ -70,9 +70,9 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     fit_intercept : bool, default=True
         Whether to fit :math:`b`. It is not penalized.
     threshold : {"train", "cv", "zero"}, default="train"
-        Where the log-odds of a bag are cut: where a sigmoid through training or
-        out-of-fold scores crosses one half, or at the model's own probability 1/2,
-        on one side of which all bags may lie when the penalty is strong.
+        Decision threshold of the log-odds of a bag: where a sigmoid fitted to training
+        or out-of-fold scores equals one half, or the model's own probability 1/2, which
+        all bags may exceed, or none, if the penalty is strong.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     pos_label : label, default=None
@@ -80,14 +80,14 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     n_init : int or "auto", default="auto"
         Number of starts: the first from the instances of all bags alike, the second
         from the solution of the convex problem (gmean with the log loss), the rest at
-        random; the lowest objective wins. ``"auto"``: 1 for that convex problem, else
-        5 with up to 20 features and 2 with more.
+        random; the lowest objective is kept. ``"auto"``: 1 for that convex problem,
+        else 5 with up to 20 features and 2 with more.
     max_iter : int, default=500
         Largest number of L-BFGS iterations from each start.
     tol : float, default=1e-5
         A start has converged when no entry of the gradient is larger.
     random_state : int, RandomState instance or None, default=None
-        For the random starts.
+        Random seed of the starts.
 
     Attributes
     ----------
@@ -101,11 +101,11 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     alpha_ : float
         The sharpness.
     threshold_ : float
-        The cut that is subtracted from the log-odds of bags and instances.
+        The threshold that is subtracted from the log-odds of bags and instances.
     objective_ : float
         Smallest value of the objective.
     objective_path_ : ndarray
-        Objective after each iteration of the start that won.
+        Objective after each iteration of the kept start.
     n_iter_ : int
         Iterations of that start.
     n_features_in_ : int
@@ -117,12 +117,12 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     Notes
     -----
-    Differs from [1]_: a ridge penalty (training bags that can be separated would send
-    :math:`w` to infinity), more poolings and losses, several starts, a sharpness that
-    knows the size of bags, and a cut of its own (that of [1]_ is
-    ``alpha=3.5, threshold="zero"``). All problems but
-    gmean with the log loss are non-convex. With ``pooling="max"`` the objective has
-    kinks: there the iterations end when they stop to make progress.
+    Differs from [1]_: a ridge penalty (without it, :math:`w` is infinite for separable
+    training bags), more poolings and losses, several starts, a sharpness that
+    depends on the size of bags, and a decision threshold (the method of [1]_ is
+    ``alpha=3.5, threshold="zero"``). All problems except gmean with the log loss are
+    non-convex. With ``pooling="max"`` the objective is not smooth, and the iterations
+    end when they no longer make progress.
 
     Bags of one instance with the log loss give
     :class:`~sklearn.linear_model.LogisticRegression` with ``C / n_bags`` in place of
@@ -130,7 +130,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
 
     An iteration costs two products with the instance matrix; sparse instances are
     never made dense, their mean is folded into the intercept. A memory map larger than
-    memory is read in pieces, once for each evaluation of the loss.
+    memory is read in chunks, once for each evaluation of the loss.
 
     References
     ----------
@@ -229,8 +229,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         loss.options["alpha"] = self.alpha_ = sharpness(self.alpha, loss.rates()[1])
         self._minimise(loss)
 
-    def _cut_sums(self, pieces):
-        """Find the cut from pieces that never are in one place."""
+    def _find_threshold_in_chunks(self, pieces):
+        """Find the threshold from chunks that are never in memory together."""
         if self.threshold == "cv":
             raise ValueError(
                 'threshold="cv" needs all bags in one place; use "train" or "zero".'
@@ -242,7 +242,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         scores, target, weight = (
             np.concatenate(part) for part in zip(*found, strict=True)
         )
-        self.threshold_ = self._cut(scores, target > 0.5, weight)
+        self.threshold_ = self._find_threshold(scores, target > 0.5, weight)
 
     def _loss_options(self):
         return {"pooling": self.pooling, "loss": self.loss}

@@ -59,13 +59,13 @@ class GMIL(BinaryBagClassifier):
         The grid, fitted on the training bags. None: equal width, with as many levels (3
         to 21) as `max_boxes` allows; 11 where boxes are sampled.
     max_boxes : int, default=100_000
-        Most boxes that are enumerated.
+        Maximum number of boxes that are enumerated.
     n_sampled : int, default=10_000
         Boxes drawn where they are sampled.
     alpha : float, default=1.5
         Factor of the updates.
     max_iter : int, default=200
-        Most passes through the training bags.
+        Maximum number of passes through the training bags.
     n_iter_no_change : int, default=20
         Passes without a smaller number of training errors after which training ends.
     random_state : int, RandomState instance or None, default=None

@@ -103,7 +103,7 @@ class IAPR(BinaryBagClassifier):
     """
 
     # As in the papers, and better here than a sigmoid: scores have a long lower tail.
-    _cut = staticmethod(best_threshold)
+    _find_threshold = staticmethod(best_threshold)
 
     _parameter_constraints: dict = {
         "method": [StrOptions({"all", "gfs", "iapr"})],

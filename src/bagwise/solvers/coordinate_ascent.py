@@ -404,7 +404,7 @@ def coordinate_ascent(
         Stop when a pass over *all* coordinates has no larger projected gradient and
         no larger relative ball violation.
     max_passes : int, default=3000
-        Cap on the number of passes.
+        Maximum number of passes.
     seed : int, default=0
         Order of the coordinates.
 

@@ -243,7 +243,7 @@ def l1_squared_hinge(M, t, cost, *, tol=1e-6):
     solved = solve(M, t, cost, tol)
     if solved.gap > max(tol, 1e-5):
         warnings.warn(
-            f"the 1-norm machine stopped with a relative gap of {solved.gap:.1e} "
+            f"the 1-norm SVM stopped with a relative gap of {solved.gap:.1e} "
             f"(tol={tol:g}). Scale the columns, or decrease C.",
             ConvergenceWarning,
             stacklevel=3,
@@ -311,7 +311,7 @@ def by_parts(M, t, cost, tol):
             share = 1.0 if late else min(1.0, _FACTOR * share)
             inner, least = _INNER, np.inf
             continue
-        # No more digits than the columns that are still missing are worth.
+        # No more accurate than the missing columns allow.
         inner = min(inner if lacking else 0.1 * inner, _INNER * gap)
         inner = max(0.5 * tol, inner)
     selected = np.zeros(k, dtype=bool)

@@ -112,7 +112,7 @@ def minimize(objective, descent, max_iter):
     descent : Descent
         A new one, or one to be taken up again; changed in place.
     max_iter : int
-        Most iterations, those of earlier runs included.
+        Maximum number of iterations, those of earlier runs included.
 
     Returns
     -------

@@ -310,7 +310,7 @@ def solve_odm(
     tol : float
         Relative duality gap accepted when the selection keeps changing.
     max_iter : int
-        Cap on Newton steps.
+        Maximum number of Newton steps.
     limit : float
         Of no interest is an optimum above this.
 

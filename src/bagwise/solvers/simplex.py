@@ -28,7 +28,7 @@ def max_min_ball(B, c, p, tol, max_iter):
     tol : float
         Stop at this difference of the primal and the dual value.
     max_iter : int
-        Cap on the steps.
+        Maximum number of steps.
 
     Returns
     -------

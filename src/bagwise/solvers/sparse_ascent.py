@@ -205,7 +205,7 @@ def sparse_ascent(
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
     max_rounds : int, default=500
-        Cap on the proximal steps, each of at most 50 passes.
+        Maximum number of proximal steps, each of at most 50 passes.
 
     Returns
     -------

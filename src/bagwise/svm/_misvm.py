@@ -53,7 +53,7 @@ class MISVM(KernelBagSVM):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Kernel width.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis. None takes the exact kernel, whose matrix is
         quadratic in the number of instances.
@@ -286,7 +286,7 @@ class MICA(MISVM):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Kernel width.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"train", "cv", "zero"}, default="train"

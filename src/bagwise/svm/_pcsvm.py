@@ -90,7 +90,7 @@ class PCSVM(KernelBagSVM):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Kernel width.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     intercept : float, default=1.0
         :math:`B`. With 0 there is no intercept; with 100 it is hardly regularized.
     n_components : int, default=None

@@ -65,7 +65,7 @@ class SMIL(SparseMIL):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Kernel width.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"train", "cv", "zero"}, default="train"
@@ -183,7 +183,7 @@ class STMIL(SparseMIL):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Kernel width.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"cv", "train", "zero"}, default="cv"
@@ -328,7 +328,7 @@ class SBMIL(SparseMIL):
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Kernel width.
     degree, coef0 : float, default=3 and 1.0
-        Of the polynomial kernel.
+        Parameters of the polynomial kernel.
     n_components : int, default=None
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"cv", "train", "zero"}, default="cv"

@@ -393,8 +393,8 @@ def box_kernel(
         and *promises nothing*: it needs several times fewer draws and misses epsilon
         in about delta to 2 delta of the entries in practice.
     max_samples : int, default=1_000_000
-        Most boxes drawn for one pair. A pair that gets there has no guarantee: this is
-        a warning.
+        Maximum number of boxes drawn for one pair. A pair that gets there has no
+        guarantee: this is a warning.
     random_state : int, RandomState instance or None, default=0
         Seed of all streams. Every pair of bags has a stream of its own, seeded by the
         content of both.
