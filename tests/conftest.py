@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 matplotlib.use("Agg")
 
-# Milliseconds: a busy machine is slow, which is no fault of the page.
+# Milliseconds: a busy computer is slow, which is no fault of the page.
 PATIENCE = 300_000
 
 # The same examples every time; `HYPOTHESIS_PROFILE=explore` looks for new ones.

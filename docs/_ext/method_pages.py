@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import measured
@@ -102,6 +103,15 @@ def yes(value: bool) -> str:
     return YES if value else NO
 
 
+def advice(public: Public) -> list[str]:
+    """Return when to use a class and when not, from `advice.toml`."""
+    texts = tomllib.loads(Path(__file__).with_name("advice.toml").read_text("utf-8"))
+    told = texts.get(public.name)
+    if told is None:
+        return []
+    return [f"**Use it if:** {told['use']}", "", f"**Not if:** {told['avoid']}", ""]
+
+
 def facts(methods: list) -> list[str]:
     """Return the measured table of one page."""
     lines = [".. list-table::", "   :class: facts", "   :stub-columns: 1", ""]
@@ -189,6 +199,7 @@ def page(public: Public, methods: list) -> list[str]:
     lines = underlined(title if len(methods) < 3 else public.name)
     classified = methods[0].task == "classification"
     papers = dict.fromkeys(m.paper for m in methods if "see its" not in m.paper)
+    lines += advice(public)
     lines += pictures(methods)
     lines += [TEXTS[methods[0].task], ""]
     lines += [*underlined("Measurements", "-"), *facts(methods)]

@@ -34,7 +34,7 @@ def cpu(function, repeats=3):
 
 
 def in_turns(functions, turns):
-    """Return the least processor seconds of each: a busy machine is so for all."""
+    """Return the least processor seconds of each: a busy computer slows all."""
     least = np.full(len(functions), np.inf)
     for _ in range(turns):
         least = np.minimum(least, [cpu(function, 1) for function in functions])

@@ -29,7 +29,7 @@ OF_BAGS = [name for name, method in METHODS.items() if method.cost == "bags"]
 
 
 def bags(n_bags, size):
-    """Return bags of two classes, one instance of which tells them apart."""
+    """Return bags of two classes, separated by one instance."""
     rng = np.random.default_rng(0)
     offsets = size * np.arange(n_bags + 1)
     data, y = rng.normal(size=(offsets[-1], 4)), np.arange(n_bags) % 2

@@ -1,6 +1,7 @@
 """The site is whole: no other host, no dead link, nothing public without a page."""
 
 import re
+import tomllib
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -145,3 +146,19 @@ def test_search_is_local(site):
     text = (site / "searchindex.js").read_text(encoding="utf-8")
     for word in ("bag", "patient", "threshold"):
         assert word in text
+
+
+def test_method_pages_say_when_to_use_the_method(pages):
+    """The two sentences come before the measurements, on the page of their class."""
+    advice = Path(__file__).parents[2] / "docs" / "_ext" / "advice.toml"
+    texts = tomllib.loads(advice.read_text("utf-8"))
+    shown = {
+        path.name: html
+        for path, html in pages.items()
+        if path.parent.name == "methods" and path.name != "index.html"
+    }
+    said = [html for html in shown.values() if "Use it if:" in html]
+    assert len(said) == len(texts)
+    for html in said:
+        use, avoid = html.index("Use it if:"), html.index("Not if:")
+        assert use < avoid < html.index("Measurements", avoid)

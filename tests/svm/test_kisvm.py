@@ -33,7 +33,7 @@ def test_equals_the_special_case(data, level):
 
 
 def test_equals_the_special_case_on_real_folds(benchmark):
-    """The same machine on Musk1, and its value by another solver.
+    """The same problem on Musk1, and its value by another solver.
 
     For the mixture found, beta = argmin 1/2 beta' (K + I / C) beta - sum(beta) over
     beta >= 0 is a problem of non-negative least squares, and J is sum(beta) / 2.
@@ -85,7 +85,7 @@ def test_value_in_the_form_with_a_free_margin():
 
 
 def test_theta_rescales_when_no_margin_is_too_large(data):
-    """With w = (1 - theta) w', only margins above 1 + theta tell the two apart."""
+    """With w = (1 - theta) w', only margins above 1 + theta differ between the two."""
     X, y = data
     p, q = (y == 1).sum(), (y == 0).sum()
     theta, C = 0.2, 0.02  # weak enough that no margin gets large

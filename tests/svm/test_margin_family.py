@@ -422,7 +422,7 @@ def test_a_constant_answer_is_not_silent(cls):
 
 
 def test_zero_is_not_the_cut_of_sparse_machines():
-    """All instances at 2 / n - 1 have no loss; a tuned cut tells the bags apart."""
+    """All instances at 2 / n - 1 have no loss; a tuned threshold separates the bags."""
     y = np.arange(20) % 2
     X = Bags(np.repeat(y, 4)[:, None].astype(float), np.arange(0, 81, 4))
     model = SMIL(1e4, kernel="linear", tol=1e-8, threshold="zero").fit(X, y)

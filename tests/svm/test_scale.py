@@ -35,44 +35,44 @@ def data():
     return X.with_data((X.data - X.data.mean(axis=0)) / X.data.std(axis=0)), y
 
 
-@pytest.mark.parametrize("machine", FAMILY)
-def test_a_width_that_follows_the_data_makes_no_difference(data, machine):
+@pytest.mark.parametrize("method", FAMILY)
+def test_a_width_that_follows_the_data_makes_no_difference(data, method):
     X, y = data
     options = {"random_state": 0}
-    if machine is MissSVM:
+    if method is MissSVM:
         options["C"] = 10.0  # its optimum is constant with a smaller one
-    scores = machine(**options).fit(X, y).decision_function(X)
+    scores = method(**options).fit(X, y).decision_function(X)
     for offset, scale in ((1e6, 1e4), (0.0, 1e-6)):
         moved = X.with_data(scale * X.data + offset)
-        other = machine(**options).fit(moved, y)
+        other = method(**options).fit(moved, y)
         np.testing.assert_allclose(other.decision_function(moved), scores, atol=1e-3)
 
 
-@pytest.mark.parametrize("machine", FREE_BIAS)
+@pytest.mark.parametrize("method", FREE_BIAS)
 @pytest.mark.parametrize("wide", [False, True])
-def test_a_free_bias_takes_up_an_offset(data, machine, wide):
+def test_a_free_bias_takes_up_an_offset(data, method, wide):
     """The linear problem is the same, and so is the answer."""
     X, y = data
     if wide:  # more columns than rows: by the kernel matrix
         X = X.with_data(np.hstack([X.data] + 12 * [0.1 * X.data]))
     options = {"kernel": "linear", "random_state": 0, "threshold": "zero"}
-    model = machine(**options).fit(X, y)
+    model = method(**options).fit(X, y)
     moved = X.with_data(X.data + 1e6)
-    other = machine(**options).fit(moved, y)
+    other = method(**options).fit(moved, y)
     np.testing.assert_allclose(
         other.decision_function(moved), model.decision_function(X), atol=2e-4
     )
 
 
-@pytest.mark.parametrize("machine", FAMILY)
+@pytest.mark.parametrize("method", FAMILY)
 @pytest.mark.parametrize(("offset", "scale"), PLACES)
-def test_a_linear_machine_is_solved_or_says_so(data, machine, offset, scale):
+def test_a_linear_machine_is_solved_or_says_so(data, method, offset, scale):
     X, y = data
     moved = X.with_data(scale * X.data + offset)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            model = machine(kernel="linear", random_state=0).fit(moved, y)
+            model = method(kernel="linear", random_state=0).fit(moved, y)
         except ValueError as error:
             refused = str(error)
         else:
@@ -103,9 +103,9 @@ def test_sparse_rows_far_away_warn_that_they_are_not_solved(data):
         MiSVM(C=1e3, kernel="linear").fit(moved, y)
 
 
-@pytest.mark.parametrize("machine", [*FAMILY, BagSVC])
+@pytest.mark.parametrize("method", [*FAMILY, BagSVC])
 @pytest.mark.parametrize("scale", [1e160, 1e-160])
-def test_squares_out_of_range_are_refused(data, machine, scale):
+def test_squares_out_of_range_are_refused(data, method, scale):
     X, y = data
     with pytest.raises(ValueError, match="range of floats|squares vanish"):
-        machine().fit(X.with_data(scale * X.data), y)
+        method().fit(X.with_data(scale * X.data), y)

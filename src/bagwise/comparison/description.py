@@ -1,7 +1,7 @@
 """Plain descriptions of runs: what was done, on what, with which seed.
 
 A run is one method on one fold of one data set. Its description holds nothing but
-JSON values, so that it can be hashed, stored, sent to another machine and read by a
+JSON values, so that it can be hashed, stored, sent to another computer and read by a
 person; `build_estimator` turns the estimator part into the object it names.
 
 A description may come from a file, so the names in it are never simply imported. A name

@@ -90,11 +90,12 @@ class MIDR(
         The penalty above, or :math:`C_1 \sum \sqrt{A_{st}^2 + 10^{-6}}` (Eq. (5)).
     init : {"milr", "pca", "random"}, default="milr"
         Start from the logistic model on all features, completed by principal
-        directions of the rest or, with ``C1 > 0``, by the features that stand for the
-        rest best (the penalty turns columns towards single features); from principal
+        directions of the rest or, with ``C1 > 0``, by the features that explain most of
+        the rest (the penalty turns columns towards single features); from principal
         directions; or at random.
     n_init : int or "auto", default="auto"
-        Number of starts; those after the first are random, the lowest objective wins.
+        Number of starts; those after the first are random, the lowest objective is
+        kept.
         ``"auto"``: 5 with at most 10 features and ``C1 > 0``, else 1. The logistic
         model of each start has its own restarts.
     threshold : {"train", "zero"}, default="train"
@@ -143,7 +144,7 @@ class MIDR(
     objective_ : float
         Smallest value of the objective.
     objective_path_ : ndarray
-        Objective at the start and after each iteration, for the start that won.
+        Objective at the start and after each iteration, for the kept start.
     n_iter_ : int
         Iterations from that start.
     n_features_in_ : int
@@ -158,8 +159,8 @@ class MIDR(
     The loss depends on :math:`U = AW` only, and :math:`\|U\| = \|W\|`. Without the
     penalty (``C1=0``) the problem is therefore ridge logistic regression on bags in
     the original space, whatever `n_components`, as long as that is no smaller than the
-    number of directions: the penalty, several classes or several hypotheses make it
-    something else.
+    number of directions. With the penalty, several classes or several hypotheses it is
+    a different problem.
 
     Differs from [1]_: Riemannian L-BFGS in all variables at once instead of Algorithm 1
     or the gradient flow, whose published steps leave the manifold; a ridge on

@@ -233,7 +233,7 @@ class DensityClassifier(WeightedBagClassifier):
         if not converged:
             warnings.warn(
                 f"{type(self).__name__} stopped at max_iter={self.max_iter} before the "
-                "density stopped to rise. Increase max_iter, or scale the features.",
+                "density stopped increasing. Increase max_iter, or scale the features.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -55,7 +55,7 @@ class DiverseDensity(DensityClassifier):
     scale_ : ndarray of shape (n_features,)
         The squared scales :math:`s_k^2`; zero means that a feature is not used.
     objective_ : float
-        The minimum found. ``n_bags * log(2)`` would be no better than guessing.
+        The minimum found. ``n_bags * log(2)`` is the value of guessing.
     objective_path_ : ndarray of shape (n_starts,)
         The objective reached from each start.
     n_starts_ : int
@@ -188,9 +188,9 @@ class EMDD(DensityClassifier):
     The M-step lowers the objective of the *chosen* instances; choosing again can raise
     the part of the negative bags, so the whole objective need not fall: the best point
     seen is kept. The three best runs end with up to 100 steps of L-BFGS down the whole
-    objective, whichever instances are the nearest on the way: this lowers it by some
-    percent more, so that less hangs on which start is the best. The start is chosen by
-    its training objective, never by test error (on which the figures of [1]_ rest, see
+    objective, with the nearest instances at every step: this lowers it by a few
+    percent, so that the result depends less on the start. The start is chosen by
+    its training objective, never by test error (as in the experiments of [1]_, see
     [2]_). An M-step costs as much as diverse density on `n_bags` instances.
 
     Differs from [1]_: screened starts, chosen on training data; the last descent.

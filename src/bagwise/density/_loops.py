@@ -94,7 +94,7 @@ def noisy_or(d, offsets, positive, weight, slope):
     },
 )
 def nearest(d, offsets, positive, weight, slope):
-    """Value for P = max_j p_j: the nearest instance speaks for its bag."""
+    """Value for P = max_j p_j: the nearest instance represents its bag."""
     value = 0.0
     for i in range(positive.shape[0]):
         best = offsets[i]
@@ -162,7 +162,7 @@ def evaluate(rows, columns, bags, combine_all, theta, gradient, room):
 
 @njit(error_model="numpy")
 def _gradient(rows, slope, theta, on_point, on_scale):
-    """Add up what instances with a slope have to say, four at a time.
+    """Add up the terms of instances with a slope, four at a time.
 
     The last rows fill up a number that four divides; their slopes are zero.
     """

@@ -39,7 +39,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         Share of the variance that the principal components keep. With 1, directions of
         noise are whitened as well, which costs accuracy.
     max_samples : int or None, default=100_000
-        The mixture is fitted on at most this many instances, drawn from all of them;
+        The mixture is fitted on a random sample of at most this many instances;
         None takes all. The principal axes always come from all instances.
     random_state : int or RandomState, default=None
         Start of the mixture, and the sample.

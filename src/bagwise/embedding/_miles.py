@@ -233,7 +233,8 @@ class MILDE(_PrototypeMachine):
         The width of the similarity.
     max_candidates : int, None or "auto", default="auto"
         Maximum number of candidates; a random sample of the instances when there are
-        more. None takes all of them, "auto" all up to 20,000 instances and 5,000 beyond.
+        more. None takes all of them, "auto" all up to 20,000 instances and 5,000
+        beyond.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None

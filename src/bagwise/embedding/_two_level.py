@@ -50,7 +50,7 @@ class TwoLevelClassifier(EmbeddedClassifier):
     Notes
     -----
     The tree is grown on the same bags, so its leaves are nearly pure on them and the
-    second level trusts it too much; a forest as `estimator` is often the better choice.
+    second level overfits; a forest as `estimator` is often the better choice.
     Counts change when instances are repeated. Costs one tree on `n_instances` rows.
 
     Differs from [1]_: the second level boosts scikit-learn's stumps, not LogitBoost.

@@ -129,8 +129,8 @@ class BagOfWords(
     Notes
     -----
     Differs from [1]_: nothing but the optional soft assignment. Costs O(n_instances *
-    n_clusters * n_features) a k-means step. More instances need more steps: measured,
-    the time grows like O(n_instances**1.6). CSR instances stay sparse.
+    n_clusters * n_features) per k-means step. More instances need more steps: the
+    measured time grows like O(n_instances**1.6). CSR instances stay sparse.
 
     References
     ----------

@@ -36,7 +36,7 @@ class L1SVC(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Columns that are similarities to instances are so alike that coordinate descent
-    crawls; an interior-point method takes 15 to 40 steps whatever the columns and `C`.
+    is slow; an interior-point method takes 15 to 40 steps for any columns and `C`.
     A step costs O(n_rows * n_columns * min(n_rows, n_columns)).
     """
 

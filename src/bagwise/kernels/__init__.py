@@ -1,4 +1,4 @@
-"""Kernels between bags, and the instance kernels and bases they stand on."""
+"""Kernels between bags, and the instance kernels and bases that they use."""
 
 from bagwise.kernels._distribution import (
     distribution_kernel,

@@ -316,7 +316,7 @@ def ppmm_kernel(
     cross-validation. Sparse instances are refused (their mixtures are not sparse):
     reduce the dimension first.
 
-    Cost: that of the mixture, ``O(n_instances * n_components * n_features)`` a step,
+    Cost: that of the mixture, ``O(n_instances * n_components * n_features)`` per step,
     and ``O(n_bags ** 2 * n_components)``.
 
     References

@@ -68,9 +68,9 @@ class CitationKNN(MulticlassBagClassifier):
     the citation radius is cited.
 
     `instance_scores` follows the idea of [2]_ (its formula could not be compared):
-    every instance is judged as a bag of its own by the smallest distance. Votes are
-    few and ties the rule, so ties are broken by how much nearer the next positive bag
-    is than the next negative one; this never outweighs a vote.
+    every instance is scored as a bag of its own by the smallest distance. With few
+    votes ties are frequent. They are broken by how much nearer the next positive bag
+    is than the next negative one, which never outweighs a vote.
 
     `predict` on the training bags finds each bag as its own nearest reference, as
     nearest neighbors do in scikit-learn. `loo_decision_function` leaves it out, and

@@ -61,7 +61,7 @@ class GMIL(BinaryBagClassifier):
     max_boxes : int, default=100_000
         Maximum number of boxes that are enumerated.
     n_sampled : int, default=10_000
-        Boxes drawn where they are sampled.
+        Number of boxes if they are sampled.
     alpha : float, default=1.5
         Factor of the updates.
     max_iter : int, default=200
@@ -69,7 +69,7 @@ class GMIL(BinaryBagClassifier):
     n_iter_no_change : int, default=20
         Passes without a smaller number of training errors after which training ends.
     random_state : int, RandomState instance or None, default=None
-        Order of the bags, and the draw of boxes.
+        Random seed of the order of the bags and of the sample of boxes.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
 
@@ -80,7 +80,7 @@ class GMIL(BinaryBagClassifier):
     grid_ : BoxGrid
         The fitted grid.
     sampled_ : bool
-        Whether boxes were drawn.
+        Whether boxes were sampled.
     low_, high_ : ndarray of shape (n_boxes, n_features)
         Corners of the boxes in levels; `grid_.bounds` translates them.
     gain_ : ndarray of shape (n_boxes,)
@@ -109,10 +109,10 @@ class GMIL(BinaryBagClassifier):
     Differs from [1]_ and [3]_: a tie is negative, as everywhere in bagwise; the weights
     with the fewest training errors are kept; boxes can be sampled; a box that no
     training point touches keeps its weight even when a later bag hits it, and the box
-    in the middle of a group of cells stands for the others on new bags; decision values
+    in the middle of a group of cells represents the others on new bags; decision values
     are logarithms of the sum over :math:`\theta`. An instance is scored as a bag of
     one.
-    Cost: memory of ``n_boxes * n_bags`` bytes, time ``O(n_groups * n_bags)`` a pass.
+    Cost: memory of ``n_boxes * n_bags`` bytes, time ``O(n_groups * n_bags)`` per pass.
     The number of boxes is :math:`\prod_i \binom{s_i + 2}{2}`: low dimension only.
 
     References

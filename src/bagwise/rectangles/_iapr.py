@@ -69,7 +69,7 @@ class IAPR(BinaryBagClassifier):
     Notes
     -----
     Differs from [1]_: `threshold` adjusts the size of the box, which changes little on
-    Musk and helps where the smallest box is no good; ends of the expanded box are found
+    Musk and helps if the smallest box is poor; ends of the expanded box are found
     by root finding instead of small steps; `margin` follows the spread of the data;
     negative instances inside the grown box on every feature cannot be discriminated and
     are left aside. Features are used as they are: scaling changes the size of boxes,

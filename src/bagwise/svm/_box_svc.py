@@ -29,7 +29,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         F(P) = \Big( \Big( \frac{k(P, R_j)}{\sqrt{k(P, P)\, k(R_j, R_j)}} \Big)^\rho
         \Big)_{j = 1..n}, \qquad K(P, Q) = \frac{F(P) \cdot F(Q)}{m}
 
-    and a support vector machine is trained on :math:`K`, where :math:`\rho` is `rho`
+    and an SVM is trained on :math:`K`, where :math:`\rho` is `rho`
     and :math:`m` the mean of :math:`F(R_j) \cdot F(R_j)`. Without `normalize` the
     denominator of the counts is the largest training count.
 
