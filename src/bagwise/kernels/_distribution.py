@@ -268,9 +268,9 @@ def ppmm_kernel(
     X: Any,
     Y: Any = None,
     *,
-    n_components: int = 10,
-    p: float = 2.0,
-    kernel: str = "rbf",
+    n_components: int = 30,
+    p: float = 1.0,
+    kernel: str = "linear",
     gamma: float | str = "scale",
     mixture: GaussianMixture | None = None,
     random_state: Any = 0,
@@ -279,22 +279,23 @@ def ppmm_kernel(
 
     .. math::
         k(B, B') = k_I(q(B), q(B')), \qquad
-        q_c(B) = \Bigl(\tfrac{1}{|B|} \sum_{x \in B} P(c \mid x)^p\Bigr)^{1/p}
+        q_c(B) = \Bigl(\tfrac{1}{|B|} \sum_{x \in B} P(c \mid x)\Bigr)^p
 
     where :math:`P(c \mid x)` is the posterior of component :math:`c` of a Gaussian
     mixture with `n_components` components, :math:`p` is `p` and :math:`k_I` is
-    `kernel`. At :math:`p = 1` a bag is the average posterior of its instances; a large
-    :math:`p` lets the instance decide that fits a component best.
+    `kernel`. At :math:`p = 1` a bag is the average posterior of its instances. A larger
+    :math:`p` emphasizes the components that most instances belong to, a smaller one
+    those that few instances belong to.
 
     Parameters
     ----------
     X, Y : Bags or sequence of 2-D arrays
         The bags of the rows and of the columns; `Y` is `X` by default. Dense only.
-    n_components : int, default=10
+    n_components : int, default=30
         Number of components of the mixture, which has diagonal covariances.
-    p : float, default=2.0
-        The power, at least 1.
-    kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
+    p : float, default=1.0
+        The power, above zero.
+    kernel : {"rbf", "linear", "poly", "laplacian"}, default="linear"
         The kernel on the vectors :math:`q(B)`.
     gamma : {"scale", "auto", "median"} or float, default="scale"
         Its width. A name is resolved on the vectors of `Y` (of `X` when `Y` is None).
@@ -302,7 +303,7 @@ def ppmm_kernel(
         The mixture; by default one is fitted on the instances of `Y` (of `X` when `Y`
         is None).
     random_state : int or RandomState, default=0
-        Starts the mixture.
+        Random seed of the mixture.
 
     Returns
     -------
@@ -311,10 +312,10 @@ def ppmm_kernel(
 
     Notes
     -----
-    Differs from [1]_: the definition is given from memory of the literature, the
-    original text could not be compared. `p` is a parameter to be chosen by
-    cross-validation. Sparse instances are refused (their mixtures are not sparse):
-    reduce the dimension first.
+    Differs from [1]_: the text of [1]_ was not available. The definition is that of the
+    MIL toolbox of D. M. J. Tax, which chooses `p` from (0, 3] by kernel alignment. Here
+    `p` is a parameter, to be chosen by cross-validation. Sparse instances are refused
+    (their mixtures are not sparse): reduce the dimension first.
 
     Cost: that of the mixture, ``O(n_instances * n_components * n_features)`` per step,
     and ``O(n_bags ** 2 * n_components)``.
@@ -355,16 +356,16 @@ def ppmm_kernel(
 def resolve_ppmm(
     X: Bags,
     *,
-    n_components: int = 10,
-    p: float = 2.0,
-    kernel: str = "rbf",
+    n_components: int = 30,
+    p: float = 1.0,
+    kernel: str = "linear",
     gamma: float | str = "scale",
     mixture: GaussianMixture | None = None,
     random_state: Any = 0,
 ) -> dict[str, Any]:
-    """Return the parameters of `ppmm_kernel` with mixture and width settled."""
-    if not (np.isfinite(p) and p >= 1):
-        raise ValueError(f"p must be a number of at least 1, got {p!r}.")
+    """Return the parameters of `ppmm_kernel` with a fitted mixture and a width."""
+    if not (np.isfinite(p) and p > 0):
+        raise ValueError(f"p must be a number above 0, got {p!r}.")
     if not isinstance(n_components, Integral) or n_components < 1:
         raise ValueError(
             f"n_components must be an integer of at least 1, got {n_components!r}."
@@ -398,13 +399,13 @@ def _fit_mixture(X: Bags, n_components: int, random_state: Any) -> GaussianMixtu
 
 
 def _posteriors(X: Bags, mixture: GaussianMixture, p: float) -> Array:
-    """Return the power means of the posteriors of each bag."""
+    """Return the powers of the mean posteriors of each bag."""
     _refuse_sparse(X)
     width = mixture.n_components
     out = np.empty((X.n_instances, width))
     for block in row_blocks(X.n_instances, 8.0 * 4 * (width + X.n_features)):
         out[block] = mixture.predict_proba(np.asarray(X.data[block], dtype=np.float64))
-    return segment_mean(out**p, X.offsets) ** (1.0 / p)
+    return np.asarray(segment_mean(out, X.offsets) ** p)
 
 
 def _refuse_sparse(X: Bags) -> None:
