@@ -79,7 +79,7 @@ WIDE = {
         "classify__C": tens(-1, 4),
     },
     "MILES": {"C": tens(-2, 3), "gamma": fours(-4, 2, of="median")},
-    "MILDE": {"C": tens(-3, 3)},
+    "MILDE": {"n_clusters": [2, 5, 20, 50], "C": tens(-3, 2)},
     "Citation-kNN": {
         "n_references": [1, 2, 5, 10, 20, 40],
         "n_citers": [0, 2, 4, 7, 15, 30, 60],
@@ -120,7 +120,6 @@ BEFORE = {
     "miVLAD": {"embed__n_clusters": [1, 2, 4], "classify__C": tens(-1, 0)},
     "Bag of words": {"embed__n_clusters": [20, 100], "classify__C": tens(0, 1)},
     "MILES": {"C": tens(0, 1), "gamma": fours(-1, 1, of="median")},
-    "MILDE": {"C": tens(-1, 1)},
     "Citation-kNN": {"n_references": [2, 5], "n_citers": [4, 7]},
     "MILBoost": {"n_estimators": [30, 100]},
     "MI-SVM": SVM_BEFORE,

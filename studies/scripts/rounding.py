@@ -69,7 +69,7 @@ WHY = {
     "BoxKernelSVC": "counts are exact; sums of logarithms",
 }
 MARGIN = ("MISVM", "MiSVM", "MICA", "MissSVM", "PCSVM", "SBMIL", "STMIL")
-WHY |= dict.fromkeys(("MILDE", "MILES", "SMIL"), "the end of a convex step at tol")
+WHY |= dict.fromkeys(("MILES", "SMIL"), "the end of a convex step at tol")
 WHY |= dict.fromkeys(MARGIN, "witnesses that tie; the end of a convex step at tol")
 
 

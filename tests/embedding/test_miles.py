@@ -1,4 +1,4 @@
-"""MILES and MILDE: the program that is solved, its limits, exact contributions."""
+"""MILES: the program that is solved, its limits, exact contributions."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
-from bagwise.embedding import MILDE, MILES, PrototypeEmbedding
-from bagwise.embedding._miles import class_separation, l1_hinge_machine
+from bagwise.embedding import MILES, PrototypeEmbedding
+from bagwise.embedding._miles import l1_hinge
 
 
 @pytest.fixture
@@ -116,12 +116,12 @@ def test_program_with_weights_is_the_program_with_repeated_rows():
     M, t = rng.random((12, 5)), np.where(np.arange(12) % 2, 1.0, -1.0)
     weight = np.arange(12) % 3 + 1.0
     again = np.repeat(np.arange(12), weight.astype(int))
-    a = l1_hinge_machine(M, t, weight)[:2]
-    b = l1_hinge_machine(M[again], t[again], np.ones(len(again)))[:2]
+    a = l1_hinge(M, t, weight)[:2]
+    b = l1_hinge(M[again], t[again], np.ones(len(again)))[:2]
     assert primal(*a, M, t, weight) == pytest.approx(primal(*b, M, t, weight), rel=1e-9)
 
 
-@pytest.mark.parametrize("model", [MILES(gamma=0.3), MILES(solver="highs"), MILDE(20)])
+@pytest.mark.parametrize("model", [MILES(gamma=0.3), MILES(solver="highs")])
 def test_contributions_add_up_to_the_decision(bags, model):
     X, y = bags
     model.fit(X, y)
@@ -140,30 +140,12 @@ def test_contributions_share_ties(bags):
     np.testing.assert_allclose(halves[1::2], once / 2, atol=1e-12)
 
 
-@pytest.mark.parametrize("cls", [MILES, MILDE])
-def test_sparse_rows_give_the_same_decision(bags, cls):
+def test_sparse_rows_give_the_same_decision(bags):
     X, y = bags
     sparse = X.with_data(sp.csr_matrix(X.data))
-    a = cls(gamma=0.3, random_state=0).fit(X, y).decision_function(X)
-    b = cls(gamma=0.3, random_state=0).fit(sparse, y).decision_function(sparse)
+    a = MILES(gamma=0.3, random_state=0).fit(X, y).decision_function(X)
+    b = MILES(gamma=0.3, random_state=0).fit(sparse, y).decision_function(sparse)
     np.testing.assert_allclose(a, b, atol=1e-4)
-
-
-def test_separation_is_the_t_statistic():
-    rng = np.random.default_rng(0)
-    M, positive = rng.normal(size=(20, 6)), np.arange(20) < 8
-    got = class_separation(M, positive, np.ones(20))
-    a, b = M[positive], M[~positive]
-    spread = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
-    np.testing.assert_allclose(got, np.abs(a.mean(0) - b.mean(0)) / spread, rtol=1e-10)
-
-
-def test_milde_keeps_the_candidates_that_separate_best(bags):
-    X, y = bags
-    model = MILDE(7, gamma=0.3, random_state=0).fit(X, y)
-    power = class_separation(embed(X, X.data, 0.3), y == 1, np.ones(len(X)))
-    best = {row.tobytes() for row in X.data[np.argsort(-power)[:7]]}
-    assert {row.tobytes() for row in model.prototypes_} == best
 
 
 def test_constant_column_changes_nothing(bags):
@@ -174,22 +156,20 @@ def test_constant_column_changes_nothing(bags):
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", [MILES(random_state=0), MILDE(5, random_state=0)])
-def test_a_sample_stands_for_very_many_instances(bags, model, monkeypatch):
+def test_a_sample_represents_very_many_instances(bags, monkeypatch):
     X, y = bags
+    model = MILES(random_state=0)
     drawn = "bagwise.embedding._prototypes"
     monkeypatch.setattr(f"{drawn}.MANY_INSTANCES", 20)
     monkeypatch.setattr(f"{drawn}.SAMPLE", 12)
-    name = "max_prototypes" if isinstance(model, MILES) else "max_candidates"
     with pytest.warns(UserWarning, match=r"12 of \d+ instances are prototypes"):
         auto = model.fit(X, y).decision_function(X)
-    twelve = clone(model).set_params(**{name: 12}).fit(X, y).decision_function(X)
+    twelve = clone(model).set_params(max_prototypes=12).fit(X, y).decision_function(X)
     np.testing.assert_array_equal(auto, twelve)
 
 
-@pytest.mark.parametrize("model", [MILES(), MILDE()])
-def test_similarities_beyond_the_memory_are_refused(bags, model, monkeypatch):
+def test_similarities_beyond_the_memory_are_refused(bags, monkeypatch):
     X, y = bags
     monkeypatch.setenv("BAGWISE_MEMORY", "10KB")
     with pytest.raises(ValueError, match="Set max_"):
-        model.fit(X, y)
+        MILES().fit(X, y)

@@ -1,13 +1,12 @@
-"""MILES and MILDE: sparse linear SVMs on similarities to instances."""
+"""MILES: a sparse linear SVM on similarities to instances."""
 
 import warnings
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
 from bagwise._compat import Interval, StrOptions
 from bagwise._sizes import check_memory
@@ -23,47 +22,7 @@ from bagwise.kernels.instance import resolve_gamma, row_blocks, squared_distance
 from bagwise.solvers.l1 import l1_squared_hinge
 
 
-class _PrototypeMachine(WeightedBagClassifier):
-    """A linear function of the similarities to kept prototypes."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.respects_standard_assumption = False
-        return tags
-
-    def _similarities(self, X, prototypes):
-        return similarities(X, prototypes, self.gamma_)
-
-    def _keep(self, prototypes, coef, intercept):
-        used = np.flatnonzero(coef)
-        self.prototypes_ = prototypes[used]
-        self.coef_ = coef[used]
-        self.intercept_ = float(intercept)
-        if not len(used):
-            warnings.warn(
-                f"{type(self).__name__} selected no instance: every bag gets the same "
-                "score. Increase C.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-
-    def _score_bags(self, X):
-        if not len(self.coef_):
-            return np.full(len(X), self.intercept_)
-        return self._similarities(X, self.prototypes_) @ self.coef_ + self.intercept_
-
-    def _score_instances(self, X):
-        """Give each instance the terms it is the nearest for; ties share them."""
-        total = np.zeros(X.n_instances)
-        for part in row_blocks(len(self.coef_), 48.0 * X.n_instances):
-            D = squared_distances(X.data, self.prototypes_[part])
-            share = segment_argmax_share(-D, X.offsets)
-            total += (share * np.exp(-self.gamma_ * D)) @ self.coef_[part]
-        return total
-
-
-class MILES(_PrototypeMachine):
+class MILES(WeightedBagClassifier):
     r"""Select the instances that discriminate between the classes of bags.
 
     A bag is described by its similarity to every training instance,
@@ -170,6 +129,12 @@ class MILES(_PrototypeMachine):
         self.tol = tol
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.respects_standard_assumption = False
+        return tags
+
     def _fit_binary(self, X, t, bag_weight):
         self.gamma_ = resolve_gamma(self.gamma, X.data)
         rows = chosen_rows(X.n_instances, self.max_prototypes, self.random_state)
@@ -179,10 +144,10 @@ class MILES(_PrototypeMachine):
             f"The similarities of {len(X)} bags to {len(rows)} instances",
             "Set max_prototypes, for example to 5000.",
         )
-        M = self._similarities(X, prototypes)
+        M = similarities(X, prototypes, self.gamma_)
         cost = self.C * bag_weight
         if self.solver == "highs":
-            coef, b, self.n_iter_ = l1_hinge_machine(M, t, cost)
+            coef, b, self.n_iter_ = l1_hinge(M, t, cost)
             loss = np.maximum(1.0 - t * (M @ coef + b), 0.0)
             self.objective_ = float(np.abs(coef).sum() + cost @ loss)
         else:
@@ -191,8 +156,38 @@ class MILES(_PrototypeMachine):
             )
         self._keep(prototypes, coef, b)
 
+    def _keep(self, prototypes, coef, intercept):
+        used = np.flatnonzero(coef)
+        self.prototypes_ = prototypes[used]
+        self.coef_ = coef[used]
+        self.intercept_ = float(intercept)
+        if not len(used):
+            warnings.warn(
+                "MILES selected no instance: every bag gets the same "
+                "score. Increase C.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
-def l1_hinge_machine(M, t, cost):
+    def _score_bags(self, X):
+        if not len(self.coef_):
+            return np.full(len(X), self.intercept_)
+        return (
+            similarities(X, self.prototypes_, self.gamma_) @ self.coef_
+            + self.intercept_
+        )
+
+    def _score_instances(self, X):
+        """Give each instance the terms it is the nearest for; ties share them."""
+        total = np.zeros(X.n_instances)
+        for part in row_blocks(len(self.coef_), 48.0 * X.n_instances):
+            D = squared_distances(X.data, self.prototypes_[part])
+            share = segment_argmax_share(-D, X.offsets)
+            total += (share * np.exp(-self.gamma_ * D)) @ self.coef_[part]
+        return total
+
+
+def l1_hinge(M, t, cost):
     """Solve min |w|_1 + sum_i cost_i (1 - t_i (w'm_i + b))_+ as a linear program.
 
     Returns
@@ -214,120 +209,3 @@ def l1_hinge_machine(M, t, cost):
         raise RuntimeError(f"the linear program was not solved: {solved.message}")
     x = solved.x
     return x[:k] - x[k : 2 * k], x[2 * k], int(solved.nit)
-
-
-class MILDE(_PrototypeMachine):
-    r"""Keep the instances whose similarity alone discriminates, then a linear SVM.
-
-    Every training instance :math:`z_k` is a candidate. It is judged by how well the
-    similarity :math:`m_k(B)` of bags to it (as in `MILES`) separates the classes, the
-    best ones form the embedding, and a linear support vector machine learns on it.
-
-    Parameters
-    ----------
-    n_prototypes : int, default=100
-        Number of instances to keep.
-    C : float, default=1.0
-        Weight of the loss of the linear SVM.
-    gamma : {"median", "scale", "auto"} or float, default="median"
-        The width of the similarity.
-    max_candidates : int, None or "auto", default="auto"
-        Maximum number of candidates; a random sample of the instances when there are
-        more. None takes all of them, "auto" all up to 20,000 instances and 5,000
-        beyond.
-    class_weight : dict or "balanced", default=None
-        Weights of the classes.
-    pos_label : label, default=None
-        The positive class of two; ``classes_[1]`` by default.
-    random_state : int or RandomState, default=None
-        Random seed of the sample of candidates and of the order of coordinates.
-
-    Attributes
-    ----------
-    prototypes_ : ndarray or CSR matrix of shape (n_selected, n_features)
-        The instances that were kept.
-    coef_, intercept_ : ndarray of shape (n_selected,), float
-        Weights of the linear SVM.
-
-    Notes
-    -----
-    `instance_scores` are contributions, as in `MILES`. Costs O(n_instances *
-    n_candidates * n_features).
-
-    Differs from [1]_: candidates are judged by the absolute t-statistic of their
-    similarity between the classes, and no clustering comes first.
-
-    References
-    ----------
-    .. [1] Amores, J., "MILDE: multiple instance learning by discriminative embedding",
-       Knowledge and Information Systems, 2015. :doi:`10.1007/s10115-013-0711-1`
-
-    Examples
-    --------
-    >>> from bagwise.datasets import make_bags
-    >>> from bagwise.embedding import MILDE
-    >>> X, y = make_bags(random_state=0)
-    >>> MILDE(20, random_state=0).fit(X, y).score(X, y) > 0.8
-    True
-    """
-
-    _parameter_constraints: dict = {
-        "n_prototypes": [Interval(Integral, 1, None, closed="left")],
-        "C": MILES._parameter_constraints["C"],
-        "gamma": GAMMA_CONSTRAINT,
-        "max_candidates": MOST_CONSTRAINT,
-        "class_weight": MILES._parameter_constraints["class_weight"],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_prototypes=100,
-        *,
-        C=1.0,
-        gamma="median",
-        max_candidates="auto",
-        class_weight=None,
-        pos_label=None,
-        random_state=None,
-    ):
-        self.n_prototypes = n_prototypes
-        self.C = C
-        self.gamma = gamma
-        self.max_candidates = max_candidates
-        self.class_weight = class_weight
-        self.pos_label = pos_label
-        self.random_state = random_state
-
-    def _fit_binary(self, X, t, bag_weight):
-        self.gamma_ = resolve_gamma(self.gamma, X.data)
-        rows = chosen_rows(X.n_instances, self.max_candidates, self.random_state)
-        candidates = X.data[rows]
-        check_memory(
-            8.0 * len(X) * len(rows),
-            f"The similarities of {len(X)} bags to {len(rows)} instances",
-            "Set max_candidates, for example to 5000.",
-        )
-        M = self._similarities(X, candidates)
-        power = class_separation(M, t > 0, bag_weight)
-        order = np.argsort(-power, kind="stable")[: self.n_prototypes]
-        machine = LinearSVC(
-            C=self.C,
-            intercept_scaling=10.0,
-            dual=False,
-            random_state=self.random_state,
-        ).fit(M[:, order], t > 0, sample_weight=bag_weight)
-        self._keep(candidates[order], machine.coef_[0], machine.intercept_[0])
-
-
-def class_separation(M, positive, weight):
-    """Return the absolute t-statistic of each column between two classes."""
-    means, variances = [], []
-    for side in (positive, ~positive):
-        share = weight[side] / weight[side].sum()
-        mean = share @ M[side]
-        means.append(mean)
-        variances.append(share @ (M[side] - mean) ** 2 / weight[side].sum())
-    spread = np.sqrt(variances[0] + variances[1])
-    gap = np.abs(means[0] - means[1])
-    return gap / np.maximum(spread, 1e-12 * max(1.0, float(gap.max(initial=0.0))))

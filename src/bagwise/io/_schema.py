@@ -69,7 +69,12 @@ _OF_CLASS: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
         "scale_": (("f", "d"),),
         "chosen_": (("f", "*d"),),
     },
-    "MILDE": {"prototypes_": (("f", "pd"),)},
+    "MILDE": {
+        "cluster_centers_": (("f", "cd"),),
+        "instance_coef_": (("f", "cd"),),
+        "instance_intercept_": (("f", "c"),),
+        "coef_": (("f", "c"),),
+    },
     "MILES": {"prototypes_": (("f", "pd"),)},
     "PrototypeEmbedding": {"prototypes_": (("f", "pd"),)},
     "MILogisticRegression": {"coef_": (("f", "d"), ("f", "*d"))},

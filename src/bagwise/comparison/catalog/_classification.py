@@ -365,13 +365,11 @@ CLASSIFIERS: list[Method] = [
     Method(
         "MILDE",
         "bagwise.embedding.MILDE",
-        grid={"C": tens(-2, 3)},
+        grid={"n_clusters": [5, 20], "C": tens(-2, 1)},
         kind="embedding",
-        cost="instances",
-        max_instances=10_000,
         paper="Amores, MILDE: multiple instance learning by discriminative embedding,"
         " KAIS 2015",
-        note="MILES on the instances that separate the classes best.",
+        note="Responses of one instance classifier per cluster; a reconstruction.",
         default=False,
     ),
     Method(
