@@ -1,4 +1,4 @@
-"""Settings of the whole package: the device, and the address of the documentation."""
+"""Settings of the package: device, address of the documentation, names of columns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from contextvars import ContextVar
 
 VARIABLE = "BAGWISE_DEVICE"
 SITE = "BAGWISE_DOCS"
+COLUMNS = ("by_name", "strict")
 
 _device: ContextVar[str | None] = ContextVar("bagwise_device", default=None)
 _site: ContextVar[str | None] = ContextVar("bagwise_site", default=None)
+_columns: ContextVar[str | None] = ContextVar("bagwise_columns", default=None)
 
 
 def get_device() -> str | None:
@@ -39,11 +41,16 @@ def get_site() -> str | None:
     return address.rstrip("/") if address else None
 
 
+def get_columns() -> str:
+    """Return how columns are matched: "by_name" or "strict"."""
+    return _columns.get() or COLUMNS[0]
+
+
 @contextmanager
 def config_context(
-    *, device: str | None = None, site: str | None = None
+    *, device: str | None = None, site: str | None = None, columns: str | None = None
 ) -> Iterator[None]:
-    """Choose the device of computations, and the site that estimators link to.
+    """Choose the device, the linked site, and how columns are matched by name.
 
     Set kernels (and the SVMs that use them), Hausdorff distances, the prototypes of
     MILES and exact SAFE are computed on the device. Networks with ``device="auto"``
@@ -62,6 +69,11 @@ def config_context(
         ``make docs``: the diagrams of estimators in notebooks link to their pages.
         None leaves things as they are: the environment variable BAGWISE_DOCS, or no
         links.
+    columns : {"by_name", "strict"}, default=None
+        What models do with bags whose columns have names. "by_name", the default,
+        selects the columns that the model was fitted to, in any order, and ignores
+        others with a warning; "strict" refuses other columns and another order. None
+        leaves things as they are.
 
     Notes
     -----
@@ -85,9 +97,12 @@ def config_context(
     for name, value in (("device", device), ("site", site)):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} must be a string or None, got {value!r}.")
+    if columns is not None and columns not in COLUMNS:
+        raise ValueError(f"columns must be one of {COLUMNS}, got {columns!r}.")
+    given = ((_device, device), (_site, site), (_columns, columns))
     tokens = [
         (setting, setting.set(setting.get() if value is None else value))
-        for setting, value in ((_device, device), (_site, site))
+        for setting, value in given
     ]
     try:
         yield

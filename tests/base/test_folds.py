@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bagwise import Bags
 from bagwise.base import bag_folds
-from bagwise.base.folds import most_folds
+from bagwise.base.folds import copied_bags, kept_together, most_folds
+from bagwise.datasets import make_bags
 
 
 def _bags(n_bags, groups=None):
@@ -99,3 +101,79 @@ def test_a_fold_that_takes_a_whole_class_is_refused():
     groups = np.array([0] * 20 + [1, 2, 3, 4] + [0])
     with pytest.raises(ValueError, match="2 groups with a bag of class 1"):
         bag_folds(_bags(25, groups), y, 2)
+
+
+def _copied(kind):
+    """Return 24 bags, of which the last eight are copies, and the originals of all."""
+    X, y = make_bags(16, n_features=3, random_state=0)
+    data = X.data.copy()
+    data[3, 1], data[4, 1], data[5] = np.nan, 0.0, 0.0
+    if kind == "sparse":
+        data = sp.csr_matrix(np.nan_to_num(data) * (np.abs(np.nan_to_num(data)) > 0.5))
+    elif kind == "float32":
+        data = data.astype(np.float32)
+    original = np.append(np.arange(16), np.arange(8))
+    return X.with_data(data), y, original
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "sparse", "shuffled", "zeros"])
+def test_copies_of_a_bag_share_a_fold(kind):
+    X, y, original = _copied(kind)
+    assert copied_bags(X) is None
+    assert kept_together(X) is None
+    parts = X[original].to_list()
+    if kind == "shuffled":  # the order of instances is no difference
+        parts = [part[::-1] for part in parts[:8]] + parts[8:]
+    elif kind == "zeros":
+        parts = [np.where(part == 0, -0.0, part) for part in parts[:8]] + parts[8:]
+    twice = Bags.from_list(parts)
+    np.testing.assert_array_equal(copied_bags(twice), original)
+    for target in (y[original], np.random.default_rng(0).normal(size=24)):
+        for seed in range(4):
+            folds = bag_folds(twice, target, 4, seed)
+            assert _covered(folds, 24)
+            for train, test in folds:
+                assert not set(original[train]) & set(original[test])
+    # The folds are those of the bags without their copies.
+    for (train, _), (alone, _) in zip(
+        bag_folds(twice, y[original], 4, 1), bag_folds(X, y, 4, 1), strict=True
+    ):
+        np.testing.assert_array_equal(np.unique(original[train]), alone)
+
+
+def test_copies_with_other_labels_and_groups_share_a_fold():
+    X, y, original = _copied("float64")
+    X = X[original]
+    for train, test in bag_folds(X, np.arange(24) % 2, 3):
+        assert not set(original[train]) & set(original[test])
+    # Bag 16 is a copy of bag 0: their groups are one unit.
+    X = X[:17].with_groups(np.repeat(np.arange(9), 2)[:17])
+    units = kept_together(X)
+    assert units[0] == units[1] == units[16]
+    assert len(set(units)) == 8
+    for train, test in bag_folds(X, y[original[:17]], 3):
+        assert not set(units[train]) & set(units[test])
+
+
+def test_copies_count_once_unless_nothing_else_is_there():
+    X, y, _ = _copied("float64")
+    few = np.append(np.arange(6), np.arange(6))
+    smallest = int(min(np.bincount(y[:6])))
+    assert most_folds(X[few], y[few], 12) == smallest
+    message = f"{smallest + 1} different bags of class [01], there are {smallest}"
+    with pytest.raises(ValueError, match=message):
+        bag_folds(X[few], y[few], smallest + 1)
+    # One bag per class leaves no folds: copies are bags like others then.
+    same = np.zeros(8, dtype=int)
+    assert most_folds(X[same], np.arange(8) % 2, 4) == 4
+    assert len(bag_folds(X[same], np.arange(8) % 2, 4)) == 4
+
+
+def test_copies_on_disk_are_found(tmp_path):
+    X, _, original = _copied("float64")
+    stacked = np.nan_to_num(X[original].data).astype(np.float16)
+    np.save(tmp_path / "rows.npy", stacked)
+    stored = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    np.testing.assert_array_equal(
+        copied_bags(Bags(stored, X[original].offsets)), original
+    )

@@ -10,7 +10,7 @@ from toy_methods import make_problem, toy
 
 from bagwise import Bags, load
 from bagwise.cli._models import explain_file, predict_file
-from bagwise.comparison import CrossValidation, LeaveOneBagOut, TrainTest, compare
+from bagwise.comparison import CrossValidation, Halves, LeaveOneBagOut, compare
 from bagwise.comparison.evaluate import value_metrics
 from bagwise.comparison.problem import Problem, as_problem
 from bagwise.comparison.tuning import fit_method
@@ -101,7 +101,12 @@ def test_what_groups_forbid_is_said():
             **QUIET,
         )
     with pytest.raises(ValueError, match="training and in the test file"):
-        TrainTest(4).split(y, 0, 0, 0, groups)
+        compare(
+            {"X": X[:15].with_groups(groups[:15]), "y": y[:15]},
+            test={"X": X[13:].with_groups(groups[13:]), "y": y[13:]},
+            methods=["SimpleMI"],
+            **QUIET,
+        )
 
 
 # The positive class ------------------------------------------------------------------
@@ -281,3 +286,56 @@ def test_whole_numbers_are_classes_unless_told_otherwise():
 def test_names_that_look_like_files_are_known_sets(benchmark):
     benchmark("newsgroups_sci.med")  # skips where it is absent
     assert as_problem("newsgroups_sci.med").X.n_bags == 100
+
+
+# Copies of a bag -------------------------------------------------------------------
+
+
+def copied(n=30, times=3):
+    """Return bags that are there three times each, with coin tosses as labels."""
+    rng = np.random.default_rng(0)
+    bags = [rng.normal(size=(4, 5)) for _ in range(n)]
+    original = np.tile(np.arange(n), times)
+    labels = rng.permutation(np.arange(n) % 2)
+    return Bags.from_list([bags[i] for i in original]), labels[original], original
+
+
+@pytest.mark.parametrize(
+    "protocol", [CrossValidation(3), LeaveOneBagOut(), Halves(2)], ids=lambda p: p.kind
+)
+def test_copies_of_a_bag_give_nothing_away(protocol):
+    X, y, original = copied()
+    kwargs = {"methods": ["Citation-kNN"], "grid": "none", "protocol": protocol}
+    found = compare(X, y, **kwargs, **QUIET)
+    assert not found.failures
+    for row in found.rows:
+        test = found.arrays[row["key"]]["test"]
+        rest = np.setdiff1d(np.arange(len(y)), test)
+        assert not set(original[test]) & set(original[rest])
+    assert found.ranking[0].mean < 0.75  # 1.0 if the nearest neighbor is a copy
+    assert "60 bags are copies" in found.provenance["copies"]
+    # Thirty bags were tested, whatever their number of copies.
+    alone = compare(X[:30], y[:30], **kwargs, **QUIET).ranking[0]
+    width, plain = (row.high - row.low for row in (found.ranking[0], alone))
+    assert width > 0.7 * plain
+
+
+def test_inner_folds_keep_copies_too():
+    X, y, _ = copied()
+    spec = {"class": "bagwise.neighbors.CitationKNN", "params": {}}
+    grid = {"n_references": [1, 3], "n_citers": [1]}
+    tuning = {"n_splits": 3, "scoring": "accuracy"}
+    assert fit_method(spec, X, y, grid=grid, tuning=tuning).tune_score < 0.75
+
+
+def test_copies_in_the_test_file_are_called_out():
+    X, y, _ = copied()
+    kwargs = {"methods": ["SimpleMI"], "grid": "none", **QUIET}
+    with pytest.warns(UserWarning, match="5 of 10 test bags are copies of training"):
+        compare(X[:25], y[:25], test=(X[20:30], y[20:30]), **kwargs)
+
+
+def test_too_few_different_bags_are_said_before_any_work():
+    X, y, _ = copied(6, 10)
+    with pytest.raises(ValueError, match="too few different bags: class 0 has 3 of 6"):
+        compare(X, y, methods=["SimpleMI"], **QUIET)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -22,7 +21,6 @@ from bagwise.ensemble._combine import (
     instance_shares,
     logistic_stack,
 )
-from bagwise.ensemble._stack import copied_bags, stack_folds
 
 
 @pytest.fixture
@@ -116,22 +114,6 @@ def test_no_bag_is_scored_by_a_member_that_saw_it(toy):
     assert (stack.oof_scores_[:, 0] == 0).all()
     # The refitted member has seen them all.
     assert stack.members_["w"].decision_function(X).all()
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_copies_of_a_bag_share_a_fold(sparse):
-    X, y = make_bags(16, n_features=3, random_state=0)
-    data = X.data.copy()
-    data[3, 1] = np.nan
-    X = X.with_data(sp.csr_matrix(np.nan_to_num(data)) if sparse else data)
-    assert copied_bags(X) is None
-    twice = np.arange(32) % 16
-    np.testing.assert_array_equal(copied_bags(X[twice]), twice)
-    for train, test in stack_folds(X[twice], y[twice], 2, 3, 0):
-        assert not set(twice[train]) & set(twice[test])
-    # Where that leaves no folds, copies are bags like others.
-    same = np.zeros(8, dtype=int)
-    assert len(stack_folds(X[same], np.arange(8) % 2, 2, 4, 0)) == 4
 
 
 def test_permuted_labels_give_chance(toy):

@@ -14,10 +14,12 @@ from bagwise.bags.segmented import Offsets, Segmented, check_offsets, read_only
 from bagwise.bags.stored import StoredRows, forget_pages, map_behind, widened
 from bagwise.bags.validation import (
     as_matrix,
+    column_order,
     frozen,
     group_rows,
     joined,
     names,
+    of_frames,
     one_per_bag,
     part,
     places,
@@ -119,7 +121,8 @@ class Bags(Segmented):
         Parameters
         ----------
         bags : sequence of arrays or sparse matrices of shape (n_i, n_features)
-            The bags.
+            The bags. Data frames must have the same columns, in any order; their names
+            become `feature_names`.
         ids, feature_names, groups, instance_ids, coords
             As for `Bags`; those of instances are stacked, bag after bag.
 
@@ -128,6 +131,8 @@ class Bags(Segmented):
         Bags
             The bags, in the order of the list.
         """
+        bags, columns = of_frames(list(bags))
+        feature_names = columns if feature_names is None else feature_names
         data, offsets = stack_list(bags)
         return cls(
             data,
@@ -199,8 +204,9 @@ class Bags(Segmented):
         Parameters
         ----------
         parts : sequence of Bags
-            Containers with the same features. Either all or none of them have groups,
-            names of instances, coordinates.
+            Containers with the same features; columns with names are rearranged in the
+            order of the first part. Either all or none of them have groups, names of
+            instances, coordinates.
 
         Returns
         -------
@@ -215,6 +221,7 @@ class Bags(Segmented):
                 "All parts must have the same number of features, got "
                 f"{sorted(widths)}."
             )
+        parts = [p._like(parts[0], f"part {i}") for i, p in enumerate(parts)]
         sparse = any(p.is_sparse for p in parts)
         stack = sp.vstack if sparse else np.concatenate
         sizes = np.concatenate([p.sizes for p in parts])
@@ -227,6 +234,16 @@ class Bags(Segmented):
             instance_ids=joined(parts, "instance_ids"),
             coords=joined(parts, "coords"),
         )
+
+    def _like(self, first: Bags, what: str) -> Bags:
+        """Return these bags with their columns in the order of others'."""
+        if first.feature_names is None or self.feature_names is None:
+            return self
+        wanted = first.feature_names.tolist()
+        order = column_order(wanted, self.feature_names.tolist(), what, "part 0")
+        if order is None:
+            return self
+        return self.with_data(self.data[:, order], feature_names=wanted)
 
     @property
     def data(self) -> Any:

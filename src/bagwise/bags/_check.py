@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bagwise._config import get_columns
 from bagwise._later import sparse as sp
 from bagwise.bags._bags import Bags
 from bagwise.bags.stored import StoredRows, all_finite, forget_pages
+from bagwise.bags.validation import shown_names
 
 
 def as_bags(X: Any) -> Bags:
@@ -203,3 +207,82 @@ def _say_not_finite(bags: Bags, row: int, column: int) -> None:
         f"{row - bags.offsets[bag]}, column {name}. Impute or drop it, for instance "
         "with OnInstances(SimpleImputer())."
     )
+
+
+# Columns by their names ------------------------------------------------------------
+
+
+def with_columns(X: Bags, expected: Any, who: str) -> Bags:
+    """Return bags with the columns that a model was fitted to, in their order.
+
+    Parameters
+    ----------
+    X : Bags
+        The bags; without names of columns, or with the expected ones, they come back.
+    expected : array-like of str of shape (n_features,) or None
+        The names that the model knows.
+    who : str
+        The model, for messages.
+
+    Returns
+    -------
+    Bags
+        Columns that the model does not know are left out, with a warning. Under
+        ``config_context(columns="strict")`` names and order must be the same.
+    """
+    if expected is None or X.feature_names is None:
+        return X  # without names columns are taken by position
+    wanted, found = list(expected), X.feature_names.tolist()
+    if wanted == found:
+        return X
+    known, seen = set(wanted), set(found)
+    missing = [name for name in wanted if name not in seen]
+    extra = [name for name in found if name not in known]
+    new = f" Columns that were not seen in fit: {shown_names(extra)}." if extra else ""
+    if missing:
+        raise ValueError(
+            "The feature names should match those that were passed during fit: X has "
+            f"{X.n_features} features, but {who} is expecting {len(wanted)} features "
+            f"as input. Missing: {shown_names(missing)}.{new}"
+        )
+    if get_columns() == "strict":
+        for j, (name, own) in enumerate(zip(wanted, found, strict=False)):
+            if name != own:
+                new = f" Column {j} was {name!r}, not {own!r}.{new}"
+                break
+        raise ValueError(
+            "The feature names should match those that were passed during fit, in the "
+            f'same order (columns="strict").{new}'
+        )
+    return _selected(X, wanted, extra, who)
+
+
+def _selected(X: Bags, wanted: list[Any], extra: list[Any], who: str) -> Bags:
+    found = [] if X.feature_names is None else X.feature_names.tolist()
+    known, twice = set(wanted), Counter(wanted)
+    twice.update(Counter(name for name in found if name in known))
+    several = [name for name, count in twice.items() if count > 2]
+    if several:
+        raise ValueError(
+            "The feature names should match those that were passed during fit. They "
+            "cannot be matched by name, because some occur twice: "
+            f"{shown_names(several)}. Give every column its own name."
+        )
+    if X.on_disk:
+        raise ValueError(
+            "The feature names should match those that were passed during fit, in the "
+            "same order: columns of bags on disk are not selected, because they would "
+            "be copied into memory. Write the file with the columns of the model, or "
+            "use X.in_memory()."
+        )
+    if extra:
+        warnings.warn(
+            f"{who} was fitted to {len(wanted)} features. Other columns "
+            f"are ignored: {shown_names(extra)}. Leave them out, or use "
+            'bagwise.config_context(columns="strict") to make this an error.',
+            UserWarning,
+            stacklevel=5,
+        )
+    place = {name: j for j, name in enumerate(found)}
+    columns: npt.NDArray[np.int64] = np.array([place[name] for name in wanted])
+    return X.with_data(X.data[:, columns], feature_names=wanted)

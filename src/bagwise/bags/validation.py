@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -228,6 +229,67 @@ def frozen(matrix: Any) -> Any:
     frozen.has_canonical_format = matrix.has_canonical_format
     frozen.data = read_only(frozen.data)
     return frozen
+
+
+_SHOWN = 5
+
+
+def shown_names(values: Sequence[Any]) -> str:
+    """Return the first few names as text."""
+    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+    return ", ".join(repr(str(value)) for value in values[:_SHOWN]) + more
+
+
+def column_order(
+    wanted: list[Any], found: list[Any], what: str, first: str
+) -> npt.NDArray[np.int64] | None:
+    """Return where the wanted columns are; None if they are in their order."""
+    if wanted == found:
+        return None
+    place = {name: j for j, name in enumerate(found)}
+    missing = [name for name in wanted if name not in place]
+    known = set(wanted)
+    extra = [name for name in found if name not in known]
+    if missing or extra or len(place) < len(found) or len(found) != len(wanted):
+        text = f" Missing: {shown_names(missing)}." if missing else ""
+        text += f" Only there: {shown_names(extra)}." if extra else ""
+        raise ValueError(
+            f"the columns of {what} differ from those of {first}.{text} All must have "
+            "the same columns, each with a name of its own."
+        )
+    return np.array([place[name] for name in wanted], dtype=np.int64)
+
+
+def of_frames(bags: list[Any]) -> tuple[list[Any], npt.NDArray[Any] | None]:
+    """Return a list of bags with equal columns, and the names that data frames give.
+
+    Data frames with other columns than the first one are refused; those with another
+    order are rearranged. Numbers of columns are no names.
+    """
+    frames = [hasattr(bag, "columns") for bag in bags]
+    if not any(frames):
+        return bags, None
+    wanted = list(bags[frames.index(True)].columns)
+    named = all(isinstance(name, str) for name in wanted)
+    if not all(frames):
+        if not named:
+            return bags, None
+        raise ValueError(
+            f"bag {frames.index(True)} is a data frame with named columns, and bag "
+            f"{frames.index(False)} is not: it is not known which columns are the "
+            "same. Pass data frames only, or arrays only (df.to_numpy())."
+        )
+    twice = [name for name, count in Counter(wanted).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"the data frames have columns with the same name: {shown_names(twice)}. "
+            "Give every column its own name."
+        )
+    out = []
+    for i, frame in enumerate(bags):
+        order = column_order(wanted, list(frame.columns), f"bag {i}", "bag 0")
+        out.append(frame if order is None else frame[wanted])
+    return out, np.asarray(wanted, dtype=object) if named else None
 
 
 def stack_list(bags: Sequence[Any]) -> tuple[Any, Offsets]:

@@ -99,9 +99,9 @@ class BagClassifierMixin(ClassifierMixin):
         """Return the labels that codes stand for."""
         return (self.classes_[::-1] if self._turned else self.classes_)[codes]
 
-    def _bag_weight(self, codes, sample_weight):
+    def _bag_weight(self, codes, sample_weight, X=None):
         """Return the weight of each bag: `sample_weight` times `class_weight`."""
-        weight = check_bag_weight(sample_weight, len(codes))
+        weight = check_bag_weight(sample_weight, len(codes), X)
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
@@ -112,7 +112,7 @@ class BagClassifierMixin(ClassifierMixin):
         """Return sound bags, codes and weights, without bags of no weight."""
         X, y = self._check_bags(X, y, reset=True)
         codes = self._encode_labels(y)
-        weight = self._bag_weight(codes, sample_weight)
+        weight = self._bag_weight(codes, sample_weight, X)
         used = self._used(codes, weight)
         if len(used) == len(codes):
             return X, codes, weight

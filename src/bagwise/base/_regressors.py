@@ -53,7 +53,7 @@ class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
     def _training(self, X, y, sample_weight):
         """Return sound bags, targets and weights, without bags of no weight."""
         X, y = self._check_bags(X, y, reset=True)
-        weight = check_bag_weight(sample_weight, len(X))
+        weight = check_bag_weight(sample_weight, len(X), X)
         used = weight > 0
         if not used.any():
             raise ValueError("no bag has a positive weight.")

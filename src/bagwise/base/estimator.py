@@ -18,7 +18,7 @@ from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from bagwise._compat import _check_sample_weight
 from bagwise._config import get_site
-from bagwise.bags import Bags, check_bags
+from bagwise.bags import Bags, as_bags, check_bags, with_columns
 from bagwise.bags.validation import first_missing, refuse_masked
 
 # Rows that are looked at, evenly spaced: only the order of magnitude is needed.
@@ -181,6 +181,10 @@ class BaseBagEstimator(DocumentedEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is "
                 "None. Pass one label per bag."
             )
+        X = as_bags(X)
+        if not reset:
+            expected = getattr(self, "feature_names_in_", None)
+            X = with_columns(X, expected, type(self).__name__)
         X = check_bags(
             X,
             accept_sparse=tags.input_tags.sparse,
@@ -192,7 +196,7 @@ class BaseBagEstimator(DocumentedEstimator):
         if y is None:
             return X
         refuse_masked(y, "y")
-        y = self._check_target(_in_bag_order(y, X))
+        y = self._check_target(in_bag_order(y, X))
         if y.ndim == 1 and y.dtype.kind in "OmM":
             bag = first_missing(y)
             if bag is not None:
@@ -234,26 +238,15 @@ class BaseBagEstimator(DocumentedEstimator):
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return
-        expected = getattr(self, "feature_names_in_", None)
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {X.n_features} features, but {type(self).__name__} is "
                 f"expecting {self.n_features_in_} features as input."
-                f"{_name_difference(expected, X.feature_names)}"
-            )
-        if expected is None or X.feature_names is None:
-            return  # an array without names is taken by position
-        wrong = np.flatnonzero(expected != np.asarray(X.feature_names, dtype=object))
-        if wrong.size:
-            j = wrong[0]
-            raise ValueError(
-                "The feature names should match those that were passed during fit: "
-                f"column {j} was {expected[j]!r} and is now {X.feature_names[j]!r}."
             )
 
 
-def _in_bag_order(y, X):
-    """Return a pandas Series of targets in the order of the bags that its index names.
+def in_bag_order(y, X, what="y"):
+    """Return a pandas Series in the order of the bags that its index names.
 
     A default index (0, 1, ...) says nothing, and neither does one without bag ids.
     """
@@ -266,21 +259,11 @@ def _in_bag_order(y, X):
     if missing or len(names) != len(ids):
         absent = f", bag {missing[0]!r} is missing" if missing else ""
         raise ValueError(
-            f"the index of y holds ids of bags, but not those of X: {len(names)} for "
-            f"{len(ids)} bags{absent}. Give y one entry per bag of X, or pass "
-            "y.to_numpy() to take them by position."
+            f"the index of {what} holds ids of bags, but not those of X: {len(names)} "
+            f"for {len(ids)} bags{absent}. Give {what} one entry per bag of X, or pass "
+            f"{what}.to_numpy() to take them by position."
         )
     return y.loc[ids]
-
-
-def _name_difference(expected, found):
-    """Say which names are new and which are missing, where both have names."""
-    if expected is None or found is None:
-        return ""
-    new = [str(name) for name in found if name not in set(expected)][:5]
-    missing = [str(name) for name in expected if name not in set(found)][:5]
-    text = f" Not seen in fit: {', '.join(new)}." if new else ""
-    return text + (f" Missing: {', '.join(missing)}." if missing else "")
 
 
 def scores_instances(estimator):
@@ -296,7 +279,7 @@ def scores_instances(estimator):
 _LARGEST_WEIGHT = 1e9
 
 
-def check_bag_weight(sample_weight, n_bags):
+def check_bag_weight(sample_weight, n_bags, X=None):
     """Return one non-negative weight per bag; ones when None is given.
 
     Parameters
@@ -305,6 +288,8 @@ def check_bag_weight(sample_weight, n_bags):
         The weights.
     n_bags : int
         Number of bags.
+    X : Bags, default=None
+        The bags: a Series whose index holds their ids is put in their order.
 
     Returns
     -------
@@ -314,6 +299,8 @@ def check_bag_weight(sample_weight, n_bags):
     if sample_weight is None:
         return np.ones(n_bags)
     refuse_masked(sample_weight, "sample_weight")
+    if X is not None:
+        sample_weight = in_bag_order(sample_weight, X, "sample_weight")
     weight = _check_sample_weight(sample_weight, np.empty((n_bags, 1)))
     for wrong, what in (
         (weight < 0, "must not be negative"),

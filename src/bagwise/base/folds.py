@@ -1,6 +1,8 @@
-"""Splits of bags: groups stay together, every fold has its share of the classes."""
+"""Splits of bags: groups and copies stay together, classes keep their shares."""
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -10,16 +12,20 @@ from sklearn.model_selection import (
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
+from bagwise.bags import Bags
+
 _DISCRETE = ("binary", "multiclass")
 
 
 def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
-    """Split bags into folds that keep groups together.
+    """Split bags into folds that keep groups, and copies of a bag, together.
 
     Parameters
     ----------
     X : Bags or sequence of bags
-        The bags. Their `groups`, if they have some, are not split across folds.
+        The bags. Their `groups`, if they have some, are not split across folds, and
+        neither are bags with the same instances, unless fewer than two different bags
+        (of a class) would be left.
     y : array-like of shape (n_bags,) or (n_bags, n_outputs)
         The targets. Labels keep their share in every fold; real values and tables of
         targets are split without regard to them.
@@ -52,9 +58,18 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     n_bags = len(X)
     if len(y) != n_bags:
         raise ValueError(f"y has {len(y)} entries for {n_bags} bags.")
-    codes, discrete = _group_codes(X, groups), _is_discrete(y)
-    _refuse_too_few(n_splits, n_bags, y, codes, discrete)
+    discrete = _is_discrete(y)
+    codes = _units(X, y, groups, discrete)
+    grouped = groups is not None or getattr(X, "groups", None) is not None
+    _refuse_too_few(n_splits, n_bags, y, codes, discrete, grouped)
     how = {"n_splits": n_splits, "shuffle": True, "random_state": random_state}
+    if codes is not None and not grouped:
+        first = np.unique(codes, return_index=True)[1]
+        if not discrete or (y == y[first][codes]).all():
+            # Copies follow the first one: a bag that is there twice changes no fold.
+            parts = bag_folds(first, y[first], n_splits, random_state)
+            of = [[np.isin(codes, part) for part in pair] for pair in parts]
+            return [(np.flatnonzero(one), np.flatnonzero(two)) for one, two in of]
     if codes is None:
         splitter = StratifiedKFold(**how) if discrete else KFold(**how)
     elif discrete:
@@ -89,11 +104,95 @@ def most_folds(X, y, n_splits=5, *, groups=None):
     -------
     int
         With labels, the number of bags (or of groups with such a bag) of the rarest
-        class if that is less; below 2 no split is possible.
+        class if that is less; copies of a bag count once. Below 2 no split is possible.
     """
     y = np.asarray(y)
-    counts = _counts(len(X), y, _group_codes(X, groups), _is_discrete(y))
+    discrete = _is_discrete(y)
+    counts = _counts(len(X), y, _units(X, y, groups, discrete), discrete)
     return min(n_splits, min(counts.values()))
+
+
+def kept_together(X, groups=None):
+    """Number the units that no split may divide: groups, and copies of a bag.
+
+    Parameters
+    ----------
+    X : Bags
+        The bags.
+    groups : array-like of shape (n_bags,), default=None
+        The groups; those of `X` by default. Groups that share a copy are one unit.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or None
+        The unit of each bag, in order of appearance; None if every bag is its own.
+    """
+    codes, copies = _group_codes(X, groups), copied_bags(X)
+    if codes is None or copies is None:
+        return codes if copies is None else np.unique(copies, return_inverse=True)[1]
+    n = int(max(codes.max(), len(X)) + 1)
+    links = coo_array((np.ones(len(X)), (codes, copies + n)), shape=(2 * n, 2 * n))
+    joined = connected_components(links, directed=False)[1][codes]
+    seen = {}
+    return np.array([seen.setdefault(k, len(seen)) for k in joined.tolist()])
+
+
+def copied_bags(X):
+    """Return for every bag the first one with the same instances; None without copies.
+
+    The order of the instances does not matter, except for bags on disk.
+    """
+    if not isinstance(X, Bags):
+        return None
+    marks = X.sizes.astype(np.uint64)
+    if X.on_disk:
+        heads = Bags(X.take_rows(X.offsets[:-1]), np.arange(X.n_bags + 1))
+        marks = _hash_bags(heads) * np.uint64(_ODD) + marks
+    _, place, count = np.unique(marks, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero(count[place] > 1)  # all others have a size of their own
+    if not len(alike):
+        return None
+    chosen = X if len(alike) == len(X) else X[alike]
+    rows = max(1, _CHUNK // X.n_features)
+    parts = [_hash_bags(chunk) for chunk in chosen.iter_chunks(rows)]
+    marks = np.stack([marks[alike], np.concatenate(parts)], axis=1)
+    _, first, place = np.unique(marks, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(alike):
+        return None
+    out = np.arange(len(X))
+    out[alike] = alike[first[place.reshape(-1)]]
+    return out
+
+
+_ODD = 0x9E3779B97F4A7C15
+_CHUNK = 2**20  # numbers that are hashed together
+
+
+def _hash_bags(X):
+    """Return 64 bits of the values of every bag, whatever the order of instances."""
+    keys = np.random.default_rng(0).integers(2**63, size=X.n_features, dtype=np.uint64)
+    keys = 2 * keys + np.uint64(1)
+    if X.is_sparse:
+        data = X.data.tocsr()
+        # Sums modulo 2^64 are exact, so that differences of cumulative sums are, too.
+        total = _cumulated(_mixed(data.data) * keys[data.indices] * (data.data != 0))
+        rows = total[data.indptr[1:]] - total[data.indptr[:-1]]
+    else:
+        rows = (_mixed(X.data) * keys).sum(axis=1, dtype=np.uint64)
+    total = _cumulated(_mixed(rows))
+    return total[X.offsets[1:]] - total[X.offsets[:-1]]
+
+
+def _mixed(values):
+    if values.dtype != np.uint64:
+        values = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    values = values * np.uint64(_ODD)
+    values ^= values >> np.uint64(32)
+    return values
+
+
+def _cumulated(values):
+    return np.concatenate([np.zeros(1, np.uint64), values.cumsum(dtype=np.uint64)])
 
 
 def _is_discrete(y):
@@ -114,6 +213,14 @@ def _group_codes(X, groups):
     return np.array([seen.setdefault(g, len(seen)) for g in groups.tolist()])
 
 
+def _units(X, y, groups, discrete):
+    """Return the number of the unit of each bag that is dealt out, or None."""
+    units = kept_together(X, groups)
+    if units is not None and min(_counts(len(X), y, units, discrete).values()) < 2:
+        return _group_codes(X, groups)  # copies of a few bags leave no folds
+    return units
+
+
 def _counts(n_bags, y, codes, discrete):
     """Count what can be dealt out: bags or groups, of each class where there are."""
     units = np.arange(n_bags) if codes is None else codes
@@ -122,7 +229,7 @@ def _counts(n_bags, y, codes, discrete):
     return {label: len(np.unique(units[y == label])) for label in np.unique(y)}
 
 
-def _refuse_too_few(n_splits, n_bags, y, codes, discrete):
+def _refuse_too_few(n_splits, n_bags, y, codes, discrete, grouped):
     if n_splits < 2:
         raise ValueError(f"a split needs at least 2 folds, got n_splits={n_splits}.")
     counts = _counts(n_bags, y, codes, discrete)
@@ -130,10 +237,11 @@ def _refuse_too_few(n_splits, n_bags, y, codes, discrete):
     if counts[label] >= n_splits:
         return
     of = "" if label is None else f" with a bag of class {label!s}"
-    if codes is None:
-        what = "bags" if label is None else f"bags of class {label!s}"
-    else:
+    if grouped:
         what = f"groups{of}"
+    else:
+        what = "bags" if codes is None else "different bags"
+        what = what if label is None else f"{what} of class {label!s}"
     raise ValueError(
         f"{n_splits} folds need at least {n_splits} {what}, there are "
         f"{counts[label]}. Use fewer folds."

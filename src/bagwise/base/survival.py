@@ -147,3 +147,10 @@ def concordance(event, time, risk):
         right += 0.5 * np.count_nonzero(behind == risk[i])
         total += len(behind)
     return float(right / total) if total else float("nan")
+
+
+def has_fields(y):
+    """Tell times with events from labels: a structured array, or such a frame."""
+    if getattr(getattr(y, "dtype", None), "names", None) is not None:
+        return True
+    return {"event", "time"} == {str(name) for name in getattr(y, "columns", ())}

@@ -209,6 +209,9 @@ def _what_is_predicted(problem: Any) -> str:
     if problem.groups is not None:
         n_groups = len(np.unique(problem.groups.astype(str)))
         text += f"; {n_groups} groups, never split"
+    n_copies = problem.n_copies
+    if n_copies:
+        text += f"; {n_copies} bags are copies of others, never split"
     if problem.sample_weight is not None:
         low, high = problem.sample_weight.min(), problem.sample_weight.max()
         text += f"; weights from {low:.4g} to {high:.4g}"

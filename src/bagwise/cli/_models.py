@@ -117,7 +117,10 @@ def fit_file(
         )
     tuning: dict[str, Any] | None = None
     if grid != "none" and entry.grid_of(grid):
-        CrossValidation(inner_splits).check(problem.strata, groups=problem.groups)
+        copies = problem.units is not problem.groups
+        CrossValidation(inner_splits).check(
+            problem.strata, groups=problem.units, copies=copies
+        )
         best = METRICS[task_of(problem).default_metric()[0]].scoring
         tuning = {"n_splits": inner_splits, "scoring": scoring or best}
         if grid == "auto":

@@ -8,6 +8,7 @@ import shlex
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -144,8 +145,8 @@ def compare(
         Weights of bags in fitting: a column of a file, or one number per bag. Scalers,
         tuning scores and all results count bags alike, whatever their weight;
         `Comparison.unweighted` names the methods that take no weights.
-    test : as `data`, optional
-        Test bags in a file of their own; `protocol` is one train/test split then.
+    test : as `data`, or a pair (X, y), optional
+        Test bags of their own; `protocol` is one train/test split then.
     images : array, path or list of paths, optional
         Images of the instances for reports: an array of shape (n_instances, height,
         width[, 3]), a `.npy` or `.npz` file, a folder with files named by the instance
@@ -203,7 +204,7 @@ def compare(
         chosen,
         ref,
         protocol,
-        protocol.folds(len(problem.y), problem.groups),
+        protocol.folds(len(problem.y), problem.units),
         grid=grid,
         tuning=tuning,
         random_state=random_state,
@@ -300,7 +301,25 @@ def _read(
         held_out.check_values(missing=missing)
         problem, n_train = join_problems(problem, held_out)
         protocol = TrainTest(n_train)
+        _check_overlap(problem, n_train)
     return problem, CrossValidation(5) if protocol is None else protocol
+
+
+def _check_overlap(problem: Problem, n_train: int) -> None:
+    """Refuse groups, and warn about bags, that are in both parts of the data."""
+    if problem.groups is not None:
+        both = np.intersect1d(problem.groups[:n_train], problem.groups[n_train:])
+        if len(both):
+            raise ValueError(
+                f"group {both[0]!s} has bags in the training and in the test file;"
+                " move them to one of the two"
+            )
+    if problem.copies is not None:
+        n_seen, n_test = int((problem.copies[n_train:] < n_train).sum()), len(problem.y)
+        if n_seen:
+            text = f"{n_seen} of {n_test - n_train} test bags are copies of training"
+            text += " bags: results are too good. Remove them from one of the two."
+            warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _check_size(problem: Problem, protocol: Protocol, inner: int, task: str) -> None:
@@ -311,7 +330,8 @@ def _check_size(problem: Problem, protocol: Protocol, inner: int, task: str) -> 
         require_survival("a comparison of survival models")
         names = ["without event", "with event"]
     try:
-        protocol.check(problem.strata, inner, names, problem.groups)
+        copies = {"copies": True} if problem.units is not problem.groups else {}
+        protocol.check(problem.strata, inner, names, problem.units, **copies)
     except ValueError as error:
         if not _numbers_for_classes(problem, task):
             raise
@@ -416,6 +436,8 @@ def _assumptions(
     if problem.groups is not None:
         n_groups = len(np.unique(problem.groups.astype(str)))
         found["groups"] = f"{n_groups}, never split"
+    if problem.n_copies:
+        found["copies"] = f"{problem.n_copies} bags are copies of others, never split"
     if impute is not None:
         found["impute"] = f"{impute}, inside each training fold"
     if problem.sample_weight is not None:

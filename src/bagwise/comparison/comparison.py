@@ -121,7 +121,7 @@ class Comparison:
     @property
     def n_left(self) -> int:
         """Number of runs that were not started within a time budget."""
-        folds = self.protocol.folds(len(self.problem.y), self.problem.groups)
+        folds = self.protocol.folds(len(self.problem.y), self.problem.units)
         return len(folds) * len(self.methods) - len(self.rows)
 
     @cached_property

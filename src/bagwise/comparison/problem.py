@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
 from bagwise.bags.validation import first_missing, refuse_masked
-from bagwise.base.survival import check_survival
+from bagwise.base.estimator import in_bag_order
+from bagwise.base.folds import copied_bags, kept_together
+from bagwise.base.survival import check_survival, has_fields
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.exceptions import DataError, MissingValuesError, ParameterError
 from bagwise.io import read_bags
@@ -104,6 +107,21 @@ class Problem:
     def groups(self) -> NDArray[Any] | None:
         """Which bags belong together; None where nothing is known."""
         return self.X.groups
+
+    @cached_property
+    def copies(self) -> NDArray[Any] | None:
+        """The first bag with the same instances, for every bag; None without copies."""
+        return copied_bags(self.X)
+
+    @property
+    def n_copies(self) -> int:
+        """Number of bags that are copies of an earlier bag."""
+        return 0 if self.copies is None else len(self.y) - len(np.unique(self.copies))
+
+    @cached_property
+    def units(self) -> NDArray[Any] | None:
+        """Which bags no split divides: groups, and copies of a bag; None for all."""
+        return self.groups if self.copies is None else kept_together(self.X)
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -236,6 +254,8 @@ class Problem:
         if self.groups is not None:
             codes = np.unique(self.groups.astype(str), return_inverse=True)[1]
             digest.update(b"groups" + codes.astype(np.int64).tobytes())
+        if self.copies is not None:  # stored runs may have divided them
+            digest.update(b"copies")
         if self.sample_weight is not None:
             digest.update(b"weights" + self.sample_weight.tobytes())
         return digest.hexdigest()
@@ -296,12 +316,12 @@ def as_problem(
 
     Parameters
     ----------
-    data : str, path, Bunch, Bags or list of 2-D arrays
+    data : str, path, Bunch, Bags, list of 2-D arrays or pair (X, y)
         A file, the name of a known data set, what a loader of
-        :mod:`bagwise.datasets` returns, or the bags themselves.
+        :mod:`bagwise.datasets` returns, the bags themselves, or bags and labels.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), optional
         Labels or values, when `data` holds bags; a table of zeros and ones for
-        several labels per bag.
+        several labels per bag. A Series is put in the order of the ids in its index.
     name : str, optional
         Name in tables.
     bag, label : str, optional
@@ -360,12 +380,18 @@ def as_problem(
         parts = _from_name(data, name, options)
     elif isinstance(data, dict) and "X" in data and "y" in data:  # a Bunch is a dict
         parts = _from_bunch(data, name or str(data.get("name", "data")))
-    elif y is None:
-        raise ValueError("labels are missing: pass y with one label per bag")
     else:
+        if y is None and isinstance(data, tuple) and len(data) == 2:
+            data, y = data
+        if y is None:
+            raise ValueError(
+                "labels are missing: pass y with one label per bag, or a pair (X, y)"
+            )
         refuse_masked(y, "y")
-        y = check_survival(y) if _has_fields(y) else np.asarray(y)
-        parts = {"name": name or "data", "X": as_bags(data), "y": y}
+        bags = as_bags(data)
+        y = in_bag_order(y, bags)
+        y = check_survival(y) if has_fields(y) else np.asarray(y)
+        parts = {"name": name or "data", "X": bags, "y": y}
     if groups is not None:
         if isinstance(groups, str):
             raise ValueError(
@@ -375,7 +401,7 @@ def as_problem(
         X = parts["X"]
         if len(np.asarray(groups)) != len(X):
             raise ValueError(f"groups has {len(groups)} entries for {len(X)} bags")
-        parts["X"] = X.with_groups(groups)
+        parts["X"] = X.with_groups(in_bag_order(groups, X, "groups"))
     if isinstance(sample_weight, str):
         raise ValueError(
             f"sample_weight={sample_weight!r} names a column, but the data are no file;"
@@ -383,7 +409,8 @@ def as_problem(
         )
     found, kind = _target(parts["y"], task, parts["X"].ids)
     if sample_weight is not None:
-        parts["sample_weight"] = sample_weight
+        weight = in_bag_order(sample_weight, parts["X"], "sample_weight")
+        parts["sample_weight"] = weight
     if parts.get("sample_weight") is not None:
         weight = check_weights(parts["sample_weight"], len(parts["X"]), found, kind)
         parts["sample_weight"] = weight
@@ -428,13 +455,6 @@ def _from_bunch(bunch: Any, name: str) -> dict[str, Any]:
         "instance_labels": None if values is None else np.asarray(values),
         "images": None if images is None else np.asarray(images),
     }
-
-
-def _has_fields(y: Any) -> bool:
-    """Tell times with events from labels: a structured array, or such a frame."""
-    if getattr(getattr(y, "dtype", None), "names", None) is not None:
-        return True
-    return {"event", "time"} == {str(name) for name in getattr(y, "columns", ())}
 
 
 def _no_number(y: NDArray[Any], ids: NDArray[Any]) -> str:

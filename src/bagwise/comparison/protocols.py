@@ -143,6 +143,7 @@ class Protocol:
         inner: int = 0,
         names: Sequence[Any] | None = None,
         groups: Groups = None,
+        copies: bool = False,
     ) -> None:
         """Refuse data that are too small, and say what helps.
 
@@ -156,9 +157,12 @@ class Protocol:
             Names of the sorted labels, for messages.
         groups : ndarray of shape (n_bags,), optional
             Bags that stay together; groups are counted then.
+        copies : bool, default=False
+            Whether groups are copies of a bag, for messages.
         """
         units = np.arange(len(y)) if groups is None else groups
         things = "bags" if groups is None else "groups"
+        things = "different bags" if copies else things
         tuned = f" with {inner}-fold tuning inside" if inner else ""
         needs = f"{self.describe()}{tuned} needs at least"
         n_units = len(np.unique(units))
@@ -396,13 +400,6 @@ class TrainTest(Protocol):
     ) -> tuple[Indices, Indices]:
         """Return the bags of the training and of the test file."""
         every = np.arange(len(y), dtype=np.int64)
-        if groups is not None:
-            both = np.intersect1d(groups[: self.n_train], groups[self.n_train :])
-            if len(both):
-                raise ValueError(
-                    f"group {both[0]!s} has bags in the training and in the test file;"
-                    " move them to one of the two"
-                )
         return every[: self.n_train], every[self.n_train :]
 
     def describe(self) -> str:

@@ -134,6 +134,8 @@ def explain_test(comparison: Results) -> str:
     unit, units = "bag", "bags"
     if comparison.problem.groups is not None:
         unit, units = "group of bags", "groups of bags"
+    elif comparison.problem.copies is not None:
+        unit = "bag (copies of a bag are one unit)"
     metric = METRICS[comparison.metric]
     models = "the fitted models" if _n_runs(comparison) > 1 else "the fitted model"
     return (
@@ -160,7 +162,7 @@ def _is_relative(name: str) -> bool:
 
 def _n_runs(comparison: Results) -> int:
     problem = comparison.problem
-    return len(comparison.protocol.folds(len(problem.y), problem.groups))
+    return len(comparison.protocol.folds(len(problem.y), problem.units))
 
 
 # From stored predictions to figures ---------------------------------------------------
@@ -195,7 +197,7 @@ def figure_of(comparison: Results, method: str, name: str = "") -> Contributions
     columns = [column for column in parts[0] if all(column in part for part in parts)]
     whole = {column: np.concatenate([p[column] for p in parts]) for column in columns}
     bag = whole.pop("bag")
-    groups = None if problem.groups is None or per_group else problem.groups
+    groups = None if per_group else problem.units
     return contributions(
         name.removeprefix("group_"),
         whole,

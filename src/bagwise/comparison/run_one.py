@@ -350,7 +350,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
     X, y, task = problem.X, problem.targets, task_of(problem)
     weight = problem.sample_weight
     train, test = run.protocol.split(
-        problem.strata, run.repeat, run.fold, run.random_state, problem.groups
+        problem.strata, run.repeat, run.fold, run.random_state, problem.units
     )
     state = (1_000_003 * run.random_state + 1_009 * run.repeat + run.fold) % 2**31
     _warm_up(run, problem)

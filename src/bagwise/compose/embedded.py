@@ -68,7 +68,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         """
         X, y = self._check_bags(X, y, reset=True)
         codes = self._encode_labels(y)
-        weight = check_bag_weight(sample_weight, len(X))
+        weight = check_bag_weight(sample_weight, len(X), X)
         used = self._used(codes, weight)
         if len(used) < len(y):  # weight zero leaves a bag out
             X, y, weight = X[used], y[used], weight[used]

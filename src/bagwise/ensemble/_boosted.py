@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.base import WeightedBagClassifier
+from bagwise.base import WeightedBagClassifier, bag_folds
+from bagwise.base.folds import kept_together, most_folds
 from bagwise.solvers.stumps import SortedColumns, Stump
 
 BOOSTING_CONSTRAINTS: dict = {
@@ -170,9 +171,13 @@ class BoostedBags(WeightedBagClassifier):
                 f"{len(X)} bags with both classes on both sides (the smaller class has "
                 f"{fewest}). Set n_iter_no_change=None or another validation_fraction."
             )
-        train, held = train_test_split(
-            np.arange(len(X)), test_size=n_held, stratify=t, random_state=rng
-        )
+        if kept_together(X) is not None:
+            n_folds = most_folds(X, t, max(2, round(1.0 / self.validation_fraction)))
+            train, held = bag_folds(X, t, n_folds, rng)[0]
+        else:
+            train, held = train_test_split(
+                np.arange(len(X)), test_size=n_held, stratify=t, random_state=rng
+            )
         train, held = np.sort(train), np.sort(held)
         return tuple((X[k], t[k], bag_weight[k]) for k in (train, held))
 

@@ -376,9 +376,7 @@ def _in_place(folds, parts):
 
 
 def stack_folds(X, y, n_classes, cv, seed):
-    """Return the folds of a stack: copies of a bag are not scored by each other.
-
-    Groups of bags, where there are some, stay together instead.
+    """Return the folds of a stack: groups and copies of a bag stay together.
 
     Parameters
     ----------
@@ -410,30 +408,7 @@ def stack_folds(X, y, n_classes, cv, seed):
             f"stacking needs at least 2 {wanted}, to score bags by members that were "
             f"not fitted to them ({found})."
         )
-    copies = None if X.groups is not None else copied_bags(X)
-    if copies is not None and most_folds(X, strata, n_splits, groups=copies) < n_splits:
-        copies = None
-    return bag_folds(X, strata, n_splits, random_state=seed, groups=copies)
-
-
-def copied_bags(X):
-    """Return for every bag the first one with the same rows; None without copies."""
-    first, known = np.arange(len(X)), {}
-    heads = X.take_rows(X.offsets[:-1])
-    for i, size in enumerate(X.sizes):
-        head = heads[[i]] if X.is_sparse else heads[i]
-        mark = head.data.tobytes() if X.is_sparse else head.tobytes()
-        alike = known.setdefault((int(size), mark), [])
-        first[i] = next((k for k in alike if _same(X[k], X[i])), i)
-        if first[i] == i:
-            alike.append(i)
-    return first if (first != np.arange(len(X))).any() else None
-
-
-def _same(one, other):
-    if hasattr(one, "tocsr"):
-        return (one != other).nnz == 0
-    return np.array_equal(one, other, equal_nan=True)
+    return bag_folds(X, strata, n_splits, random_state=seed)
 
 
 def scaled_to_one(weight):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from bagwise.bags import Bags, as_bags
+from bagwise.bags import Bags
 from bagwise.bags.notebook import dots, table
 from bagwise.bags.segments import segment_argmax
 from bagwise.inspection.contributions import (
@@ -33,6 +33,7 @@ from bagwise.inspection.pictures import (
 from bagwise.inspection.scores import (
     bag_position,
     bag_scores,
+    bags_for,
     instance_scores,
     positive_class,
     scored_class,
@@ -443,7 +444,7 @@ def explain(
     if method not in ("auto", *IMPORTANCE_METHODS):
         known = ", ".join(("auto", *IMPORTANCE_METHODS))
         raise ValueError(f"unknown method {method!r}; choose one of {known}.")
-    X = as_bags(X)
+    X = bags_for(model, X)
     images = as_images(images, X)
     if method == "auto":
         scored = instance_scores(model, X[:1]) is not None

@@ -11,12 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from bagwise.bags import Bags, as_bags
+from bagwise.bags import Bags
 from bagwise.bags.segments import bag_matrix
 from bagwise.inspection.features import feature_groups
 from bagwise.inspection.scores import (
     bag_position,
     bag_scores,
+    bags_for,
     instance_scores,
     last_step,
     own_positive,
@@ -189,7 +190,7 @@ def feature_contributions(
         raise ValueError(f"level must be 'instance' or 'bag', got {level!r}.")
     if n_permutations < 2:
         raise ValueError(f"n_permutations must be at least 2, got {n_permutations}.")
-    X = as_bags(X)
+    X = bags_for(model, X)
     names, columns = feature_groups(X, groups)
     names, columns = _with_rest(X, names, columns)
     base_row = _baseline(X, baseline)
@@ -472,7 +473,7 @@ def member_contributions(
     >>> bool(np.allclose(found.values.sum(axis=1) + found.intercept, found.scores))
     True
     """
-    X = as_bags(X)
+    X = bags_for(model, X)
     inner, inside = last_step(model, X)
     if not hasattr(inner, "member_contributions"):
         return None

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch, check_random_state
 
-from bagwise.bags import Bags, as_bags
+from bagwise.bags import Bags
 from bagwise.bags.chunks import Chunks
+from bagwise.inspection.scores import bags_for
 
 __all__ = [
     "bag_permutation_importance",
@@ -198,7 +199,7 @@ def bag_permutation_importance(
         raise ValueError(f"over must be one of {', '.join(OVER)}, got {over!r}.")
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
-    X = as_bags(X)
+    X = bags_for(model, X)
     if len(y) != len(X):
         raise ValueError(f"y has {len(y)} entries for {len(X)} bags.")
     names, columns = feature_groups(X, groups)

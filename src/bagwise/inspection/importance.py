@@ -15,6 +15,7 @@ from bagwise.inspection.pictures import for_class
 from bagwise.inspection.scores import (
     MAX_ROWS,
     bag_scores,
+    bags_for,
     instance_scores,
     own_positive,
     positive_class,
@@ -113,7 +114,7 @@ def instance_importance(
         )
     if max_rows < 1:
         raise ValueError(f"max_rows must be at least 1, got {max_rows}.")
-    X = as_bags(X)
+    X = bags_for(model, X)
     if method == "native":
         return Ragged(_native(model, X, pos_label), X.offsets)
     if method == "single":
@@ -399,7 +400,7 @@ def faithfulness(
     >>> faithfulness(model, X, instance_importance(model, X)).verdict
     'faithful'
     """
-    X = as_bags(X)
+    X = bags_for(model, X)
     values = _values(model, X, importance, pos_label)
     if n_points < 2 or n_random < 1:
         raise ValueError("n_points must be at least 2 and n_random at least 1.")

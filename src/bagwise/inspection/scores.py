@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from bagwise.bags import Bags, Ragged, as_bags
+from bagwise.bags import Bags, Ragged, as_bags, with_columns
 from bagwise.bags.segments import segment_argmax
 from bagwise.exceptions import ParameterError
 
@@ -19,6 +19,7 @@ __all__ = [
     "MAX_ROWS",
     "bag_position",
     "bag_scores",
+    "bags_for",
     "instance_scores",
     "key_instances",
     "last_step",
@@ -294,6 +295,12 @@ def key_instances(model: Any, X: Any) -> Any:
         return None
     offsets = as_bags(X).offsets
     return segment_argmax(scores.values, offsets) - offsets[:-1]
+
+
+def bags_for(model: Any, X: Any) -> Bags:
+    """Return bags with the columns that a model was fitted to, in their order."""
+    expected = getattr(model, "feature_names_in_", None)
+    return with_columns(as_bags(X), expected, type(model).__name__)
 
 
 def bag_position(X: Bags, bag: Any) -> int:

@@ -10,7 +10,7 @@ from bagwise._compat import Interval, StrOptions, _fit_context
 from bagwise.bags.segments import repeat
 from bagwise.base import BagClassifierMixin, BaseBagEstimator, bag_folds
 from bagwise.base.estimator import check_bag_weight
-from bagwise.base.folds import most_folds
+from bagwise.base.folds import kept_together, most_folds
 from bagwise.least_squares._safe import SAFE
 from bagwise.least_squares._safe_grid import grid_scores, make_folds, score_fold
 from bagwise.least_squares.safe_problem import (
@@ -197,7 +197,7 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         """
         X, y = self._check_bags(X, y, reset=True)
         codes, settings = self._encode_labels(y), Settings.of(self)
-        count = check_bag_weight(sample_weight, len(codes))
+        count = check_bag_weight(sample_weight, len(codes), X)
         used = self._used(codes, count)
         # A bag without weight is ignored; a splitter that was given splits all bags, as
         # in scikit-learn's searches.
@@ -257,11 +257,11 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         return values.values()
 
     def _splits(self, X, y):
-        """Return the folds: groups of bags stay together where there are groups."""
+        """Return the folds: groups, and copies of a bag, stay together."""
         cv = self.cv
         if cv is None:  # five, or as many as the smallest class allows
             cv = max(2, most_folds(X, y, 5))
-        if isinstance(cv, Integral) and X.groups is not None:
+        if isinstance(cv, Integral) and kept_together(X) is not None:
             return bag_folds(X, y, cv)
         return check_cv(cv, y, classifier=True).split(X, y, X.groups)
 

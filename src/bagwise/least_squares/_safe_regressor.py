@@ -200,7 +200,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         """
         started = hasattr(self, "moments_")
         X, y = self._check_bags(X, y, reset=not started)
-        weight = check_bag_weight(sample_weight, len(y))
+        weight = check_bag_weight(sample_weight, len(y), X)
         training = Training(X, ValueTargets.columns(y), weight)
         targets = self._targets(training.columns.shape[1])
         if started and targets.n_outputs != len(self.intercept_):

@@ -226,14 +226,14 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     def _turned(self):
         return not self.multilabel_ and super()._turned
 
-    def _bag_weight(self, codes, sample_weight):
+    def _bag_weight(self, codes, sample_weight, X=None):
         if not self.multilabel_:
-            return super()._bag_weight(codes, sample_weight)
+            return super()._bag_weight(codes, sample_weight, X)
         if self.class_weight is not None:
             raise ValueError(
                 "class_weight is for one label per bag. Weigh bags by sample_weight."
             )
-        return check_bag_weight(sample_weight, len(codes))
+        return check_bag_weight(sample_weight, len(codes), X)
 
     def _used(self, codes, weight):
         if self.multilabel_:
@@ -263,7 +263,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         codes = self._encode_labels(y)
         seen = np.flatnonzero(mask)
         weight = np.zeros(len(codes))
-        given = check_bag_weight(sample_weight, len(codes))
+        given = check_bag_weight(sample_weight, len(codes), X)
         weight[seen] = self._bag_weight(codes[seen], given[seen])
         self._used(codes, weight)
         return X, self._job(codes, weight)

@@ -169,7 +169,7 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
     def _masked_job(self, X, y, mask, sample_weight):
         """Return all bags, and what is to be learned from those of the mask."""
         X, y = self._check_bags(X, y, reset=True)
-        weight = np.where(mask, check_bag_weight(sample_weight, len(y)), 0.0)
+        weight = np.where(mask, check_bag_weight(sample_weight, len(y), X), 0.0)
         if not weight.any():
             raise ValueError("no bag of a mask has a positive weight.")
         return X, self._job(y, weight)
