@@ -9,6 +9,7 @@ import bagwise
 from bagwise import BagClassifier, BagRegressor
 from bagwise.compose import OneModelPerLabel, SimpleMI, WrapperMI
 from bagwise.datasets import make_bags
+from bagwise.svm import MISVM
 
 
 @pytest.fixture
@@ -52,6 +53,16 @@ def test_classifiers_of_one_label_name_the_wrapper(toy, model):
     for table in (Y, Y.tolist()):
         with pytest.raises(ValueError, match=rf"OneModelPerLabel\({name}\(\)\)"):
             model.fit(X, table)
+
+
+def test_classifiers_name_the_wrapper_for_several_labels(toy):
+    X, Y = toy
+    for model in (BagClassifier(), MISVM()):
+        name = type(model).__name__
+        with pytest.raises(
+            ValueError, match=rf"compose.OneModelPerLabel\({name}\(\)\)"
+        ):
+            model.fit(X, Y)
 
 
 def test_regressors_do_not(toy):

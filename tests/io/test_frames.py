@@ -90,7 +90,7 @@ def test_columns_with_the_same_name_are_refused(names):
 
 
 def test_a_file_name_that_is_not_utf8(tmp_path, capsys):
-    path = os.fsencode(tmp_path) + b"/caf\xe9.csv"
+    path = os.fsencode(tmp_path) + b"/na\xefve.csv"
     try:
         with open(path, "w") as file:
             file.write("bag,label,x\n0,0,1\n1,1,2\n")
