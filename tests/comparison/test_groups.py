@@ -80,6 +80,7 @@ def test_the_summary_says_how_many_groups_count():
 def test_only_groups_of_test_bags_are_counted():
     train, y = noise(30, 0)
     test, y_test = noise(14, 2)
+    test = test.with_data(test.data + 1.0)  # no copies of training bags
     test = test.with_groups([f"t{g}" for g in test.groups])
     result = compare(train, y, test=as_problem(test, y_test), **QUIET)
     assert (result.group_counts.n, result.group_counts.counted) == (14, 12)
