@@ -168,7 +168,10 @@ def test_auroc_variance_is_unbiased_by_the_definition():
         + np.mean(phi**2)
         - square
     ) / (m * n)
-    assert np.sum(of("auroc", rows).totals ** 2) == pytest.approx(expected, rel=1e-10)
+    found = of("auroc", rows)
+    n_units = m + n
+    variance = np.sum(found.totals**2) * n_units / (n_units - 1)
+    assert variance == pytest.approx(expected, rel=1e-10)
 
 
 def test_runs_are_averaged_for_areas_and_joined_for_average_precision():

@@ -53,8 +53,14 @@ class Contributions:
     gain : float
         How far the predictions are from guesses: 0 for guesses, 1 where all is right.
         1 for figures that do not tell.
+    slope : float
+        How much the gain changes with the figure.
     fixed : bool
         Whether one model was tested, rather than models of overlapping training sets.
+    metric : str
+        Name of the figure.
+    df : float
+        Degrees of freedom of its variance.
     """
 
     value: float
@@ -65,7 +71,10 @@ class Contributions:
     size: float
     bounded: bool = True
     gain: float = 1.0
+    slope: float = 2.0
     fixed: bool = False
+    metric: str = ""
+    df: float = NAN
 
     @property
     def totals(self) -> Array:
@@ -139,12 +148,10 @@ def contributions(
         kept = ~np.isnan(rows["hit"])
         rows = {"hit": rows["hit"][kept]}
         bag, unit, run, repeat = bag[kept], unit[kept], run[kept], repeat[kept]
-    value, psi = _by_column(figure, rows, run, repeat)
-    if groups is not None:
-        # A fold has few groups: what is common to them would pass for its level.
-        psi = _by_column(figure, rows, repeat, repeat)[1]
-    _, first = np.unique(bag, return_index=True)
+    value, psi, surplus = _by_column(figure, rows, run, repeat)
+    _, first, own = np.unique(bag, return_index=True, return_inverse=True)
     _, code = np.unique(unit, return_inverse=True)
+    psi, df = _small_sample(psi, surplus, own, code, _strata(metric, rows))
     _, which = np.unique(run, return_inverse=True)
     n_runs = int(which.max(initial=0)) + 1
     cells, cell = np.unique(code * n_runs + which, return_inverse=True)
@@ -156,23 +163,87 @@ def contributions(
         len(first),
         _size(metric, rows[needed[0]][first]),
         metric not in UNBOUNDED,
-        _gain(metric, value, rows),
+        *_gain(metric, value, rows),
         fixed,
+        metric,
+        df,
     )
 
 
-def _gain(metric: str, value: float, rows: Rows) -> float:
-    """Return how far predictions are from guesses.
+def _strata(metric: str, rows: Rows) -> NDArray | None:  # type: ignore[type-arg]
+    """Return the class of every row, for figures that are means per class."""
+    truth = rows.get("truth")
+    per_class = metric in ("auroc", "balanced_accuracy")
+    return truth if per_class and truth is not None and truth.ndim == 1 else None
 
-    For labels that is Cohen's kappa. Where one label is hardly ever predicted, guesses
-    do not vary, and count as no guesses.
+
+def _small_sample(
+    psi: Array,
+    surplus: float,
+    bag: Index,
+    unit: Index,
+    strata: NDArray | None,  # type: ignore[type-arg]
+) -> tuple[Array, float]:
+    r"""Return contributions scaled for small samples, and degrees of freedom.
+
+    The squares of a class with :math:`m` units are multiplied by :math:`m / (m - 1)`,
+    as its mean is estimated, and have :math:`m - 1` degrees of freedom. Those of the
+    sum over classes are Satterthwaite's (1946). The surplus is at most a half.
     """
+    n_units = int(unit.max(initial=-1)) + 1
+    if n_units < 2:
+        return psi, NAN
+    scale = np.ones(len(psi))
+    total = n_units / (n_units - 1)
+    df = n_units - 1.0
+    if strata is not None:
+        parts, pieces = [], []
+        for k in np.unique(np.asarray(strata)):
+            own = strata == k
+            m = max(len(np.unique(unit[own])), 2)
+            scale[own] = np.sqrt(m / (m - 1.0) / total)
+            part = np.bincount(bag[own], psi[own])
+            parts.append(m / (m - 1.0) * float(part @ part))
+            pieces.append(parts[-1] ** 2 / (m - 1.0))
+        if sum(pieces) > 0.0:
+            df = min(df, sum(parts) ** 2 / sum(pieces))
+    if surplus > 0.0:
+        part = np.bincount(bag, psi * scale)
+        squares = total * float(part @ part)
+        scale *= np.sqrt(max(1.0 - surplus / max(squares, surplus), 0.5))
+    return psi * scale, df
+
+
+def _gain(metric: str, value: float, rows: Rows) -> tuple[float, float]:
+    """Return how far predictions are from guesses, and its slope.
+
+    For labels that is Cohen's kappa; where one label is hardly ever predicted, guesses
+    do not vary, and count as no guesses. For losses it is the part of the loss of a
+    constant prediction that is saved.
+    """
+    truth = rows.get("truth")
     if metric in ("auroc", "concordance"):
-        return abs(2.0 * value - 1.0)
+        return abs(2.0 * value - 1.0), 2.0
     if metric == "average_precision" and rows["score"].ndim == 1:
-        return abs(2.0 * _auroc(rows)[0] - 1.0)
-    if metric not in ("accuracy", "balanced_accuracy"):
-        return 1.0
+        everything = np.zeros(len(rows["score"]), dtype=np.int64)
+        area = _share_of_pairs(_pairs_of_classes, rows, everything)[0]
+        return abs(2.0 * area - 1.0), 2.0
+    if metric in ("accuracy", "balanced_accuracy"):
+        return _kappa(rows), 2.0
+    constant = 0.0
+    if metric == "log_loss":
+        _, count = np.unique(np.asarray(truth), return_counts=True)
+        constant = float(-(count / count.sum()) @ np.log(count / count.sum()))
+    elif metric == "rmse" and truth is not None:
+        constant = float(np.var(truth))
+    elif metric == "mae" and truth is not None:
+        constant = float(np.mean(np.abs(truth - np.median(truth, axis=0))))
+    if constant > 0.0:
+        return max(1.0 - value / constant, 0.0), 1.0 / constant
+    return (max(value, 0.0) if metric in ("r2", "spearman") else 1.0), 1.0
+
+
+def _kappa(rows: Rows) -> float:
     truth, label = rows["truth"].ravel(), rows["label"].ravel()
     classes = np.unique(truth)
     known = np.array([np.mean(truth == k) for k in classes])
@@ -200,7 +271,13 @@ def _size(metric: str, truth: NDArray) -> float:  # type: ignore[type-arg]
 
 # Means ------------------------------------------------------------------------------
 
-Figure = Callable[[Rows, Index, Index], tuple[float, Array]]
+Mean = Callable[[Rows, Index, Index], tuple[float, Array]]
+Figure = Callable[[Rows, Index, Index], tuple[float, Array, float]]
+
+
+def _plain(mean: Mean) -> Figure:
+    """Return a figure without surplus."""
+    return lambda rows, run, repeat: (*mean(rows, run, repeat), 0.0)
 
 
 def _mean(values: Array) -> tuple[float, Array]:
@@ -249,7 +326,54 @@ def _key_success(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
 # Figures of ranked bags: a mean over runs ---------------------------------------------
 
 
-def _over_runs(one: Callable[[Rows], tuple[float, Array]]) -> Figure:
+Pairs = tuple[Array, Array, float, float, float]
+"""Of each bag: pairs in the right order, all pairs. Of all: the sum of squares, that of
+what no bag explains, and its degrees of freedom (0 where it is not known)."""
+
+
+def _of_pairs(pairs: Callable[[Rows], Pairs]) -> Figure:
+    """Return the mean over runs of a share of pairs; over repeats in small runs."""
+
+    def figure(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array, float]:
+        value, psi, surplus, share = _share_of_pairs(pairs, rows, run)
+        if share < 0.5:
+            value, psi, surplus, _ = _share_of_pairs(pairs, rows, repeat)
+        return value, psi, surplus
+
+    return figure
+
+
+def _share_of_pairs(
+    pairs: Callable[[Rows], Pairs], rows: Rows, part: Index
+) -> tuple[float, Array, float, float]:
+    r"""Return the mean over parts, contributions, surplus, and the defined share.
+
+    Bag :math:`i` of a part with :math:`N` pairs contributes
+    :math:`\sum_j (\phi_{ij} - \theta) / N`. The mean :math:`\theta` is that of all
+    parts: that of a part with few bags follows them too closely. The squares count the
+    variance of a single pair twice, of which what both bags explain is removed where
+    :math:`\theta` is that of the part. This surplus is returned.
+    """
+    members = [np.flatnonzero(part == k) for k in np.unique(part)]
+    found = [pairs({name: c[at] for name, c in rows.items()}) for at in members]
+    totals = np.array([one[1].sum() / 2.0 for one in found])
+    kept = np.flatnonzero(totals > 0)
+    psi = np.zeros(len(part))
+    if not len(kept):
+        return NAN, psi, 0.0, 0.0
+    value = float(np.mean([found[i][0].sum() / 2.0 / totals[i] for i in kept]))
+    for i in kept:
+        psi[members[i]] = (found[i][0] - value * found[i][1]) / (totals[i] * len(kept))
+    share = sum(found[i][2] for i in kept) / totals.sum()
+    pair = share - value**2
+    free = sum(found[i][4] for i in kept)
+    alone = sum(found[i][3] for i in kept) / free if free else pair / 3.0
+    twice = alone + (1.0 - 1.0 / len(kept)) * (pair - alone)
+    surplus = twice * float(np.sum(1.0 / totals[kept])) / len(kept) ** 2
+    return value, psi, surplus, len(kept) / len(members)
+
+
+def _over_runs(one: Callable[[Rows], tuple[float, Array]]) -> Mean:
     """Return the mean over runs of a figure; over repeats where runs are too small."""
 
     def figure(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
@@ -261,7 +385,7 @@ def _over_runs(one: Callable[[Rows], tuple[float, Array]]) -> Figure:
     return figure
 
 
-def _over_repeats(one: Callable[[Rows], tuple[float, Array]]) -> Figure:
+def _over_repeats(one: Callable[[Rows], tuple[float, Array]]) -> Mean:
     """Return the mean over repeats of a figure that ranks all bags of a repeat."""
 
     def figure(rows: Rows, run: Index, repeat: Index) -> tuple[float, Array]:
@@ -287,28 +411,20 @@ def _mean_over(
     return float(np.mean(values)), psi / len(values), len(values) / len(members)
 
 
-def _auroc(rows: Rows) -> tuple[float, Array]:
-    """Return the area, and contributions whose squares sum to its variance.
-
-    With placements :math:`a_i` of positive and :math:`b_j` of negative bags, DeLong's
-    variance counts the interaction of pairs twice; the surplus is taken off.
-    """
+def _pairs_of_classes(rows: Rows) -> Pairs:
     positive = rows["truth"].astype(bool)
     m, n = int(positive.sum()), int((~positive).sum())
-    psi = np.zeros(m + n)
-    if min(m, n) < 2:
-        return NAN, psi
+    right, count = np.zeros(m + n), np.where(positive, n, m).astype(np.float64)
     high, low = rows["score"][positive], rows["score"][~positive]
-    below, tied = _counts(high, low)
-    above, _ = _counts(-low, -high)
-    value = float(below.sum()) / (m * n)
-    a, b = below / n - value, above / m - value
-    squares = float((below - tied / 4).sum())  # a pair counts 1, 1/2 (tied) or 0
-    rest = squares - m * n * value**2 - n * (a @ a) - m * (b @ b)
-    variance = (a @ a) / (m * (m - 1)) + (b @ b) / (n * (n - 1))
-    variance -= rest / ((m - 1) * (n - 1) * m * n)
-    psi[positive], psi[~positive] = a / m, b / n
-    return value, _of_variance(psi, float(variance))
+    right[positive], tied = _counts(high, low)
+    right[~positive], _ = _counts(-low, -high)
+    squares = float((right[positive] - tied / 4).sum())
+    if min(m, n) < 2:
+        return right, count, squares, 0.0, 0.0
+    value = right[positive].sum() / (m * n)
+    own = (right / count - value) ** 2 * count
+    rest = squares - m * n * value**2 - float(own.sum())
+    return right, count, squares, rest, float((m - 1) * (n - 1))
 
 
 def _counts(values: Array, others: Array) -> tuple[Array, Array]:
@@ -317,12 +433,6 @@ def _counts(values: Array, others: Array) -> tuple[Array, Array]:
     left = np.searchsorted(others, values, side="left")
     right = np.searchsorted(others, values, side="right")
     return (left + right) / 2.0, (right - left).astype(np.float64)
-
-
-def _of_variance(psi: Array, variance: float) -> Array:
-    """Scale contributions so that their squares sum to a variance."""
-    squares = float(psi @ psi)
-    return psi * np.sqrt(max(variance, 0.0) / squares) if squares > 0 else psi
 
 
 def _average_precision(rows: Rows) -> tuple[float, Array]:
@@ -347,22 +457,20 @@ def _average_precision(rows: Rows) -> tuple[float, Array]:
     return value, psi
 
 
-def _concordance(rows: Rows) -> tuple[float, Array]:
+def _pairs_of_times(rows: Rows) -> Pairs:
     event, time = rows["truth"]["event"], rows["truth"]["time"]
     risk = rows["score"]
-    right, pairs = np.zeros(len(risk)), np.zeros(len(risk))
+    right, count = np.zeros(len(risk)), np.zeros(len(risk))
+    squares = 0.0  # a pair counts 1, 1/2 (tied) or 0
     for i in np.flatnonzero(event):
         later = np.flatnonzero((time > time[i]) | ((time == time[i]) & ~event))
         won = (risk[later] < risk[i]) + 0.5 * (risk[later] == risk[i])
         right[later] += won
-        pairs[later] += 1.0
+        count[later] += 1.0
         right[i] += won.sum()
-        pairs[i] += len(later)
-    total = pairs.sum() / 2.0
-    if not total:
-        return NAN, right
-    value = float(right.sum() / 2.0 / total)
-    return value, (right - value * pairs) / total
+        count[i] += len(later)
+        squares += float(won @ won)
+    return right, count, squares, 0.0, 0.0
 
 
 def _spearman(rows: Rows) -> tuple[float, Array]:
@@ -382,7 +490,7 @@ def _spearman(rows: Rows) -> tuple[float, Array]:
 
 def _by_column(
     figure: Figure, rows: Rows, run: Index, repeat: Index
-) -> tuple[float, Array]:
+) -> tuple[float, Array, float]:
     """Return a figure, the mean over labels or over classes (one against the rest)."""
     truth, score = rows.get("truth"), rows.get("score")
     if truth is not None and truth.ndim == 2:
@@ -395,26 +503,26 @@ def _by_column(
         return figure(rows, run, repeat)
     found = [figure(column, run, repeat) for column in columns]
     if truth.ndim == 2:  # a label of one kind only has no ranking
-        found = [(value, psi) for value, psi in found if not np.isnan(value)]
+        found = [one for one in found if not np.isnan(one[0])]
     if not found:
-        return NAN, np.zeros(len(run))
-    values, psi = zip(*found, strict=True)
-    return float(np.mean(values)), np.mean(psi, axis=0)
+        return NAN, np.zeros(len(run)), 0.0
+    values, psi, surplus = zip(*found, strict=True)
+    return float(np.mean(values)), np.mean(psi, axis=0), float(np.mean(surplus))
 
 
 _RANKED = ("truth", "score")
 _VALUES = ("truth", "prediction")
 FIGURES: dict[str, tuple[Figure, tuple[str, ...]]] = {
-    "accuracy": (_accuracy, ("truth", "label")),
-    "balanced_accuracy": (_balanced, ("truth", "label")),
-    "log_loss": (_log_loss, ("truth", "probability")),
-    "key_success": (_key_success, ("hit",)),
-    "auroc": (_over_runs(_auroc), _RANKED),
-    "average_precision": (_over_repeats(_average_precision), _RANKED),
-    "concordance": (_over_runs(_concordance), _RANKED),
-    "r2": (_r2, _VALUES),
-    "rmse": (_squared_error, _VALUES),
-    "mae": (_absolute_error, _VALUES),
-    "spearman": (_over_runs(_spearman), _VALUES),
+    "accuracy": (_plain(_accuracy), ("truth", "label")),
+    "balanced_accuracy": (_plain(_balanced), ("truth", "label")),
+    "log_loss": (_plain(_log_loss), ("truth", "probability")),
+    "key_success": (_plain(_key_success), ("hit",)),
+    "auroc": (_of_pairs(_pairs_of_classes), _RANKED),
+    "average_precision": (_plain(_over_repeats(_average_precision)), _RANKED),
+    "concordance": (_of_pairs(_pairs_of_times), _RANKED),
+    "r2": (_plain(_r2), _VALUES),
+    "rmse": (_plain(_squared_error), _VALUES),
+    "mae": (_plain(_absolute_error), _VALUES),
+    "spearman": (_plain(_over_runs(_spearman)), _VALUES),
 }
 """What each figure is, and the columns it is made from."""

@@ -6,18 +6,24 @@ or a group of bags, contributes to its error. Nothing is fitted again.
 **Variance.** The contributions :math:`\psi_u` of :math:`G` units give the variance of a
 figure for given models, :math:`V_0 = \frac{G}{G-1} \sum_u \psi_u^2` [1]_. Every bag is
 also training data of the models that are tested on other bags. This correlates the
-errors of two bags [2]_, the more so, the more a prediction depends on the training set.
-With one partition the variance is :math:`(c + g h) V_0`, with repeated partitions
-:math:`(c' + g h) V_0 + a W`, where :math:`W` is the part of the variance that differs
-between repeats, and :math:`h` is 1 for predictions without signal, which depend on
-nothing but the training set, and 0 for good ones. The constants (`Inflation`) were
-chosen by simulation. The page "Can I trust these intervals?" of the documentation shows
-the coverage that was measured on other simulations so far, and what is not verified.
+errors of two bags [2]_. To first order the variance is :math:`(1 + \rho) V_0`, where
+:math:`\rho` is the share of the variance of a bag's result that comes from the training
+set, as far as two bags influence each other alike. For the scores of a linear model
+without signal :math:`\rho = 1`, and :math:`\rho = 2 / \pi` for their signs. Far from
+chance :math:`\rho` depends on the learner: from 0 for a stable one to 0.8, with 0.3 in
+the middle. Between both,
+
+.. math:: \rho = 0.3 + (\rho_0 - 0.3) / (1 + d^2 / 8)
+
+for the squared distance :math:`d^2` of the figure from chance in units of its variance.
+Repeated partitions add 0.2 times the variance between repeats. The constants 0.3, 8 and
+0.2 were chosen on simulated data. The page "Can I trust these intervals?" of the
+documentation shows the coverage that was measured on other simulations.
 
 **Two targets.** The interval of a figure is about the fitted models: their mean figure
 on new data. A test and the interval of a difference are about methods: whether one is
 better than another on average over training sets of this size. Their variance includes
-that a training set favors one method by chance, and so has larger constants.
+that a training set favors one method by chance, and has 0.3 more.
 
 References
 ----------
@@ -73,30 +79,14 @@ POWER = 0.8
 MIN_BAGS, MIN_GROUPS = 10, 3
 FEW_BAGS = 200
 
-
-@dataclass(frozen=True)
-class Inflation:
-    """By how much overlapping training sets inflate a variance (see the module)."""
-
-    one: float  # with one partition
-    several: float  # with repeated partitions,
-    per_run: float  # and for each unit of variance between them
-    guesses: float  # more, for predictions without signal
-
-    def of(self, found: Contributions, guessing: float) -> float:
-        """Return the variance of a figure."""
-        known = _of_models(found)
-        if found.fixed:
-            return known
-        between = found.run_variance
-        if np.isnan(between):
-            return (self.one + self.guesses * guessing) * known
-        more = self.per_run * between
-        return (self.several + self.guesses * guessing) * known + more
-
-
-MODELS = Inflation(one=1.15, several=1.05, per_run=0.4, guesses=0.6)
-METHODS = Inflation(one=1.35, several=1.35, per_run=0.3, guesses=0.5)
+# Inflation of a variance by overlapping training sets, see the module.
+AT_CHANCE = 1.0  # for predictions without signal,
+AT_CHANCE_OF_LABELS = 2.0 / math.pi  # and for figures of labels
+LEAST = 0.3  # far from chance: from 0 for stable learners to 0.8
+KNOWN = 8.0  # squared distance from chance, in its variance, that halves the rest
+METHODS = 0.3  # more, for methods: a training set favors one of two by chance
+BETWEEN = 0.2  # for each unit of variance between the runs that tested a unit
+LABELS = ("accuracy", "balanced_accuracy", "average_precision")
 
 
 @dataclass(frozen=True)
@@ -247,8 +237,8 @@ def interval(
     """
     if np.isnan(found.value) or found.n_units < 2:
         return Interval(found.value, NAN, NAN)
-    variance = MODELS.of(found, _guessing(found)) / times
-    t = float(stdtrit(times * found.n_units - 1, 0.5 + level / 2))
+    variance = _variance(found, _at_chance(found)) / times
+    t = float(stdtrit(times * (found.df + 1.0) - 1.0, 0.5 + level / 2))
     if np.isfinite(low) and np.isfinite(high):
         width = high - low
         share = (found.value - low) / width
@@ -272,13 +262,28 @@ def _of_models(found: Contributions) -> float:
     return total * found.n_units / (found.n_units - 1) if found.n_units > 1 else NAN
 
 
-def _guessing(found: Contributions) -> float:
-    """Return 1 for predictions without signal, 0 where half of what can be is gained.
+def _at_chance(found: Contributions) -> float:
+    """Return how much of a figure may be chance: 1 without signal, 0 far from it.
 
-    In few bags a gain is large by chance: its variance is taken off its square.
+    The squared gain over guesses is compared with its variance, which is taken off
+    first.
     """
-    excess = found.gain**2 - 6.0 * _of_models(found)
-    return float(np.clip(1.0 - 4.0 * excess, 0.0, 1.0))
+    variance = found.slope**2 * _of_models(found)
+    if not variance > 0.0:
+        return 0.0
+    distance = max(found.gain**2 / variance - 1.0, 0.0)
+    return 1.0 / (1.0 + distance / KNOWN)
+
+
+def _variance(found: Contributions, chance: float, more: float = 0.0) -> float:
+    """Return the variance of a figure, see the module."""
+    known = _of_models(found)
+    if found.fixed:
+        return known
+    most = AT_CHANCE_OF_LABELS if found.metric in LABELS else AT_CHANCE
+    share = LEAST + (most - LEAST) * chance
+    between = 0.0 if np.isnan(found.run_variance) else BETWEEN * found.run_variance
+    return (1.0 + share + more) * known + between
 
 
 def _effective_size(
@@ -345,7 +350,8 @@ def difference(
     effect = (first.value - second.value) * (1.0 if higher else -1.0)
     n = first.n_units
     apart = replace(first, parts=first.parts - second.parts)
-    variance = METHODS.of(apart, max(_guessing(first), _guessing(second)))
+    chance = max(_at_chance(first), _at_chance(second))
+    variance = _variance(apart, chance, METHODS)
     if first.bounded:
         variance += 2.0 * (first.n_bags / n / first.size) ** 2
     error = math.sqrt(variance)
@@ -354,10 +360,12 @@ def difference(
         return Difference(effect, NAN, NAN, NAN, NAN, margin, error, n)
     if error == 0.0:  # the same predictions
         return Difference(effect, effect, effect, 1.0, 0.0, margin, error, n)
-    half = float(stdtrit(n - 1, 0.5 + level / 2)) * error
-    p = float(2.0 * stdtr(n - 1, -abs(effect) / error))
-    same = float(stdtr(n - 1, (abs(effect) - margin) / error))
-    return Difference(effect, effect - half, effect + half, p, same, margin, error, n)
+    df = min(first.df, second.df)
+    half = float(stdtrit(df, 0.5 + level / 2)) * error
+    p = float(2.0 * stdtr(df, -abs(effect) / error))
+    same = float(stdtr(df, (abs(effect) - margin) / error))
+    low, high = effect - half, effect + half
+    return Difference(effect, low, high, p, same, margin, error, n)
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
