@@ -149,6 +149,7 @@ def _entry(row: Row) -> str:
         measured = f"{float(row['measured']):.{digits}f}"
         if row["std_error"] != "":
             measured += f" ± {float(row['std_error']):.{digits}f}"
+            measured += "" if row.get("error_of") else "\\*"
     published = "-" if row["published"] == "" else f"{float(row['published']):g}"
     if _has_optimistic([row]):
         looked = str(row.get("optimistic") or "")

@@ -274,13 +274,6 @@ class _Plan:
             cell.tuning,
         )
 
-    def test_share(self) -> float:
-        """Return test bags over training bags; 0 for data drawn anew each time."""
-        if not self.runs:
-            return 0.0
-        problem = self.source.problems[self.runs[0][0].data.hash]
-        return self.cell.scheme.test_share(self.cell.dataset, problem.y)
-
 
 def _todo(
     table: Table,
@@ -324,7 +317,6 @@ def _collect(
                 rows,
                 arrays,
                 source.problems,
-                plan.test_share(),
                 missing=plan.missing,
                 on_test=_scores_on_test(plan, scores),
             )

@@ -56,6 +56,7 @@ def _figures(item: Measured) -> dict[str, Any]:
         "published_std": _number(cell.std),
         "measured": _number(item.mean),
         "std_error": _number(item.std_error),
+        "error_of": item.error_of,
         "low": _number(item.low),
         "high": _number(item.high),
         "difference": _number(item.difference),

@@ -97,11 +97,6 @@ class Scheme:
         again = ", data simulated again each time" if self.redraw else ""
         return describe_once(self.protocol(dataset)) + again
 
-    def test_share(self, dataset: str, y: NDArray[Any]) -> float:
-        """Return test bags over training bags, counted on the first split."""
-        train, test = self.protocol(dataset).split(y, 0, 0, 0)
-        return len(test) / len(train)
-
 
 @dataclass(frozen=True)
 class Folds(Scheme):
@@ -166,10 +161,6 @@ class Draws(Scheme):
         """Describe one repeat in words."""
         count = f"{self.n_runs} simulated data sets"
         return f"{count}, one training and one test set each"
-
-    def test_share(self, dataset: str, y: NDArray[Any]) -> float:
-        """Return 0: no bag is in two training sets."""
-        return 0.0
 
 
 def parse_scheme(given: Mapping[str, Any], where: str, *, redraw: bool) -> Scheme:
@@ -260,13 +251,6 @@ class TwoWay(Protocol):
             f"{self.n_positive} positive x {self.n_negative} negative folds, training"
             " on one negative fold"
         )
-
-    def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags over that of training bags."""
-        n_positive = int((y == np.unique(y)[-1]).sum())
-        train = n_positive * (1.0 - 1.0 / self.n_positive)
-        train += (len(y) - n_positive) / self.n_negative
-        return (len(y) - train) / train
 
     def _smallest(
         self, y: NDArray[Any], counts: NDArray[Any], inner: int

@@ -13,8 +13,12 @@ from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise.base.thresholds import best_threshold
+from bagwise.comparison import interval
 from bagwise.comparison._search import widen_note
+from bagwise.comparison.contributions import FIGURES
+from bagwise.comparison.inference import standard_error
 from bagwise.comparison.problem import Problem
+from bagwise.comparison.ranking import figure_of_runs
 from studies.optimism import best_on_reported_folds
 from studies.tables import UNITS, Cell
 
@@ -23,8 +27,10 @@ __all__ = ["RULE", "Measured", "judge", "measure"]
 NAN = float("nan")
 RULE = (
     "Reached: the measured mean is equal to the published figure, better, or worse by"
-    " at most its own standard error (the variance of the mean is corrected for"
-    " overlapping training sets after Nadeau and Bengio, 2003). Not reached: it is"
+    " at most its own standard error (of `bagwise.comparison.interval`: its unit is the"
+    " bag or the group of bags, and it includes that training sets overlap). Cells"
+    " whose standard error is marked with \\* were run before this rule, and have that"
+    " of the mean over folds after Nadeau and Bengio (2003). Not reached: it is"
     " worse by more. Not comparable: the data, splits or printed figures of the paper"
     " are not available, or the comparison would be one of computers. Not run: no"
     " whole repeat of the protocol has finished. The rule is the same for every cell."
@@ -51,7 +57,8 @@ class Measured:
     at the best threshold of every test fold: no method can know it, but a difference
     that remains is not one of the threshold. `optimistic` is the figure of the same
     grid with the values chosen on the reported folds; `grid_ends` lists the parameters
-    that were chosen at an end of their grid.
+    that were chosen at an end of their grid; `error_of` says what the standard error is
+    made from, "bags" or "runs".
     """
 
     cell: Cell
@@ -73,6 +80,7 @@ class Measured:
     best_threshold: float = NAN
     optimistic: float = NAN
     grid_ends: tuple[str, ...] = ()
+    error_of: str = ""
 
     @property
     def behind(self) -> bool:
@@ -158,7 +166,6 @@ def measure(
     rows: Mapping[str, Mapping[str, Any]],
     arrays: Mapping[str, Mapping[str, NDArray[Any]]],
     problems: Mapping[str, Problem],
-    test_share: float,
     *,
     missing: str = "",
     on_test: Sequence[NDArray[Any]] = (),
@@ -175,8 +182,6 @@ def measure(
         Content of the store, by key; arrays of finished runs only.
     problems : dict
         Data by their hash.
-    test_share : float
-        Test bags over training bags.
     missing : str
         Why there are no data, if there are none.
     on_test : sequence of ndarray
@@ -201,13 +206,10 @@ def measure(
     figures = np.array([value for value in values if not math.isnan(value)])
     cpu = [_cpu(row, arrays[row["key"]]) for row in done]
     per_repeat = float(np.mean(cpu)) * cell.scheme.n_runs if cpu else NAN
-    mean = std_error = low = high = NAN
-    if len(figures):
-        mean = float(figures.mean())
-    if len(figures) > 1:
-        std_error = math.sqrt(corrected_variance(figures, test_share))
-        half = float(stats.t.ppf(0.975, len(figures) - 1)) * std_error
-        low, high = mean - half, mean + half
+    mean = float(figures.mean()) if len(figures) else NAN
+    error_of, std_error, low, high = _error(
+        cell, whole, rows, arrays, problems, figures
+    )
     verdict, reason = _verdict(cell, mean, std_error, len(figures), rows, keys, missing)
     ends = [row.get("grid_ends") or {} for row in done]
     optimistic = best_on_reported_folds(list(on_test))
@@ -232,19 +234,44 @@ def measure(
         float(np.mean(bests)) if bests else NAN,
         NAN if math.isnan(optimistic) else _in_unit(cell, optimistic),
         tuple(widen_note(ends)) if cell.tuning is not None else (),
+        error_of,
     )
 
 
-def corrected_variance(values: NDArray[np.float64], test_share: float) -> float:
-    r"""Return the variance of the mean of resampled results (Nadeau and Bengio, 2003).
+def _error(
+    cell: Cell,
+    repeats: Sequence[Sequence[str]],
+    rows: Mapping[str, Mapping[str, Any]],
+    arrays: Mapping[str, Mapping[str, NDArray[Any]]],
+    problems: Mapping[str, Problem],
+    figures: NDArray[np.float64],
+) -> tuple[str, float, float, float]:
+    """Return unit, standard error and interval of a figure in the unit of the table.
 
-    .. math:: \left(\frac{1}{J} + \frac{n_2}{n_1}\right) s^2
-
-    where :math:`J` is the number of `values`, :math:`s^2` their sample variance and
-    :math:`n_2 / n_1` (`test_share`) the number of test bags over that of training bags.
-    Published tables have figures per fold, and their verdicts are judged by this rule.
+    Data that are simulated anew for each run, Rand indices and times have those of the
+    mean over runs.
     """
-    return float((1.0 / len(values) + test_share) * np.var(values, ddof=1))
+    keys = [key for part in repeats for key in part]
+    hashes = {rows[key]["data_hash"] for key in keys}
+    if len(hashes) == 1 and cell.metric in FIGURES:
+        runs = [
+            {"key": key, "repeat": number}
+            for number, part in enumerate(repeats)
+            for key in part
+        ]
+        found = figure_of_runs(
+            problems[hashes.pop()], runs, arrays, cell.metric, fixed=len(keys) == 1
+        )
+        if not math.isnan(found.value):
+            ends = interval(found)
+            low, high = sorted(_in_unit(cell, value) for value in (ends.low, ends.high))
+            return "bags", UNITS[cell.unit] * standard_error(found), low, high
+    if len(figures) < 2:
+        return "", NAN, NAN, NAN
+    mean = float(figures.mean())
+    error = float(np.std(figures, ddof=1)) / math.sqrt(len(figures))
+    half = float(stats.t.ppf(0.975, len(figures) - 1)) * error
+    return "runs", error, mean - half, mean + half
 
 
 def _verdict(

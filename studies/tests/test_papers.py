@@ -206,6 +206,3 @@ def test_two_way_refuses_groups_and_single_folds():
         TwoWay(2, 2).split(y, 0, 0, 0, np.arange(24))
     with pytest.raises(ValueError, match="n_positive >= 2"):
         TwoWay(1, 3)
-    protocol = TwoWay(3, 2)
-    shares = [len(test) / len(train) for train, test in protocol.splits(y)]
-    assert protocol.test_share(y) == pytest.approx(np.mean(shares), rel=0.05)

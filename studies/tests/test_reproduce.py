@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_papers import SMALL
 
+from bagwise.comparison import contributions, interval
 from bagwise.comparison.problem import as_problem
 from bagwise.datasets import make_generalized_bags
 from bagwise.svm import transductive_box_svc
@@ -82,24 +83,46 @@ def fake(values, status="ok"):
     }
 
 
-def measured(cell, values, n_repeats=1, share=1.0, drop=()):
+def measured(cell, values, n_repeats=1, drop=()):
     rows = {k: v for k, v in fake(values).items() if k not in drop}
     per = len(values) // n_repeats
     keys = [[f"k{r * per + i}" for i in range(per)] for r in range(n_repeats)]
     arrays = {key: {"cpu_seconds": np.array([3.0])} for key in rows}
     problems = {"h": as_problem(simulate("safe-toy-1"))}
-    return measure(cell, keys, rows, arrays, problems, share)
+    return measure(cell, keys, rows, arrays, problems)
 
 
-def test_interval_is_corrected_for_overlapping_training_sets():
+def test_error_of_runs_without_predictions_is_that_of_their_mean():
     (cell,) = small().cells
-    found = measured(cell, [0.8, 0.9, 0.7, 0.9], n_repeats=2, share=1.0)
-    s = np.std([80, 90, 70, 90], ddof=1)
-    assert found.std_error == pytest.approx(math.sqrt(1 / 4 + 1.0) * s)
+    found = measured(cell, [0.8, 0.9, 0.7, 0.9], n_repeats=2)
+    assert found.error_of == "runs"
+    assert found.std_error == pytest.approx(np.std([80, 90, 70, 90], ddof=1) / 2)
     assert found.mean == pytest.approx(82.5)
     assert found.high - found.mean == pytest.approx(3.1824463 * found.std_error)
     assert (found.repeats, found.n_folds, found.cpu_seconds) == (2, 4, 12.0)
     assert found.cpu_per_repeat == pytest.approx(6.0)
+
+
+def test_error_of_bags_is_that_of_compare():
+    """The interval of a cell is that of the same predictions in `compare`."""
+    (cell,) = small().cells
+    problem = as_problem(simulate("safe-toy-1"))
+    n = len(problem.y)
+    label = np.where(np.arange(n) % 4 == 0, 1 - problem.targets, problem.targets)
+    folds = [np.arange(n)[k::2] for k in range(2)]
+    rows = fake([float(np.mean((label == problem.targets)[t])) for t in folds])
+    arrays = {
+        key: {"test": test, "label": label[test], "score": label[test] - 0.5}
+        for key, test in zip(rows, folds, strict=True)
+    }
+    found = measure(cell, [list(rows)], rows, arrays, {"h": problem})
+    whole = {"truth": problem.targets, "label": label}
+    same = contributions("accuracy", whole, np.arange(n), run=np.arange(n) % 2)
+    ends = interval(same)
+    assert found.error_of == "bags"
+    assert (found.low, found.high) == pytest.approx((100 * ends.low, 100 * ends.high))
+    assert found.mean == pytest.approx(100 * same.value, abs=1.0)
+    assert found.std_error < found.high - found.low
 
 
 def test_only_whole_repeats_count():
@@ -145,7 +168,7 @@ def test_best_threshold_of_the_test_scores():
     arrays = {key: {"test": test, "score": score} for key in rows}
 
     def page(cell):
-        found = measure(cell, [list(rows)], rows, arrays, {"h": problem}, 0.0)
+        found = measure(cell, [list(rows)], rows, arrays, {"h": problem})
         return found, Reproduction(table, [found], 1).to_markdown()
 
     found, text = page(cell)
@@ -183,7 +206,7 @@ def test_page_over_files_of_an_older_version(tmp_path):
 def test_a_failed_run_is_named():
     (cell,) = small().cells
     rows = fake([0.1, 0.2], status="failed")
-    found = measure(cell, [["k0", "k1"]], rows, {}, {}, 1.0)
+    found = measure(cell, [["k0", "k1"]], rows, {}, {})
     assert found.verdict == "not run"
     assert "ValueError: no" in found.reason
     assert found.n_failed == 2

@@ -88,13 +88,6 @@ def test_impossible_protocols_are_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("protocol", [CrossValidation(3), Halves(2)])
-def test_the_share_of_test_bags_is_that_of_the_splits(protocol):
-    y = np.array([0] * 12 + [1] * 12)
-    shares = [len(test) / len(train) for train, test in protocol.splits(y)]
-    assert protocol.test_share(y) == pytest.approx(np.mean(shares), rel=0.05)
-
-
 @pytest.mark.parametrize("protocol", [LeaveOneBagOut(), Halves(1)])
 def test_every_protocol_ends_in_a_ranking(protocol):
     problem = make_problem(24)

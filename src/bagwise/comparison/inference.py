@@ -68,6 +68,7 @@ __all__ = [
     "interval",
     "repeats_for",
     "selected",
+    "standard_error",
     "unreliable",
 ]
 
@@ -254,6 +255,19 @@ def interval(
     if np.isfinite(low):
         return Interval(found.value, low + near, low + far)
     return Interval(found.value, high - far, high - near)
+
+
+def standard_error(found: Contributions) -> float:
+    """Return the standard error of a figure that its interval is made from.
+
+    Parameters
+    ----------
+    found : Contributions
+        The figure.
+    """
+    if found.n_units < 2:
+        return NAN
+    return math.sqrt(_variance(found, _at_chance(found)))
 
 
 def _of_models(found: Contributions) -> float:

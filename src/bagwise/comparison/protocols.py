@@ -38,7 +38,7 @@ class Protocol:
     """Base class of protocols: what `compare` asks of one.
 
     A protocol of your own is a frozen dataclass whose fields are plain values, with
-    `folds`, `split`, `describe`, `test_share` and its own `kind`.
+    `folds`, `split`, `describe` and its own `kind`.
     """
 
     kind: ClassVar[str] = ""
@@ -118,23 +118,6 @@ class Protocol:
 
     def describe(self) -> str:
         """Describe the protocol in words."""
-        raise NotImplementedError
-
-    def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags divided by that of training bags.
-
-        The correction of the variance for overlapping training sets needs it.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_bags,)
-            Labels or values.
-
-        Returns
-        -------
-        float
-            The ratio.
-        """
         raise NotImplementedError
 
     def check(
@@ -249,10 +232,6 @@ class CrossValidation(Protocol):
         times = "" if self.n_repeats == 1 else f"{self.n_repeats} x "
         return f"{times}{self.n_splits}-fold cross-validation"
 
-    def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags divided by that of training bags."""
-        return 1.0 / (self.n_splits - 1)
-
     def _smallest(
         self, y: NDArray[Any], counts: NDArray[Any], inner: int
     ) -> tuple[int, int]:
@@ -312,10 +291,6 @@ class Halves(Protocol):
             return "one random half split"
         return f"{self.n_repeats} random half splits"
 
-    def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags divided by that of training bags."""
-        return 1.0
-
     def _smallest(
         self, y: NDArray[Any], counts: NDArray[Any], inner: int
     ) -> tuple[int, int]:
@@ -359,10 +334,6 @@ class LeaveOneBagOut(Protocol):
         """Describe the protocol in words."""
         return "leave-one-bag-out"
 
-    def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags divided by that of training bags."""
-        return 1.0 / (len(y) - 1)
-
 
 @dataclass(frozen=True)
 class TrainTest(Protocol):
@@ -405,10 +376,6 @@ class TrainTest(Protocol):
     def describe(self) -> str:
         """Describe the protocol in words."""
         return f"one split: {self.n_train} training bags, the others for testing"
-
-    def test_share(self, y: NDArray[Any]) -> float:
-        """Return the number of test bags divided by that of training bags."""
-        return (len(y) - self.n_train) / self.n_train
 
     def _smallest(
         self, y: NDArray[Any], counts: NDArray[Any], inner: int

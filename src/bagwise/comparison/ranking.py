@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -180,12 +181,42 @@ def figure_of(comparison: Results, method: str, name: str = "") -> Contributions
     name : str, default=""
         The metric; the one that ranks by default. That of "rmse" is its square.
     """
-    name = name or comparison.metric
+    return figure_of_runs(
+        comparison.problem,
+        comparison.runs(method),
+        comparison.arrays,
+        name or comparison.metric,
+        fixed=_n_runs(comparison) == 1,
+    )
+
+
+def figure_of_runs(
+    problem: Problem,
+    runs: Sequence[Mapping[str, Any]],
+    arrays: Mapping[str, Arrays],
+    name: str,
+    *,
+    fixed: bool = False,
+) -> Contributions:
+    """Return a figure of stored runs with what every bag or group contributes.
+
+    Parameters
+    ----------
+    problem : Problem
+        The data of all runs.
+    runs : sequence of dict
+        Rows of finished runs, with ``key`` and ``repeat``.
+    arrays : dict
+        The arrays of the store, by key.
+    name : str
+        The metric.
+    fixed : bool, default=False
+        Whether they are tests of one model.
+    """
     per_group = name.startswith("group_")
-    problem = comparison.problem
     parts: list[Arrays] = []
-    for number, row in enumerate(comparison.runs(method)):
-        found = _rows(comparison, row, name)
+    for number, row in enumerate(runs):
+        found = _rows(problem, arrays.get(row["key"], {}), name)
         if found is None:
             continue
         n = len(found["bag"])
@@ -205,13 +236,12 @@ def figure_of(comparison: Results, method: str, name: str = "") -> Contributions
         run=whole.pop("run"),
         repeat=whole.pop("repeat"),
         groups=None if groups is None else groups[bag].astype(str),
-        fixed=_n_runs(comparison) == 1,
+        fixed=fixed,
     )
 
 
-def _rows(comparison: Results, row: dict[str, Any], name: str) -> Arrays | None:
+def _rows(problem: Problem, arrays: Arrays, name: str) -> Arrays | None:
     """Return the predictions of a run, an entry for each test bag or group."""
-    problem, arrays = comparison.problem, comparison.arrays.get(row["key"], {})
     if "test" not in arrays:
         return None
     test = arrays["test"].astype(np.int64)
