@@ -3,6 +3,7 @@
 import importlib.util
 
 import numpy as np
+from scipy.special import chdtrc
 
 SURVIVAL = np.dtype([("event", np.bool_), ("time", np.float64)])
 
@@ -154,3 +155,68 @@ def has_fields(y):
     if getattr(getattr(y, "dtype", None), "names", None) is not None:
         return True
     return {"event", "time"} == {str(name) for name in getattr(y, "columns", ())}
+
+
+def kaplan_meier(event, time):
+    """Return the corners of the Kaplan-Meier estimate, from time zero on.
+
+    Parameters
+    ----------
+    event : ndarray of bool of shape (n,)
+        Whether the event was seen.
+    time : ndarray of shape (n,)
+        Times.
+
+    Returns
+    -------
+    x, share : ndarray
+        The share without event over time, a step function.
+    """
+    times = np.unique(time[event])
+    at_risk = np.array([(time >= t).sum() for t in times])
+    falls = np.array([(event & (time == t)).sum() for t in times])
+    share = np.cumprod(1.0 - falls / at_risk) if len(times) else np.empty(0)
+    x = np.concatenate([[0.0], np.repeat(times, 2), [time.max()]])
+    before = np.concatenate([[1.0], share])
+    return x, np.repeat(before, 2)
+
+
+def log_rank(event, time, group):
+    r"""Test whether groups have equal hazards (the log-rank test).
+
+    With :math:`d_j` events among :math:`n_j` at risk at the time :math:`t_j`, and
+    :math:`n_{kj}` of group :math:`k` at risk, :math:`O_k - E_k = \sum_j (d_{kj} - d_j
+    n_{kj} / n_j)` has the covariance of the hypergeometric distribution.
+
+    Parameters
+    ----------
+    event : ndarray of bool of shape (n,)
+        Whether the event was seen.
+    time : ndarray of shape (n,)
+        Times.
+    group : ndarray of shape (n,)
+        Two or more groups.
+
+    Returns
+    -------
+    statistic, p : float
+        Chi-squared with one degree of freedom less than there are groups; NaN where
+        fewer than two groups are compared.
+    """
+    names, codes = np.unique(group, return_inverse=True)
+    k = len(names)
+    excess, covariance = np.zeros(k), np.zeros((k, k))
+    for t in np.unique(time[event]):
+        n = np.bincount(codes[time >= t], minlength=k).astype(np.float64)
+        d = np.bincount(codes[event & (time == t)], minlength=k).astype(np.float64)
+        total, events = n.sum(), d.sum()
+        share = n / total
+        excess += d - events * share
+        if total > 1:
+            scale = events * (total - events) / (total - 1)
+            covariance += scale * (np.diag(share) - np.outer(share, share))
+    if k < 2 or not covariance.any():
+        return float("nan"), float("nan")
+    solved = np.linalg.pinv(covariance[1:, 1:]) @ excess[1:]
+    statistic = float(excess[1:] @ solved)
+    return statistic, float(chdtrc(k - 1, statistic))

@@ -46,6 +46,10 @@ def compare(
     test: Annotated[
         str | None, typer.Option(help="A file of test bags, in place of folds.")
     ] = None,
+    test_labels: Annotated[
+        str | None,
+        typer.Option(help="For a folder of test bags: its own table of labels."),
+    ] = None,
     metric: Annotated[
         str,
         typer.Option(
@@ -77,6 +81,16 @@ def compare(
         typer.Option(
             "--permute-features", help="Measure the importance of features (slow)."
         ),
+    ] = False,
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            help="Miscoverage of the prediction sets of the model, such as 0.1."
+        ),
+    ] = None,
+    conformal_per_class: Annotated[
+        bool,
+        typer.Option("--conformal-per-class", help="Reach the coverage in each class."),
     ] = False,
     set_: Annotated[
         list[str] | None,
@@ -141,15 +155,24 @@ def compare(
         out=folder,
         retry_failed=retry_failed,
         progress=not json,
-        test=None if test is None else source.problem(test),
+        test=None if test is None else _test_bags(source, test, test_labels),
         images=images,
         calibrate=calibrate,
         impute=source.impute,
         task=source.task,
         permute_features=permute_features,
+        conformal=conformal,
+        conformal_per_class=conformal_per_class,
         command=shlex.join(["bagwise", *sys.argv[1:]]),
     )
     return write_outcome(result, folder, as_json=json)
+
+
+def _test_bags(source: InputData, test: str, labels: str | None) -> Any:
+    """Return the test bags; a folder may have a table of labels of its own."""
+    if labels is not None:
+        source = replace(source, columns={**source.columns, "labels": labels})
+    return source.problem(test)
 
 
 def _protocol(

@@ -417,19 +417,7 @@ class InputData:
             self._refuse_columns(name)
             return as_problem(name, pos_label=self.positive, task=self.task)
         other = name != self.data  # bags to test on, whose weights are not used
-        no_label = (
-            f"{name}: the label column is not given: name it with --label (real values:"
-        )
-        no_label += " --target)"
-        try:
-            X, y, weight = self._read_known(name, ("weight",) if other else ())
-        except NotNumericError:
-            if self.survival is not None or "label" in self.columns:
-                raise
-            # The label may well be among the columns that are complained of.
-            raise UsageError(no_label) from None
-        if y is None:
-            raise UsageError(no_label)
+        X, y, weight = self.labeled(name, ("weight",) if other else ())
         found = as_problem(
             X,
             y,
@@ -441,6 +429,23 @@ class InputData:
         )
         found.check_positive()
         return found
+
+    def labeled(self, name: str, may_lack: Sequence[str]) -> tuple[Any, Any, Any]:
+        """Read a file with its labels, or say that their column is not given."""
+        no_label = (
+            f"{name}: the label column is not given: name it with --label (real values:"
+        )
+        no_label += " --target)"
+        try:
+            X, y, weight = self._read_known(name, may_lack)
+        except NotNumericError:
+            if self.survival is not None or "label" in self.columns:
+                raise
+            # The label may well be among the columns that are complained of.
+            raise UsageError(no_label) from None
+        if y is None:
+            raise UsageError(no_label)
+        return X, y, weight
 
     def bags(self) -> Any:
         """Return the bags, without labels."""

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from bagwise._version import __version__
-from bagwise.cli import _compare, _listings, _models
+from bagwise.cli import _compare, _listings, _models, _use
 from bagwise.cli._common import UsageError, in_options
 
 __all__ = ["app", "main"]
@@ -56,6 +56,8 @@ _register("compare", _compare.compare, continues=True)
 _register("fit", _models.fit)
 _register("predict", _models.predict)
 _register("explain", _models.explain)
+_register("evaluate", _use.evaluate)
+_register("check", _use.check)
 _register("datasets", _listings.datasets)
 _register("methods", _listings.methods)
 

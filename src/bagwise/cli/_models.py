@@ -44,6 +44,8 @@ def fit_file(
     task: str = "auto",
     impute: str | None = None,
     sample_weight: Any = None,
+    conformal: float | None = None,
+    conformal_per_class: bool = False,
     **columns: Any,
 ) -> Any:
     """Tune and fit one method on all bags of a file, and save the model.
@@ -69,6 +71,8 @@ def fit_file(
         Columns of the file.
     groups, pos_label, task, impute, sample_weight
         As in `compare`.
+    conformal, conformal_per_class
+        As in `compare`; the method is then fitted five more times.
     **columns
         Further options of :func:`bagwise.read_bags`.
 
@@ -83,10 +87,12 @@ def fit_file(
     from bagwise.comparison.evaluate import METRICS
     from bagwise.comparison.problem import as_problem
     from bagwise.comparison.protocols import CrossValidation
+    from bagwise.comparison.record import attach_fit, check_alpha
     from bagwise.comparison.tasks import task_of
     from bagwise.comparison.tuning import fit_method
     from bagwise.io import save
 
+    check_alpha(conformal)
     if method is not None:
         method = find_method(method)  # no such method is known before data are read
     problem = as_problem(
@@ -138,6 +144,15 @@ def fit_file(
             pos_label=problem.pos_label,
             sample_weight=problem.sample_weight,
         )
+        sets = {"alpha": conformal, "per_class": conformal_per_class}
+        attach_fit(
+            problem,
+            entry,
+            fitted,
+            conformal=None if conformal is None else sets,
+            impute=impute,
+            random_state=random_state,
+        )
     if out is not None:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         save(fitted.model, out)
@@ -150,6 +165,8 @@ def predict_file(
     *,
     bag: str | None = None,
     label: str | None = None,
+    sets: bool | float = False,
+    outliers: bool = False,
 ) -> list[dict[str, Any]]:
     """Predict the bags of a file with a saved model.
 
@@ -161,6 +178,11 @@ def predict_file(
         Bags; labels are not needed and not used.
     bag, label : str, optional
         Columns of the file.
+    sets : bool or float, default=False
+        Whether to add prediction sets or intervals, see
+        `bagwise.inspection.prediction_sets`; a number is one minus their coverage.
+    outliers : bool, default=False
+        Whether to add how unusual each bag is for the training bags.
 
     Returns
     -------
@@ -169,12 +191,15 @@ def predict_file(
         has them, `probability_of_...` with the name of the class: of two the positive
         one, of more each of them. Of several labels a bag `label_1`, `score_of_1` and
         so on, numbered as in reports. Of a regressor `bag` and `value`, of a model of
-        survival `bag` and `risk`.
+        survival `bag` and `risk`. On request `prediction_set` (classes separated by
+        "|", empty if none fits) or `low` and `high` of values, and `outlier`, between 0
+        and 1: about 5% of bags like those of the training are above 0.95.
     """
     from sklearn.base import is_regressor
 
     from bagwise.comparison.problem import as_unlabeled
     from bagwise.inspection.scores import predicts_values
+    from bagwise.inspection.shift import outlier_scores
     from bagwise.io import load
 
     if isinstance(model, str | os.PathLike):
@@ -190,10 +215,24 @@ def predict_file(
         columns["risk"] = predicted
     else:
         columns |= {"label": predicted, **_class_columns(model, X)}
+    if sets is not False:
+        columns |= _set_columns(model, X, None if sets is True else sets)
+    if outliers:
+        columns["outlier"] = outlier_scores(model, X)
     return [
         {name: np.asarray(values[i]).tolist() for name, values in columns.items()}
         for i in range(len(X))
     ]
+
+
+def _set_columns(model: Any, X: Any, alpha: float | None) -> dict[str, Any]:
+    """Return prediction sets as text, or the ends of intervals."""
+    from bagwise.inspection import prediction_sets
+
+    found = prediction_sets(model, X, alpha=alpha)
+    if found.member is None:
+        return {"low": found.low, "high": found.high}
+    return {"prediction_set": ["|".join(map(str, labels)) for labels in found.labels]}
 
 
 def _label_columns(model: Any, X: Any, predicted: Any) -> dict[str, Any]:
@@ -302,6 +341,17 @@ def fit(
     ] = None,
     out: Annotated[Path, typer.Option(help="The model file.")] = Path("model.bagwise"),
     grid: Annotated[str, typer.Option(help="default, large or none.")] = "default",
+    conformal: Annotated[
+        float | None,
+        typer.Option(
+            help="Miscoverage of the prediction sets of the model, such as 0.1 (five"
+            " more fits)."
+        ),
+    ] = None,
+    conformal_per_class: Annotated[
+        bool,
+        typer.Option("--conformal-per-class", help="Reach the coverage in each class."),
+    ] = False,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Set a parameter: METHOD.PARAM=VALUE."),
@@ -320,6 +370,8 @@ def fit(
         grid=grid,
         random_state=seed,
         impute=source.impute,
+        conformal=conformal,
+        conformal_per_class=conformal_per_class,
     )
     if json:
         write_json(
@@ -352,6 +404,24 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="CSV file; standard output by default.")
     ] = None,
+    prediction_sets: Annotated[
+        bool,
+        typer.Option(
+            "--prediction-sets",
+            help="Add the set of labels, or the interval, that holds the truth with"
+            " the coverage the model was stored with (90% by default).",
+        ),
+    ] = False,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="One minus the coverage of prediction sets."),
+    ] = None,
+    outlier: Annotated[
+        bool,
+        typer.Option(
+            "--outlier", help="Add how unusual each bag is for the training bags."
+        ),
+    ] = False,
     csv_escape: Escape = True,
     json: Json = False,
 ) -> int:
@@ -360,7 +430,8 @@ def predict(
     Name the label column with --label if the file has one, so that it is not used as a
     feature.
     """
-    rows = predict_file(model, source.bags())
+    sets = prediction_sets if alpha is None else alpha
+    rows = predict_file(model, source.bags(), sets=sets, outliers=outlier)
     if json:
         write_json(rows)
     else:

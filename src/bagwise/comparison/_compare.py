@@ -28,6 +28,7 @@ from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS, GroupCounts
 from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import CrossValidation, Protocol, TrainTest
+from bagwise.comparison.record import check_alpha
 from bagwise.comparison.run_one import versions
 from bagwise.comparison.runner import Listener, run_all
 from bagwise.comparison.store import Store
@@ -71,6 +72,8 @@ def compare(
     images: Any = None,
     calibrate: bool = False,
     permute_features: bool = False,
+    conformal: float | None = None,
+    conformal_per_class: bool = False,
     command: str | None = None,
 ) -> Comparison:
     """Compare methods on one data set by nested cross-validation.
@@ -159,6 +162,11 @@ def compare(
         Whether to measure which features matter, by permuting each one over the
         instances of the test bags (three predictions per feature), and what they add
         to the scores of instances of a few bags.
+    conformal : float, optional
+        One minus the coverage of the prediction sets of the model, such as 0.1, see
+        :func:`bagwise.inspection.prediction_sets`. Stored with the model.
+    conformal_per_class : bool, default=False
+        Whether the coverage holds for the bags of each class.
     command : str, optional
         The command that the report shows.
 
@@ -178,6 +186,7 @@ def compare(
     """
     started = time.time()
     _check_options(impute, time_limit=time_limit, time_budget=time_budget)
+    check_alpha(conformal)
     limit = None if memory_limit is None else parse_size(memory_limit)
     problem, protocol = _read(
         (data, test),
@@ -259,6 +268,9 @@ def compare(
         arrays,
         calibrate=calibrate,
         impute=impute,
+        conformal=None
+        if conformal is None
+        else {"alpha": conformal, "per_class": conformal_per_class},
     )
     if out is not None:
         result.write(out)

@@ -31,6 +31,7 @@ from bagwise.comparison.ranking import (
     rank_methods,
     select_method,
 )
+from bagwise.comparison.record import attach_comparison
 from bagwise.comparison.run_one import single_thread
 from bagwise.comparison.store import COLUMNS
 from bagwise.comparison.tuning import TunedModel, fit_method
@@ -79,6 +80,9 @@ class Comparison:
         Whether every method was calibrated inside its training folds.
     impute : str or None
         How missing values were filled, inside training folds.
+    conformal : dict or None
+        The miscoverage `alpha` of prediction sets of the model, and whether it holds
+        `per_class`.
     """
 
     problem: Problem
@@ -96,6 +100,7 @@ class Comparison:
     paths: dict[str, Path] = field(default_factory=dict)
     calibrate: bool = False
     impute: str | None = None
+    conformal: dict[str, Any] | None = None
 
     def runs(self, method: str) -> list[dict[str, Any]]:
         """Return the finished rows of a method, in the order of folds.
@@ -175,12 +180,13 @@ class Comparison:
         Returns
         -------
         TunedModel
-            The pipeline and the chosen parameters.
+            The pipeline and the chosen parameters. The pipeline has a training record
+            for :func:`bagwise.evaluate` and others (`training_record_`).
         """
         name = self.best if method is None else method
         entry = next(m for m in self.methods if m.name == name)
         with single_thread():
-            return fit_method(
+            fitted = fit_method(
                 entry.spec(),
                 self.problem.X,
                 self.problem.y,
@@ -193,6 +199,8 @@ class Comparison:
                 pos_label=self.problem.pos_label,
                 sample_weight=self.problem.sample_weight,
             )
+        attach_comparison(self, entry, fitted)
+        return fitted
 
     @property
     def unweighted(self) -> list[str]:

@@ -349,13 +349,32 @@ def compare_two(comparison: Results, first: str, second: str) -> Difference:
         Names of two methods that have finished the same runs.
     """
     name = comparison.metric
-    metric = METRICS[name]
     # R2 is tested by its squared errors: both have the same variance of y.
     tested = "rmse" if name == "r2" else name
     one, two = (figure_of(comparison, m, tested) for m in (first, second))
+    variance = float(np.var(comparison.problem.targets)) if name == "r2" else 1.0
+    return paired_difference(name, one, two, variance)
+
+
+def paired_difference(
+    name: str, one: Contributions, two: Contributions, variance: float = 1.0
+) -> Difference:
+    """Return by how much the first of two figures is better, in units of the metric.
+
+    Parameters
+    ----------
+    name : str
+        The metric; of "rmse" and "r2" the figures are squared errors.
+    one, two : Contributions
+        Of the same bags and runs.
+    variance : float, default=1.0
+        For "r2", that of the true values.
+    """
+    metric = METRICS[name]
+    tested = "rmse" if name == "r2" else name
     margin, scale = MARGIN, 1.0
     if name == "r2":
-        scale = float(np.var(comparison.problem.targets))
+        scale = variance
     elif metric.squared:  # a^2 - b^2 = (a - b) (a + b)
         scale = float(np.sqrt(one.value) + np.sqrt(two.value)) or 1.0
         margin *= float(np.sqrt(one.value))
@@ -420,10 +439,12 @@ def group_counts(comparison: Results) -> GroupCounts | None:
     comparison : Comparison
         The results.
     """
-    problem, arrays = comparison.problem, comparison.arrays.values()
+    problem = comparison.problem
+    # Failed runs have no arrays.
+    arrays = [own["test"] for own in comparison.arrays.values() if "test" in own]
     if problem.groups is None or problem.task != "classification" or not arrays:
         return None
-    tested = np.unique(np.concatenate([own["test"] for own in arrays])).astype(np.int64)
+    tested = np.unique(np.concatenate(arrays)).astype(np.int64)
     truth = np.searchsorted(problem.classes, problem.y)[tested]
     return GroupCounts.of(truth, problem.groups[tested], len(problem.classes))
 

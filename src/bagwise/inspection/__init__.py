@@ -5,17 +5,20 @@ from bagwise.inspection._assumptions import (
     measured_assumptions as measured_assumptions,
 )
 from bagwise.inspection._explain import Explanation, explain
+from bagwise.inspection.conformal import prediction_sets
 from bagwise.inspection.contributions import feature_contributions, member_contributions
 from bagwise.inspection.features import bag_permutation_importance
 from bagwise.inspection.heatmap import plot_heatmap, to_geojson
 from bagwise.inspection.importance import faithfulness, instance_importance
 from bagwise.inspection.pictures import plot_bag_contributions, plot_feature_importance
 from bagwise.inspection.scores import instance_scores, key_instances
+from bagwise.inspection.shift import check_shift
 
 __all__ = [
     "Explanation",
     "assumption_line",
     "bag_permutation_importance",
+    "check_shift",
     "explain",
     "faithfulness",
     "feature_contributions",
@@ -26,5 +29,6 @@ __all__ = [
     "plot_bag_contributions",
     "plot_feature_importance",
     "plot_heatmap",
+    "prediction_sets",
     "to_geojson",
 ]

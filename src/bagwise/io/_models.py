@@ -28,6 +28,7 @@ from bagwise._version import __version__
 from bagwise.io._codec import CannotSave, Decoder, Encoder, UntrustedType
 from bagwise.io._schema import DamagedFile
 from bagwise.io.files import whole_file
+from bagwise.io.record import ATTRIBUTE, ModelRecord, record_of
 
 _FORMAT = "bagwise-model"
 _FORMAT_VERSION = 2
@@ -73,8 +74,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     encoder = Encoder()
+    found = record_of(model)
     try:
         described = encoder.encode(model, "the model")
+        training = None
+        if found is not None:
+            checked = ModelRecord.from_state(found.state())
+            training = encoder.encode(checked.state(), "its training record")
     except (CannotSave, DamagedFile) as error:
         raise ValueError(f"{target}: the model cannot be saved: {error}.") from error
     except RecursionError:
@@ -87,6 +93,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "bagwise": __version__,
         "scikit-learn": sklearn.__version__,
         "model": described,
+        "training": training,
     }
     _write(target, record, encoder.arrays)
 
@@ -179,7 +186,14 @@ def _read(
         versions = {name: str(record.get(name))[:40] for name in names}
         _refuse_newer(versions["scikit-learn"])
         reader.hashes = record.get("arrays")
-        return Decoder(reader.array, trusted).decode(record.get("model")), versions
+        decoder = Decoder(reader.array, trusted)
+        model = decoder.decode(record.get("model"))
+        if record.get("training") is not None:
+            found = ModelRecord.from_state(decoder.decode(record["training"]))
+            if not hasattr(model, "__dict__"):
+                raise DamagedFile("a training record belongs to a model")
+            vars(model)[ATTRIBUTE] = found
+        return model, versions
     finally:
         reader.archive.close()
 

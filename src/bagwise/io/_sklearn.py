@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from bagwise._compat import compiled_trees
 from bagwise.io._schema import CHECKS, DamagedFile, array, below, whole
+from bagwise.io.record import ATTRIBUTE, ModelRecord
 
 TAGS = ("tree", "scorer")
 # Left out of files: not used by a fitted model, or built again from the rest of it.
@@ -113,6 +114,8 @@ def _tree(parts: dict[str, Any]) -> Any:
 def state_of(value: Any) -> dict[str, Any]:
     """Return the attributes of an object that belong into a file."""
     state = dict(vars(value))
+    if isinstance(state.get(ATTRIBUTE), ModelRecord):
+        del state[ATTRIBUTE]  # a part of the file by itself
     if "memory" in state and not is_number_or_none(state["memory"]):
         state["memory"] = None  # a folder of pickles, which the next fit would read
     if type(value).__module__.split(".")[0] == "sklearn":

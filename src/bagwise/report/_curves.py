@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, binomtest
+from scipy.stats import binomtest
 from sklearn.metrics import (
     average_precision_score,
     precision_recall_curve,
     roc_curve,
 )
 
+from bagwise.base.survival import kaplan_meier
 from bagwise.base.thresholds import best_threshold
+from bagwise.comparison.clinical import calibration_bins
 from bagwise.report.view import FoldPredictions, View, plain
 
 __all__ = [
@@ -25,7 +27,6 @@ __all__ = [
     "class_figures",
     "confusion",
     "curves",
-    "kaplan_meier",
     "mean_precision",
     "mean_roc",
     "risk_groups",
@@ -162,30 +163,7 @@ def calibration(
             column = p if p.ndim == 1 else p[:, own]
             flip = p.ndim == 1 and own != view.positive
             values.append(1.0 - column if flip else column)
-    return _bins(np.concatenate(hits), np.concatenate(values), n_bins)
-
-
-def _bins(hit: NDArray[Any], p: Array, n_bins: int) -> list[dict[str, float]]:
-    n_bins = int(min(n_bins, max(2, len(p) // 12)))
-    inner = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
-    edges = np.unique(np.quantile(p, inner, method="lower"))
-    place = np.searchsorted(edges, p)
-    bins = []
-    for b in np.unique(place):
-        chosen = place == b
-        n, hits = int(chosen.sum()), int(hit[chosen].sum())
-        low = float(beta.ppf(0.025, hits, n - hits + 1)) if hits else 0.0
-        high = float(beta.ppf(0.975, hits + 1, n - hits)) if hits < n else 1.0
-        bins.append(
-            {
-                "predicted": float(p[chosen].mean()),
-                "observed": hits / n,
-                "low": low,
-                "high": high,
-                "n": n,
-            }
-        )
-    return bins
+    return calibration_bins(np.concatenate(hits), np.concatenate(values), n_bins)
 
 
 def score_histogram(
@@ -440,19 +418,6 @@ def risk_groups(view: View, method: str) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def kaplan_meier(
-    event: NDArray[Any], time: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the corners of the Kaplan-Meier estimate, from time zero on."""
-    times = np.unique(time[event])
-    at_risk = np.array([(time >= t).sum() for t in times])
-    falls = np.array([(event & (time == t)).sum() for t in times])
-    share = np.cumprod(1.0 - falls / at_risk) if len(times) else np.empty(0)
-    x = np.concatenate([[0.0], np.repeat(times, 2), [time.max()]])
-    before = np.concatenate([[1.0], share])
-    return x, np.repeat(before, 2)
 
 
 def _digits(value: Any) -> float | None:

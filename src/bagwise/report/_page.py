@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
+from bagwise.comparison.evaluation import Evaluation
 from bagwise.comparison.ranking import explain_test
 from bagwise.report import _tables as tables
 from bagwise.report._bags import browser_context
@@ -25,18 +26,22 @@ from bagwise.report._curves import (
     threshold_warning,
     value_figures,
 )
+from bagwise.report._document import write_text
+from bagwise.report._evaluation import evaluation_page
 from bagwise.report.view import View, plain
 
 __all__ = ["render_report", "report_context", "write_report"]
 
 
-def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write the report of a comparison.
+def write_report(
+    comparison: Comparison | Evaluation, path: str | os.PathLike[str]
+) -> Path:
+    """Write the report of a comparison, or of an evaluation.
 
     Parameters
     ----------
-    comparison : Comparison
-        Result of `bagwise.compare`.
+    comparison : Comparison or Evaluation
+        Result of `bagwise.compare` or `bagwise.evaluate`.
     path : path
         The file; missing folders are created. It is written completely or not at all.
 
@@ -45,13 +50,9 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     Path
         The file: one page that opens offline.
     """
-    path = Path(path)
-    page = render_report(report_context(comparison))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".part")
-    scratch.write_text(page, encoding="utf-8")
-    scratch.replace(path)  # never a partial report
-    return path
+    if isinstance(comparison, Evaluation):
+        return write_text(evaluation_page(comparison).html(), path)
+    return write_text(render_report(report_context(comparison)), path)
 
 
 def report_context(comparison: Comparison) -> dict[str, Any]:

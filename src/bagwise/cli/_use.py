@@ -1,0 +1,185 @@
+"""`bagwise evaluate`, `check` and `card`: a fitted model and new data."""
+
+import json as json_module
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bagwise.cli._common import Json, UsageError, write_json
+from bagwise.cli._data import InputData, reads_data
+from bagwise.exceptions import DroppedGroupWarning, MissingValuesError
+
+SHIFTED = 3  # exit status of `check` where data differ
+
+ModelFile = Annotated[Path, typer.Argument(help="A model file.")]
+
+
+def labeled(
+    source: InputData, by: Sequence[str] = ()
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return bags, labels, and the entry of every bag in some more columns.
+
+    Nothing is said of the labels: a cohort may lack a class.
+
+    Parameters
+    ----------
+    source : InputData
+        The data.
+    by : sequence of str
+        Columns that are constant inside every bag.
+    """
+    if not source.is_file:
+        if by:
+            raise UsageError(f"--by names columns, and {source.data} is no table")
+        problem = source.problem()
+        return problem.X, problem.y, {}
+    table = not Path(source.data).is_dir()
+    group, given = source.columns.get("group"), list(source.columns.get("drop", ()))
+
+    def read(group: Any) -> tuple[Any, Any]:
+        columns = dict(source.columns)
+        named = {*by, source.columns.get("group")} - {group, None}
+        columns["drop"] = [*given, *sorted(named - {*given})] if table else given
+        columns["group"] = group
+        own = replace(source, columns={k: v for k, v in columns.items() if v})
+        try:
+            return own.labeled(source.data, ("weight",))[:2]
+        except MissingValuesError:  # whether gaps may stay is for the model to say
+            filled = replace(own, impute="median")
+            return filled.labeled(source.data, ("weight",))[:2]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DroppedGroupWarning)  # nothing is split here
+        X, y = read(group)
+        levels = {n: X.groups if n == group else read(n)[0].groups for n in by}
+    return X, y, levels
+
+
+@reads_data
+def evaluate(
+    model: ModelFile,
+    source: InputData,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            help="Column of subgroups, such as site; may be repeated.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Bags from this probability (or score) on are positive."),
+    ] = None,
+    sensitivity: Annotated[
+        float | None,
+        typer.Option(
+            help="Use the threshold with this sensitivity on held-out training bags."
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Another model file, for a paired test on the same bags."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path(
+        "bagwise-evaluation"
+    ),
+    json: Json = False,
+) -> int:
+    """Evaluate a fixed model on new labeled bags, and write a report.
+
+    Metrics have 95% intervals and are compared with the cross-validation of the
+    training. Nothing is fitted or chosen on DATA. Writes evaluation.json and
+    report.html.
+    """
+    from bagwise.comparison.validation import evaluate as evaluate_bags
+    from bagwise.io import load
+    from bagwise.report import write_report
+
+    fitted = load(model)
+    other = None if against is None else load(against)
+    X, y, levels = labeled(source, by or [])
+    found = evaluate_bags(
+        fitted,
+        X,
+        y,
+        by=levels,
+        threshold=threshold,
+        sensitivity=sensitivity,
+        against=other,
+        name=Path(source.data).stem if source.is_file else source.data,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    text = json_module.dumps(found.to_dict(), indent=2, allow_nan=False)
+    (out / "evaluation.json").write_text(text, encoding="utf-8")
+    report = write_report(found, out / "report.html")
+    if json:
+        files = {"evaluation": str(out / "evaluation.json"), "report": str(report)}
+        write_json({**found.to_dict(), "files": files})
+        return 0
+    _print_evaluation(found)
+    typer.echo(f"report: {report.absolute()}")
+    return 0
+
+
+def _print_evaluation(found: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from bagwise.comparison.evaluate import METRICS
+
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("Metric", "", "95% interval", "comparison with cross-validation"):
+        table.add_column(name)
+    for row in found.figures:
+        show = METRICS[row["name"]].show
+        ends = f"{show(row['low'])} to {show(row['high'])}" if show(row["low"]) else ""
+        table.add_row(row["title"], show(row["mean"]), ends, row.get("text", ""))
+    console.print(table)
+    for text in (found.summary(), *found.notes):
+        console.print(f"\n{text}", markup=False, highlight=False)
+
+
+@reads_data
+def check(
+    source: InputData,
+    reference: Annotated[Path, typer.Option(help="The model file.")],
+    alpha: Annotated[
+        float, typer.Option(help="Level of the test: the rate of false alarms.")
+    ] = 0.05,
+    seed: Annotated[int, typer.Option(help="Random seed of the test.")] = 0,
+    json: Json = False,
+) -> int:
+    """Check whether DATA are like the training bags of a model.
+
+    Compares columns, bag sizes and distributions (a two-sample test on bags). The exit
+    status is 0 if no difference was found, 3 if columns differ or the test finds a
+    difference, 1 after an error and 2 after wrong usage.
+    """
+    from bagwise.inspection import check_shift
+    from bagwise.io import load
+
+    fitted = load(reference)
+    found = check_shift(fitted, source.bags(), alpha=alpha, random_state=seed)
+    if json:
+        write_json(found.to_dict())
+        return SHIFTED if found.shifted else 0
+    typer.echo(found.summary())
+    low, _, middle, _, high = found.sizes["training"]
+    new = found.sizes["new"]
+    typer.echo(
+        f"instances per bag: training {low:g} to {high:g}, median {middle:g}; new"
+        f" {new[0]:g} to {new[4]:g}, median {new[2]:g}"
+    )
+    for row in found.drift[:10]:
+        outside = f", {row['outside']:.1%} outside the training range"
+        typer.echo(
+            f"  {row['column']}: mean {row['difference']:+.2f} SD, spread"
+            f" {row['spread']:+.2f} SD, adjusted p {row['p']:.3f}"
+            f"{outside if row['outside'] else ''}"
+        )
+    return SHIFTED if found.shifted else 0
