@@ -85,3 +85,26 @@ def test_only_groups_of_test_bags_are_counted():
     result = compare(train, y, test=as_problem(test, y_test), **QUIET)
     assert (result.group_counts.n, result.group_counts.counted) == (14, 12)
     assert "Per group (12 of 14 groups" in result.summary()
+
+
+def test_figures_per_group_come_first():
+    X, y = noise(20, 0)
+    result = compare(X, y, protocol=CrossValidation(4), **QUIET)
+    text = result.summary()
+    assert text.index("Per group (20 groups)") < text.index("Per bag: accuracy")
+    assert text.count("Per group") == 1
+    frame = result.ranking_frame
+    first = ["method", "group_auroc", "group_low", "group_high", "n_folds"]
+    assert list(frame.columns[:5]) == first
+    low, value, high = frame.iloc[0][["group_low", "group_auroc", "group_high"]]
+    assert 0 <= low < value < high <= 1
+    context = report_context(result)
+    assert context["group_column"]
+    assert context["ranking"][0]["group_interval"] == f"{low:.3f} to {high:.3f}"
+
+
+def test_groups_without_figures_are_not_in_front():
+    X, y = noise(20, 12)
+    result = compare(X, y, protocol=CrossValidation(4), **QUIET)
+    assert list(result.ranking_frame.columns[:2]) == ["method", "n_folds"]
+    assert not report_context(result)["group_column"]

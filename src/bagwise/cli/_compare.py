@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -264,6 +265,10 @@ def demo(
     return write_outcome(result, out, as_json=json)
 
 
+def _ends(low: float, high: float, show: Callable[[float], str]) -> str:
+    return "" if low != low else f"{show(low)} to {show(high)}"
+
+
 def print_ranking(result: Any) -> None:
     """Print the ranking of a comparison as a table."""
     from bagwise.comparison import METRICS
@@ -274,6 +279,10 @@ def print_ranking(result: Any) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", justify="right")
     table.add_column("Method")
+    grouped = result.has_group_figures and result.metric != "group_auroc"
+    if grouped:
+        table.add_column(METRICS["group_auroc"].title, justify="right")
+        table.add_column("95% interval", justify="right")
     table.add_column(METRICS[result.metric].title, justify="right")
     table.add_column("95% interval", justify="right")
     table.add_column("p", justify="right")
@@ -281,13 +290,14 @@ def print_ranking(result: Any) -> None:
     table.add_column("fit", justify="right")
     show = METRICS[result.metric].show
     for row in result.ranking:
-        blank = row.low != row.low
-        interval = "" if blank else f"{show(row.low)} to {show(row.high)}"
+        interval = _ends(row.low, row.high, show)
+        groups = [show(row.group_auroc), _ends(row.group_low, row.group_high, show)]
         failed = f" ({row.n_failed} failed)" if row.n_failed else ""
         style = {"best": "bold green", "worse": "dim"}.get(row.verdict, "")
         table.add_row(
             str(row.rank),
             row.method + failed,
+            *(groups if grouped else ()),
             show(row.mean),
             interval,
             "" if row.p_holm != row.p_holm else f"{row.p_holm:.3f}",

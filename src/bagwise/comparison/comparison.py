@@ -165,8 +165,11 @@ class Comparison:
 
     @property
     def ranking_frame(self) -> Any:
-        """The ranking as a pandas data frame."""
+        """The ranking as a pandas data frame; figures per group come first."""
         frame = _pandas().DataFrame([row.to_dict() for row in self.ranking])
+        if self.has_group_figures:
+            first = ["method", "group_auroc", "group_low", "group_high"]
+            frame = frame[["rank", *first, *frame.columns.drop(["rank", *first])]]
         return frame.set_index("rank")
 
     def fit_best(self, method: str | None = None) -> TunedModel:
@@ -359,11 +362,13 @@ class Comparison:
         else:
             text = f"{first.method} ranks first"
         show = METRICS[self.metric].show
-        text += f": {title} {show(first.mean)}"
+        groups = self._of_groups(first)
+        text += f".{groups} Per bag: " if groups else ": "
+        text += f"{title} {show(first.mean)}"
         if not np.isnan(first.low):
             text += f" [{show(first.low)}, {show(first.high)}]"
         text += f" by {self.protocol.describe()}."
-        text += self._corrected() + self._of_groups(first)
+        text += self._corrected()
         best = "them" if tied else "it"
         different = "not significantly different"
         for verdict, told in (
@@ -413,8 +418,13 @@ class Comparison:
             text += f" [{found.low:.3f}, {found.high:.3f}]"
         return text + "."
 
+    @property
+    def has_group_figures(self) -> bool:
+        """Whether there are enough groups for figures per group."""
+        return self.group_counts is not None and self.group_counts.enough
+
     def group_interval(self, method: str) -> Interval:
-        """Return the area under the curve of groups with its 95% interval.
+        """Return the area under the ROC curve of groups with its 95% interval.
 
         Parameters
         ----------
@@ -426,8 +436,7 @@ class Comparison:
         Interval
             `mean`, `low` and `high`; NaN where too few groups count.
         """
-        counts = self.group_counts
-        if counts is None or not counts.enough:
+        if not self.has_group_figures:
             return Interval(np.nan, np.nan, np.nan)
         return figure_interval(figure_of(self, method, "group_auroc"), "group_auroc")
 

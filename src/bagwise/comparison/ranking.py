@@ -84,6 +84,8 @@ class RankRow:
         Over all test bags; NaN where undefined. See `METRICS`.
     key_success, group_accuracy, group_auroc : float
         Over all test bags or groups; NaN where undefined. See `METRICS`.
+    group_low, group_high : float
+        95% interval of `group_auroc`.
     r2, rmse, mae, spearman, concordance : float
         Over all test bags; NaN where undefined. See `METRICS`.
     """
@@ -115,6 +117,8 @@ class RankRow:
     key_success: float = NAN
     group_accuracy: float = NAN
     group_auroc: float = NAN
+    group_low: float = NAN
+    group_high: float = NAN
     r2: float = NAN
     rmse: float = NAN
     mae: float = NAN
@@ -428,6 +432,11 @@ def _of_runs(comparison: Results, name: str) -> dict[str, float]:
         shown = grouped or not column.startswith("group_")
         value = figure_of(comparison, name, column).value if shown and runs else NAN
         figures[column] = float(np.sqrt(value)) if METRICS[column].squared else value
+    if grouped and runs:
+        ends = figure_interval(
+            figure_of(comparison, name, "group_auroc"), "group_auroc"
+        )
+        figures |= {"group_low": ends.low, "group_high": ends.high}
     return {**times, "peak_memory": float(max(memory, default=NAN)), **figures}
 
 

@@ -98,6 +98,8 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         ],
         "asked": all(choice.reason == "as asked" for choice in comparison.choices),
         "groups": tables.group_table(view),
+        "group_column": comparison.has_group_figures
+        and comparison.metric != "group_auroc",
         "stacks": tables.stack_tables(view),
         "explanations": tables.explanation_table(view),
         "features": tables.feature_charts(view),

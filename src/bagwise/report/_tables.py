@@ -140,6 +140,8 @@ def ranking_table(view: View) -> list[dict[str, Any]]:
                 "color": number,
                 "method": row.method,
                 "baseline": row.method in base,
+                "group": figure(row.group_auroc),
+                "group_interval": _group_interval(row),
                 "mean": show(row.mean),
                 "interval": interval,
                 "left": place(row.low, axis),
@@ -202,7 +204,7 @@ def group_table(view: View) -> dict[str, Any] | None:
                 "method": row.method,
                 "accuracy": figure(row.group_accuracy),
                 "auroc": figure(row.group_auroc),
-                "interval": _group_interval(view, row.method),
+                "interval": _group_interval(row),
             }
             for row in rows
             if np.isfinite(row.group_accuracy)
@@ -210,11 +212,10 @@ def group_table(view: View) -> dict[str, Any] | None:
     }
 
 
-def _group_interval(view: View, method: str) -> str:
-    found = view.comparison.group_interval(method)
-    if not np.isfinite([found.low, found.high]).all():
+def _group_interval(row: RankRow) -> str:
+    if not np.isfinite([row.group_low, row.group_high]).all():
         return ""
-    return f"{figure(found.low)} to {figure(found.high)}"
+    return f"{figure(row.group_low)} to {figure(row.group_high)}"
 
 
 def stack_tables(view: View) -> list[dict[str, Any]]:
