@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from bagwise.cli._data import DESCRIBES_DATA
+from bagwise.cli._options import DESCRIBES_DATA
 from bagwise.comparison.choose import METHODS, find_method
 from bagwise.comparison.description import build_estimator, classes_in
 from bagwise.comparison.store import Store

@@ -410,7 +410,7 @@ def test_single_array_is_no_archive(tmp_path):
     ("name", "arguments", "message"),
     [
         ("t.xyz", {}, "cannot be inferred from the suffix '.xyz'"),
-        ("t.csv", {"format": "excel"}, "format must be one of arff, csv"),
+        ("t.csv", {"format": "excel"}, "format must be one of airr, arff, csv"),
         ("t.data", {"bag": "g"}, "is for csv files, .*, not for"),
         ("t.svm", {"label": "y"}, "is for csv files, .*, not for"),
         (

@@ -61,6 +61,9 @@ class Bags(Segmented):
     coords : array-like of shape (n_instances, k), default=None
         Where each instance lies, such as the corner of a patch in a slide; k numbers
         each. No method learns from them.
+    instance_types : array-like of shape (n_instances,), default=None
+        The type of each instance, such as the type of a cell. No method learns from
+        them; reports and explanations summarize scores per type.
 
     See Also
     --------
@@ -91,6 +94,7 @@ class Bags(Segmented):
         groups: npt.ArrayLike | None = None,
         instance_ids: npt.ArrayLike | None = None,
         coords: npt.ArrayLike | None = None,
+        instance_types: npt.ArrayLike | None = None,
     ) -> None:
         self._stacked = as_matrix(data)
         self._offsets = check_offsets(offsets, self._stacked.shape[0])
@@ -104,6 +108,9 @@ class Bags(Segmented):
             instance_ids, self.n_instances, "instance_ids", "instances"
         )
         self._coords = places(coords, self.n_instances)
+        self._instance_types = names(
+            instance_types, self.n_instances, "instance_types", "instances"
+        )
 
     @classmethod
     def from_list(
@@ -115,6 +122,7 @@ class Bags(Segmented):
         groups: npt.ArrayLike | None = None,
         instance_ids: npt.ArrayLike | None = None,
         coords: npt.ArrayLike | None = None,
+        instance_types: npt.ArrayLike | None = None,
     ) -> Self:
         """Stack a list with one 2-D array (or sparse matrix) per bag.
 
@@ -123,7 +131,7 @@ class Bags(Segmented):
         bags : sequence of arrays or sparse matrices of shape (n_i, n_features)
             The bags. Data frames must have the same columns, in any order; their names
             become `feature_names`.
-        ids, feature_names, groups, instance_ids, coords
+        ids, feature_names, groups, instance_ids, coords, instance_types
             As for `Bags`; those of instances are stacked, bag after bag.
 
         Returns
@@ -142,6 +150,7 @@ class Bags(Segmented):
             groups=groups,
             instance_ids=instance_ids,
             coords=coords,
+            instance_types=instance_types,
         )
 
     @classmethod
@@ -154,6 +163,7 @@ class Bags(Segmented):
         groups: npt.ArrayLike | None = None,
         instance_ids: npt.ArrayLike | None = None,
         coords: npt.ArrayLike | None = None,
+        instance_types: npt.ArrayLike | None = None,
     ) -> Self:
         """Group the rows of `X` by `bag_ids`, which need not be sorted.
 
@@ -174,6 +184,8 @@ class Bags(Segmented):
             The name of each row.
         coords : array-like of shape (n_rows, k), default=None
             Where each row lies.
+        instance_types : array-like of shape (n_rows,), default=None
+            The type of each row.
 
         Returns
         -------
@@ -184,6 +196,7 @@ class Bags(Segmented):
         n_rows = int(offsets[-1])
         labels = names(instance_ids, n_rows, "instance_ids", "rows")
         where = places(coords, n_rows)
+        types = names(instance_types, n_rows, "instance_types", "rows")
         per_row = names(groups, n_rows, "groups", "rows")
         if per_row is not None:
             per_row = one_per_bag(per_row[order], offsets, ids, "groups")
@@ -195,6 +208,7 @@ class Bags(Segmented):
             groups=per_row,
             instance_ids=None if labels is None else labels[order],
             coords=None if where is None else where[order],
+            instance_types=None if types is None else types[order],
         )
 
     @classmethod
@@ -205,8 +219,8 @@ class Bags(Segmented):
         ----------
         parts : sequence of Bags
             Containers with the same features; columns with names are rearranged in the
-            order of the first part. Either all or none of them have groups, names of
-            instances, coordinates.
+            order of the first part. Either all or none of them have groups, and names,
+            coordinates and types of instances.
 
         Returns
         -------
@@ -233,6 +247,7 @@ class Bags(Segmented):
             groups=joined(parts, "groups"),
             instance_ids=joined(parts, "instance_ids"),
             coords=joined(parts, "coords"),
+            instance_types=joined(parts, "instance_types"),
         )
 
     def _like(self, first: Bags, what: str) -> Bags:
@@ -301,6 +316,11 @@ class Bags(Segmented):
         """Where each instance lies, shape (n_instances, k), or None."""
         return self._coords
 
+    @property
+    def instance_types(self) -> npt.NDArray[Any] | None:
+        """Types of the instances, or None."""
+        return self._instance_types
+
     def with_data(self, data: Any, *, feature_names: Any = None) -> Self:
         """Return the same bags with another matrix of as many rows.
 
@@ -314,7 +334,7 @@ class Bags(Segmented):
         Returns
         -------
         Bags
-            With the ids, groups, names and coordinates of these.
+            With the ids, groups, names, coordinates and types of these.
         """
         return type(self)(
             data,
@@ -324,6 +344,7 @@ class Bags(Segmented):
             groups=self._groups,
             instance_ids=self._instance_ids,
             coords=self._coords,
+            instance_types=self._instance_types,
         )
 
     def with_groups(self, groups: npt.ArrayLike | None) -> Self:
@@ -434,6 +455,7 @@ class Bags(Segmented):
         out._groups = part(self._groups, bags)
         out._instance_ids = part(self._instance_ids, rows)
         out._coords = part(self._coords, rows)
+        out._instance_types = part(self._instance_types, rows)
         return out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:

@@ -109,6 +109,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
             groups=X.groups,
             instance_ids=None if X.instance_ids is None else X.instance_ids[rows],
             coords=None if X.coords is None else X.coords[rows],
+            instance_types=None if X.instance_types is None else X.instance_types[rows],
         )
 
     def _sample(self, X):

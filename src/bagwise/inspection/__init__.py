@@ -13,6 +13,7 @@ from bagwise.inspection.importance import faithfulness, instance_importance
 from bagwise.inspection.pictures import plot_bag_contributions, plot_feature_importance
 from bagwise.inspection.scores import instance_scores, key_instances
 from bagwise.inspection.shift import check_shift
+from bagwise.inspection.types import write_scores
 
 __all__ = [
     "Explanation",
@@ -31,4 +32,5 @@ __all__ = [
     "plot_heatmap",
     "prediction_sets",
     "to_geojson",
+    "write_scores",
 ]

@@ -138,8 +138,8 @@ class Explanation:
     def columns(self) -> dict[str, list[Any]]:
         """Return the table of instances by columns, as plain values.
 
-        "bag", "instance" (position in the bag), "id" and "x", "y", ... if the bags have
-        them, "score", "rank" in the bag, "key", "bag_label" and "bag_score".
+        "bag", "instance" (position in the bag), "id", "type" and "x", "y", ... if the
+        bags have them, "score", "rank" in the bag, "key", "bag_label" and "bag_score".
         """
         X = self.X
         bag = X.bag_index
@@ -150,6 +150,8 @@ class Explanation:
         found: dict[str, Any] = {"bag": X.ids[bag], "instance": place}
         if X.instance_ids is not None:
             found["id"] = X.instance_ids
+        if X.instance_types is not None:
+            found["type"] = X.instance_types
         if X.coords is not None:
             for k in range(X.coords.shape[1]):
                 found["xyz"[k] if k < 3 else f"coord{k}"] = X.coords[:, k]

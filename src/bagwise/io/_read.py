@@ -22,21 +22,40 @@ _SUFFIXES = {
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".arff": "arff",
+    ".h5ad": "h5ad",
+    ".sdf": "sdf",
+    ".smi": "smi",
+    ".smiles": "smi",
 }
-FORMATS = ("arff", "csv", "musk", "npz", "parquet", "svmlight")
+FORMATS = (
+    *("airr", "arff", "csv", "h5ad", "musk"),
+    *("npz", "parquet", "sdf", "smi", "svmlight"),
+)
 _TABLES = ("csv", "parquet")
-# Which formats know which roles; all other formats refuse them.
+_LABELED = (*_TABLES, "folder", "airr", "h5ad", "sdf", "smi", "smiles")
+# Which formats know which roles and options; all other formats refuse them.
 _KNOWN_TO = {
-    "bag": (*_TABLES, "npz", "arff", "folder"),
-    "label": (*_TABLES, "npz", "arff", "folder"),
-    "time": (*_TABLES, "npz", "folder"),
-    "event": (*_TABLES, "npz", "folder"),
-    "group": (*_TABLES, "npz", "folder"),
-    "instance_id": (*_TABLES, "npz"),
-    "weight": (*_TABLES, "folder"),
+    "bag": (*_LABELED, "npz", "arff"),
+    "label": (*_LABELED, "npz", "arff"),
+    "time": (*_LABELED, "npz"),
+    "event": (*_LABELED, "npz"),
+    "group": (*_LABELED, "npz"),
+    "instance_id": (*_TABLES, "npz", "h5ad"),
+    "instance_type": (*_TABLES, "npz", "h5ad"),
+    "weight": _LABELED,
     "coords": _TABLES,
-    "features": _TABLES,
+    "features": (*_TABLES, "h5ad"),
     "drop": _TABLES,
+    "n_features": ("svmlight", "airr"),
+    "sparse": ("svmlight",),
+    "labels": ("folder", "airr", "sdf", "smi"),
+    "dataset": ("folder",),
+    "pool": ("folder",),
+    "cache": ("folder",),
+    "smiles": ("smiles",),
+    "conformers": ("sdf", "smi", "smiles"),
+    "kmer": ("airr",),
+    "gapped": ("airr",),
 }
 
 
@@ -50,9 +69,10 @@ def read_bags(
     pos_label: Any = None,
     group: str | None = None,
     instance_id: str | None = None,
+    instance_type: str | None = None,
     weight: str | None = None,
     coords: Sequence[str] | None = None,
-    features: Sequence[str] | None = None,
+    features: Sequence[str] | str | None = None,
     drop: Sequence[str] = (),
     missing: Literal["error", "keep"] = "error",
     format: str | None = None,
@@ -63,6 +83,10 @@ def read_bags(
     pool: str | None = None,
     on_missing: Literal["error", "drop"] = "error",
     cache: str | os.PathLike[str] | bool | None = None,
+    smiles: str | None = None,
+    conformers: int | None = None,
+    kmer: int | None = None,
+    gapped: bool | None = None,
 ) -> Any:
     r"""Read bags from a file, or from a folder with one file per bag.
 
@@ -82,6 +106,11 @@ def read_bags(
     ``arff``      .arff                  WEKA, one relational attribute
     ``folder``    a folder               one file per bag (slide): .h5, .pt, .npz,
                                          .npy, .zarr; labels in a separate table
+    ``h5ad``      .h5ad                  AnnData: one row per cell (anndata)
+    ``airr``      a folder               one table of rearrangements per person, .tsv;
+                                         labels in a separate table
+    ``sdf``       .sdf (.gz)             molecules with properties (RDKit)
+    ``smi``       .smi .smiles (.gz)     SMILES and name per line (RDKit)
     ============  =====================  ==============================================
 
     In a folder, the rows are the dataset ``features`` (or ``feats``,
@@ -91,14 +120,27 @@ def read_bags(
     memory are copied once into a file that is mapped into memory and used again next
     time. Half precision is kept.
 
+    In an ``h5ad`` file, `bag` names the column of ``obs`` with the donor of each cell.
+    Only the columns that are named and one matrix are read.
+
+    In ``airr`` folders (``format="airr"``), the instances of a person are the different
+    amino acid sequences of the CDR3, counted by their k-mers. A count is multiplied by
+    :math:`1 + \log_2 n`, where n is the number of copies of the sequence
+    (``duplicate_count``). Rearrangements that are not productive are left out.
+
+    Of molecules (``sdf``, ``smi``, and tables with `smiles`), the instances are
+    conformers. Their features are descriptors of the 3-D shape. The default group is
+    the Bemis-Murcko scaffold.
+
     Parameters
     ----------
     path : str or path
         The file or folder.
     bag : str, default=None
-        Name of the bag column. Required for ``csv`` and ``parquet``. For ``npz`` it
-        defaults to ``"bag"``, for ``arff`` to the first attribute that is neither the
-        relation nor the label. ``musk`` and ``svmlight`` have a fixed position.
+        Name of the bag column. Required for ``csv``, ``parquet`` and ``h5ad``. For
+        ``npz`` it defaults to ``"bag"``, for ``arff`` to the first attribute that is
+        neither the relation nor the label, for ``sdf`` to the title of the molecule.
+        ``musk`` and ``svmlight`` have a fixed position.
     label : str, default=None
         Name of the label column. Without it ``csv`` and ``parquet`` give no labels,
         ``npz`` uses ``"y"`` if it exists, ``arff`` the last attribute.
@@ -117,13 +159,17 @@ def read_bags(
     instance_id : str, default=None
         The column with the names of the rows, stored as ``X.instance_ids`` (``npz``: an
         array, by default ``"instance_ids"`` if it exists).
+    instance_type : str, default=None
+        The column with the type of each row, such as a type of cells; stored as
+        ``X.instance_types``. Reports and explanations summarize scores per type.
     weight : str, default=None
         The column with the weight of the bag, constant inside every bag.
     coords : sequence of str, default=None
         The columns with the coordinates of an instance, stored as ``X.coords``.
     features : sequence of str, default=None
         The feature columns (``csv``, ``parquet``); by default all columns without
-        another role.
+        another role. For ``h5ad`` the name of a matrix: ``"X"`` (default),
+        ``"obsm:X_pca"`` or ``"layers:counts"``.
     drop : sequence of str, default=()
         Columns that are not used (``csv``, ``parquet``).
     missing : {"error", "keep"}, default="error"
@@ -132,14 +178,17 @@ def read_bags(
     format : str, default=None
         One of the formats above; inferred from the suffix by default.
     n_features : int, default=None
-        Number of columns of a ``svmlight`` file; the largest index by default.
+        Number of columns of a ``svmlight`` file, by default the largest index. For
+        ``airr`` the number of columns for k-mers, by default 2**17; if there are more
+        k-mers, several share a column (hashing).
     sparse : bool, default=None
         Whether a ``svmlight`` file gives CSR. By default it does if the matrix is
         mostly zero and large.
     labels : path or table, default=None
-        For a folder: the table with one row per slide and the columns `bag`, `label`,
+        For a folder: the table with one row per file and the columns `bag`, `label`,
         `time`, `event`, `group`, `weight` and `pool`. Names of files are compared
-        without their suffix.
+        without their suffix. For ``sdf`` and ``smi``: the table with one row per
+        molecule.
     dataset : str, default=None
         For a folder: the name of the features inside each file.
     pool : str, default=None
@@ -151,11 +200,24 @@ def read_bags(
         For a folder: what happens to files without a label, labels without a file, and
         files that are empty, truncated, duplicated, of another width, or hold NaN. All
         are listed in one message; "drop" continues without them and warns. A slide
-        without a time or without an event has no label.
+        without a time or without an event has no label. The same holds for cells
+        without a donor or a label, and for molecules that cannot be read or embedded.
     cache : path, bool or None, default=None
         For a folder: where the rows are kept. By default in memory if they take less
         than an eighth of it, otherwise in a file of the user's cache folder (or of
         ``BAGWISE_CACHE``). True always uses that file, False always uses memory.
+    smiles : str, default=None
+        For ``csv`` and ``parquet``: the column of SMILES. The rows are then molecules,
+        and features are not read from other columns.
+    conformers : int, default=None
+        For molecules: the number of conformers to generate for each molecule (ETKDG
+        with a fixed seed), by default 10. An ``sdf`` file with 3-D coordinates is read
+        as it is by default: records of one name are the conformers of one molecule.
+    kmer : int, default=None
+        For ``airr``: the length of the k-mers, by default 4.
+    gapped : bool, default=None
+        For ``airr``: whether k-mers with one free position are counted as well, by
+        default False.
 
     Returns
     -------
@@ -201,6 +263,10 @@ def read_bags(
     file = Path(path)
     _refuse_other_names(file)
     kind = "folder" if file.is_dir() and format is None else _format(file, format)
+    if smiles is not None and kind in _TABLES:
+        kind = "smiles"
+    if kind == "h5ad" and isinstance(features, str):
+        features = [features]
     roles = Roles.of(
         bag=bag,
         label=label,
@@ -208,48 +274,107 @@ def read_bags(
         event=event,
         group=group,
         instance_id=instance_id,
+        instance_type=instance_type,
         weight=weight,
         coords=coords,
         features=features,
         drop=drop,
         missing=missing,
     )
-    of_folders = {"labels": labels, "dataset": dataset, "pool": pool, "cache": cache}
-    of_svmlight = {"n_features": n_features, "sparse": sparse}
-    _refuse_options(file, kind, roles, of_folders, of_svmlight)
-    if kind == "folder":
-        from bagwise.io.folder import read_folder
-
-        found = read_folder(file, roles, on_missing=on_missing, **of_folders)
-    else:
-        found = _read_file(file, kind, roles, of_svmlight)
+    options = {
+        "n_features": n_features,
+        "sparse": sparse,
+        "labels": labels,
+        "dataset": dataset,
+        "pool": pool,
+        "cache": cache,
+        "smiles": smiles,
+        "conformers": conformers,
+        "kmer": kmer,
+        "gapped": gapped,
+    }
+    _refuse_options(file, kind, roles, options)
+    own = {name: v for name, v in options.items() if kind in _KNOWN_TO[name]}
+    found = _READERS.get(kind, _read_table)(file, kind, roles, on_missing, own)
     if pos_label is None:
         return found
     X, y, *weights = found
     return X, positive_or_not(y, pos_label, str(file)), *weights
 
 
-def _read_file(file: Path, kind: str, roles: Roles, of_svmlight: Any) -> Any:
-    if kind == "arff":
-        from bagwise.io._arff import read_arff
-
-        return read_arff(file, roles.bag, roles.label)
+def _read_table(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) -> Any:
     if kind == "csv":
         from bagwise.io.csv_files import read_csv
 
         table = read_csv(file, roles)
     else:
-        from bagwise.io import formats
+        from bagwise.io.formats import read_parquet
 
-        if kind == "npz":
-            return formats.read_npz(file, roles)
-        if kind == "musk":
-            return formats.read_musk(file)
-        if kind == "svmlight":
-            return formats.read_svmlight(file, **of_svmlight)
-        table = formats.read_parquet(file)
-    X, y, sample_weight = bags_from_table(table, roles)
+        table = read_parquet(file)
+    return _with_weights(bags_from_table(table, roles), roles)
+
+
+def _with_weights(found: Any, roles: Roles) -> Any:
+    X, y, sample_weight = found
     return (X, y) if roles.weight is None else (X, y, sample_weight)
+
+
+def _read_plain(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) -> Any:
+    from bagwise.io import formats
+
+    if kind == "npz":
+        return formats.read_npz(file, roles)
+    if kind == "musk":
+        return formats.read_musk(file)
+    return formats.read_svmlight(file, **own)
+
+
+def _read_arff(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) -> Any:
+    from bagwise.io._arff import read_arff
+
+    return read_arff(file, roles.bag, roles.label)
+
+
+def _read_folder(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) -> Any:
+    from bagwise.io.folder import read_folder
+
+    return read_folder(file, roles, on_missing=on_missing, **own)
+
+
+def _read_cells(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) -> Any:
+    from bagwise.io._anndata import read_h5ad
+
+    return _with_weights(read_h5ad(file, roles, on_missing), roles)
+
+
+def _read_airr(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) -> Any:
+    from bagwise.io._repertoires import read_repertoires
+
+    found = read_repertoires(file, roles, on_missing=on_missing, **own)
+    return _with_weights(found, roles)
+
+
+def _read_molecules(
+    file: Path, kind: str, roles: Roles, on_missing: str, own: Any
+) -> Any:
+    from bagwise.io._molecules import read_molecules
+
+    found = read_molecules(file, kind, roles, on_missing=on_missing, **own)
+    return _with_weights(found, roles)
+
+
+_READERS = {
+    "airr": _read_airr,
+    "arff": _read_arff,
+    "folder": _read_folder,
+    "h5ad": _read_cells,
+    "musk": _read_plain,
+    "npz": _read_plain,
+    "sdf": _read_molecules,
+    "smi": _read_molecules,
+    "smiles": _read_molecules,
+    "svmlight": _read_plain,
+}
 
 
 def _refuse_other_names(path: Path) -> None:
@@ -282,27 +407,21 @@ def _format(path: Path, given: str | None) -> str:
 
 
 def _refuse_options(
-    path: Path,
-    kind: str,
-    roles: Roles,
-    of_folders: dict[str, Any],
-    of_svmlight: dict[str, Any],
+    path: Path, kind: str, roles: Roles, options: dict[str, Any]
 ) -> None:
-    """Refuse options that a format would ignore."""
+    """Refuse roles and options that a format would ignore."""
     for name, formats in _KNOWN_TO.items():
-        if getattr(roles, name) and kind not in formats:
+        given = options[name] is not None if name in options else getattr(roles, name)
+        if given and kind not in formats:
             problem = f"is for {_listed(formats)}, not for {kind} ({path})"
             raise ParameterError(name, problem, "Leave out {0}.", (name, None))
-    if roles.missing == "keep" and kind not in (*_TABLES, "npz", "folder"):
-        problem = f"is for {_listed((*_TABLES, 'npz', 'folder'))}, not for {kind}"
+    kept = (*_TABLES, "npz", "folder", "h5ad")
+    if roles.missing == "keep" and kind not in kept:
+        problem = f"is for {_listed(kept)}, not for {kind}"
         raise ParameterError("missing", f"{problem} ({path})")
-    for options, only in ((of_folders, "folder"), (of_svmlight, "svmlight")):
-        given = [name for name, value in options.items() if value is not None]
-        if given and kind != only:
-            problem = f"is for {_listed((only,))}, not for {kind} ({path})"
-            raise ParameterError(given[0], problem)
 
 
 def _listed(formats: Sequence[str]) -> str:
-    names = ["folders" if name == "folder" else f"{name} files" for name in formats]
+    told = {"folder": "folders", "smiles": "tables with smiles"}
+    names = [told.get(name, f"{name} files") for name in formats]
     return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)

@@ -32,6 +32,8 @@ _INSTALL = {
     "h5py": 'pip install "bagwise[h5]"',
     "zarr": 'pip install "bagwise[h5]"',
     "torch": 'pip install "bagwise[torch]"',
+    "anndata": 'pip install "bagwise[anndata]"',
+    "rdkit": 'pip install "bagwise[chem]"',
 }
 
 
@@ -112,7 +114,7 @@ class SlideFile:
     def _side(self, arrays: Any, key: str | None, axes: int) -> Any:
         if key is None:
             return None
-        _check_storage(arrays[key], self.n_stored)
+        check_storage(arrays[key], self.n_stored)
         found = _plain(arrays[key])
         found = found[0] if found.ndim > axes else found
         if found.ndim != axes or len(found) != self.n_rows:
@@ -153,7 +155,7 @@ def look_at(path: Path, name: str, dataset: str | None = None) -> SlideFile:
         coords = next((k for k in COORDS if k in keys), None)
         places = () if coords is None else _shape(arrays[coords])[0]
         stored = _stored(path)
-        _check_storage(arrays[feature_key], stored)
+        check_storage(arrays[feature_key], stored)
         return SlideFile(
             name,
             path,
@@ -174,7 +176,7 @@ def _stored(path: Path) -> int:
     return sum(p.stat().st_size for p in files)
 
 
-def _check_storage(found: Any, stored: int) -> None:
+def check_storage(found: Any, stored: int) -> None:
     """Refuse an array of which the file holds but a small part."""
     shape, dtype = _shape(found)
     n_bytes = math.prod(shape) * dtype.itemsize
@@ -199,9 +201,9 @@ def _opened(path: Path) -> Iterator[Any]:
     """Open a file as a mapping from names to arrays, which are read later."""
     kind = path.suffix.lower()
     if kind in (".h5", ".hdf5"):
-        h5py = _require("h5py", path)
+        h5py = require("h5py", path)
         with h5py.File(path, "r") as file:
-            yield _OwnDatasets(file, h5py)
+            yield _OwnDatasets(file)
     elif kind == ".npy":
         yield {None: np.load(path, mmap_mode="r", allow_pickle=False)}
     elif kind == ".npz":
@@ -209,7 +211,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield _Members(archive)
     elif kind == ".zarr":
         check_store(path)
-        zarr = _require("zarr", path)
+        zarr = require("zarr", path)
         # An absolute path, so that the name cannot be taken for an address.
         store = zarr.open(os.fspath(path.resolve()), mode="r")
         yield {None: store} if hasattr(store, "shape") else _Group(store)
@@ -217,30 +219,37 @@ def _opened(path: Path) -> Iterator[Any]:
         yield _tensors(path)
 
 
-class _OwnDatasets:
-    """Datasets of an h5 file that are stored in the file itself.
+def own_object(file: Any, key: Any) -> Any:
+    """Return a group or dataset that is stored in the h5 file itself.
 
     Links to other files and external datasets would read files that nobody named.
     """
+    import h5py
 
-    def __init__(self, file: Any, h5py: Any) -> None:
+    steps = str(key).strip("/").split("/")
+    for i in range(len(steps)):
+        link = file.get("/".join(steps[: i + 1]), getlink=True)
+        if not isinstance(link, h5py.HardLink):
+            raise ValueError(f"{key!r} is a link to another place")
+    found = file[key]
+    if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
+        raise ValueError(f"{key!r} is stored in another file")
+    return found
+
+
+class _OwnDatasets:
+    """Datasets of an h5 file that are stored in the file itself."""
+
+    def __init__(self, file: Any) -> None:
         self.file = file
-        self.h5py = h5py
 
     def keys(self) -> list[str]:
         return list(self.file.keys())
 
     def __getitem__(self, key: Any) -> Any:
-        steps = str(key).strip("/").split("/")
-        for i in range(len(steps)):
-            link = self.file.get("/".join(steps[: i + 1]), getlink=True)
-            if not isinstance(link, self.h5py.HardLink):
-                raise ValueError(f"{key!r} is a link to another place")
-        found = self.file[key]
-        if not isinstance(found, self.h5py.Dataset):
+        found = own_object(self.file, key)
+        if not hasattr(found, "chunks"):
             raise ValueError(f"{key!r} is not a dataset")
-        if found.external or found.is_virtual:
-            raise ValueError(f"{key!r} is stored in another file")
         return found
 
 
@@ -293,7 +302,7 @@ class _Member:
 
 
 def _tensors(path: Path) -> dict[Any, Any]:
-    torch = _require("torch", path)
+    torch = require("torch", path)
     # With weights_only torch refuses anything but tensors and plain containers. Files
     # of old versions are not archives and cannot be mapped.
     mapped = zipfile.is_zipfile(path)
@@ -334,7 +343,8 @@ def _plain(found: Any) -> npt.NDArray[Any]:
     return np.asarray(found[:] if hasattr(found, "shape") else found)
 
 
-def _require(module: str, path: Path) -> Any:
+def require(module: str, path: Path) -> Any:
+    """Import a module of an extra, or say how to install it."""
     import importlib
 
     try:

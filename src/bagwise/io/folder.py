@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,53 +14,19 @@ from bagwise.bags import Bags
 from bagwise.exceptions import (
     DataError,
     DataWarning,
-    ParameterError,
     UnknownColumnError,
 )
 from bagwise.io._row_cache import Stacked, problem_of, stacked_rows
 from bagwise.io._slides import SUFFIXES, SlideFile, look_at
 from bagwise.io.files import label_values
+from bagwise.io.problems import Problems, check_on_missing
 from bagwise.io.roles import Roles
 from bagwise.io.table import Table, is_missing, join_targets
 
-_LISTED = 5
 _SHEETS = (".xlsx", ".xls", ".ods")
 _NO_LABEL = "no label for the file of"
 # Rows of up to this many bytes are checked if other files are wrong already.
 _CHECKED_BYTES = 2 * 10**9
-
-
-@dataclass
-class _Problems:
-    """The problems of the slides, by kind; they are reported together."""
-
-    source: str
-    kinds: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, kind: str, name: str) -> None:
-        self.kinds.setdefault(kind, []).append(name)
-
-    def describe(self) -> str:
-        told = []
-        for kind, names in self.kinds.items():
-            shown = ", ".join(names[:_LISTED])
-            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-            told.append(f"{kind} ({len(names)}): {shown}{more}")
-        return "; ".join(told)
-
-    def report(self, on_missing: str) -> None:
-        """Raise if there is a problem, or warn that slides were left out."""
-        if not self.kinds:
-            return
-        if on_missing == "error":
-            raise DataError(
-                f"{self.source}: {self.describe()}",
-                "Correct them, or leave them out with {0}.",
-                ("on_missing", "drop"),
-            )
-        warning = DataWarning(f"{self.source}: left out: {self.describe()}")
-        warnings.warn(warning, stacklevel=5)
-        self.kinds = {}
 
 
 def read_folder(
@@ -79,10 +44,8 @@ def read_folder(
 
     Without `others`, files that the table does not name are ignored without a warning.
     """
-    if on_missing not in ("error", "drop"):
-        problem = f"must be 'error' or 'drop', got {on_missing!r}"
-        raise ParameterError("on_missing", problem)
-    problems = _Problems(str(folder))
+    check_on_missing(on_missing)
+    problems = Problems(str(folder))
     paths = _files(folder, problems)
     table = None
     if labels is not None:
@@ -114,7 +77,7 @@ def read_folder(
         raise DataError(f"{folder}: no slide is left")
     without = [repr(f.name) for f in files if f.coords is None]
     if 0 < len(without) < len(files):
-        lacking = _Problems(str(folder), {"no coordinates in the file of": without})
+        lacking = Problems(str(folder), {"no coordinates in the file of": without})
         text = f"{folder}: coordinates are left out: {lacking.describe()}"
         warnings.warn(DataWarning(text), stacklevel=3)
     return _assemble(stacked, files, table, rows, roles, pool)
@@ -127,7 +90,7 @@ def _stacked(files: list[SlideFile], cache: Any, missing: str, folder: Path) -> 
         raise DataError(f"{folder}: {error}") from None
 
 
-def _files(folder: Path, problems: _Problems) -> dict[str, Path]:
+def _files(folder: Path, problems: Problems) -> dict[str, Path]:
     """Return the files by the names of their slides."""
     found: dict[str, Path] = {}
     for entry in sorted(folder.iterdir()):
@@ -173,7 +136,7 @@ def label_table(
 
             table = read_csv(path, roles, more=_spellings(pool))
     else:
-        from bagwise.io._frames import frame_table
+        from bagwise.io._columns import frame_table
 
         table = frame_table(labels, "labels")
     roles.check_names(table.names, table.source)
@@ -197,7 +160,7 @@ def _match(
     table: Table | None,
     roles: Roles,
     pool: str | None,
-    problems: _Problems,
+    problems: Problems,
 ) -> dict[str, int]:
     """Return the row of the table for every slide that has one, in its order."""
     if table is None:
@@ -253,7 +216,7 @@ def _look(
     rows: dict[str, int],
     paths: dict[str, Path],
     dataset: str | None,
-    problems: _Problems,
+    problems: Problems,
 ) -> list[SlideFile]:
     """Read the sizes of all files, and report those that cannot be used."""
     found = []
@@ -281,7 +244,7 @@ def _look(
 
 
 def _of_usual_width(
-    files: list[SlideFile], what: str, widths: list[int], problems: _Problems
+    files: list[SlideFile], what: str, widths: list[int], problems: Problems
 ) -> list[SlideFile]:
     """Keep the files of the most frequent width, and report the others."""
     if len(set(widths)) < 2:
@@ -296,7 +259,7 @@ def _of_usual_width(
     return [f for f, width in zip(files, widths, strict=True) if width == usual]
 
 
-def _check_rows(files: list[SlideFile], missing: str, problems: _Problems) -> None:
+def _check_rows(files: list[SlideFile], missing: str, problems: Problems) -> None:
     """Report problems of rows as well, so that all can be corrected at once.
 
     If that would take long, only report that it was not done.

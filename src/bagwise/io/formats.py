@@ -18,7 +18,7 @@ from bagwise._sizes import check_memory, check_unpacked
 from bagwise.bags import Bags, Ragged
 from bagwise.bags.validation import group_rows
 from bagwise.exceptions import MissingValuesError, UnknownColumnError
-from bagwise.io._frames import frame_table
+from bagwise.io._columns import frame_table
 from bagwise.io.files import (
     NO_LABELS,
     fail,
@@ -130,6 +130,7 @@ def read_npz(path: Path, roles: Roles) -> Any:
     arrays = load_arrays(path)
     shown = ", ".join(sorted(arrays))
     named = (roles.bag, *roles.targets.values(), roles.group, roles.instance_id)
+    named += (roles.instance_type,)
     for name in named:
         if name is not None and name not in arrays:
             problem = f"{path}: there is no array {name!r}; the file has {shown}"
@@ -149,6 +150,7 @@ def read_npz(path: Path, roles: Roles) -> Any:
             fail(path, f"there is no array {bag!r}; the file has {shown}")
         offsets = bag_offsets(arrays[bag], matrix.shape[0], path)
     more = {"groups": roles.group, "instance_ids": roles.instance_id, "coords": None}
+    more |= {"instance_types": roles.instance_type}
     given = {name: arrays.get(wanted or name) for name, wanted in more.items()}
     extra = {
         name: _text(values) for name, values in given.items() if values is not None
@@ -228,7 +230,7 @@ def write_npz(
         arrays["ids"] = _plain(X.ids)
     if X.feature_names is not None:
         arrays["feature_names"] = _plain(X.feature_names)
-    for name in ("groups", "instance_ids", "coords"):
+    for name in ("groups", "instance_ids", "coords", "instance_types"):
         if getattr(X, name, None) is not None:
             arrays[name] = _plain(getattr(X, name))
     if y is not None:

@@ -16,7 +16,10 @@ from bagwise.exceptions import DataError, ParameterError, UnknownColumnError
 __all__ = ["Roles", "positive_or_not", "same_label", "sounds_like_a_group"]
 
 _SHOWN = 20
-_SINGLE = ("bag", "label", "time", "event", "group", "instance_id", "weight")
+_SINGLE = (
+    *("bag", "label", "time", "event", "group"),
+    *("instance_id", "instance_type", "weight"),
+)
 _GROUP_NAME = re.compile(
     "patient|subject|case|donor|compound|family|group|site|scaffold|participant|person"
     "|animal|mouse",
@@ -34,6 +37,7 @@ class Roles:
     event: str | None = None
     group: str | None = None
     instance_id: str | None = None
+    instance_type: str | None = None
     weight: str | None = None
     coords: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
@@ -44,7 +48,9 @@ class Roles:
     def of(cls, **given: Any) -> Roles:
         """Check the arguments of `from_frame` and `read_bags`."""
         for name in ("coords", "features", "drop"):
-            if given.get(name) is not None:
+            if name == "features" and _names_a_matrix(given.get(name)):
+                given[name] = (given[name],)
+            elif given.get(name) is not None:
                 given[name] = _list_of_names(given[name], name)
         given["coords"] = given.get("coords") or ()
         given["drop"] = given.get("drop") or ()
@@ -150,6 +156,11 @@ class Roles:
         if doubled or self.features == ():
             what = f"{doubled[0]!r} twice" if doubled else "no column"
             raise DataError(f"{source}features lists {what}", columns=doubled)
+
+
+def _names_a_matrix(features: Any) -> bool:
+    """Whether features are one matrix of AnnData, such as "obsm:X_pca"."""
+    return isinstance(features, str) and (features == "X" or ":" in features)
 
 
 def _prefix(source: str) -> str:

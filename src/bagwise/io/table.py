@@ -163,19 +163,35 @@ def bags_from_table(
     """
     names = roles.feature_columns(table.names, table.source)
     names, roles = _with_coords(table, names, roles)
+    grouping = group_table(table, roles)
+    names, columns = _features(table, names, roles, grouping)
+    _warn_of_dropped_groups(table, roles, grouping)
+    data = np.column_stack(columns)
+    if (np.diff(grouping.order) != 1).any():
+        data = data[grouping.order]
+    feature_names = np.array([str(n) for n in names], dtype=object)
+    return annotated_bags(grouping, roles, data, feature_names)
+
+
+def group_table(table: Table, roles: Roles) -> Grouping:
+    """Find out which rows belong to which bag."""
     if table.n_rows == 0:
         table.fail("the table has no rows")
     bags = _names_in(table, roles.bag, "bag")
     rows, offsets, ids, _ = group_rows(np.arange(table.n_rows)[:, None], bags)
     order = rows[:, 0]
     of_bag = np.repeat(np.arange(len(ids)), np.diff(offsets))
-    grouping = Grouping(table, ids, offsets, order, of_bag)
+    return Grouping(table, ids, offsets, order, of_bag)
 
-    names, columns = _features(table, names, roles, grouping)
-    _warn_of_dropped_groups(table, roles, grouping)
-    data = np.column_stack(columns)
-    if (np.diff(order) != 1).any():
-        data = data[order]
+
+def annotated_bags(
+    grouping: Grouping, roles: Roles, data: Any, feature_names: Any
+) -> tuple[Bags, Array | None, Array | None]:
+    """Return the bags of a matrix in the order of the grouping, labels and weights.
+
+    Groups, labels, weights and annotations of instances are columns of the table.
+    """
+    table, order = grouping.table, grouping.order
     more: dict[str, Any] = {}
     if roles.group is not None:
         groups = _names_in(table, roles.group, "group")
@@ -183,11 +199,15 @@ def bags_from_table(
     if roles.instance_id is not None:
         names_of_rows = _names_in(table, roles.instance_id, "instance_id")
         more["instance_ids"] = names_of_rows[order]
+    if roles.instance_type is not None:
+        types = _names_in(table, roles.instance_type, "instance_type")
+        more["instance_types"] = types[order]
     if roles.coords:
         places = [_numbers(table, name, "coords", lists=True) for name in roles.coords]
         more["coords"] = np.column_stack(places)[order]
-    feature_names = np.array([str(n) for n in names], dtype=object)
-    X = Bags(data, offsets, ids=ids, feature_names=feature_names, **more)
+    X = Bags(
+        data, grouping.offsets, ids=grouping.ids, feature_names=feature_names, **more
+    )
     y = join_targets(
         {
             part: _labels(table, name, part, grouping)

@@ -118,9 +118,8 @@ def _instance_details(view: View, index: NDArray[np.int64]) -> dict[str, Any]:
     """Return names, labels, coordinates, and images or features of the instances."""
     problem, X = view.problem, view.problem.X
     labels, where = problem.instance_labels, places(X)
-    names = None if X.instance_ids is None else X.instance_ids[index]
     found: dict[str, Any] = {
-        "names": None if names is None else [str(name)[:60] for name in names],
+        "names": instance_names(X, index),
         "truth": None if labels is None else [int(bool(v)) for v in labels[index]],
         "places": None if where is None else _rounded(where[index]),
         "images": _images(problem.images, index),
@@ -132,6 +131,15 @@ def _instance_details(view: View, index: NDArray[np.int64]) -> dict[str, Any]:
         found["features"] = [_features(X, int(row), spread) for row in index]
         found["parts"] = instance_parts(view, index)
     return found
+
+
+def instance_names(X: Bags, rows: NDArray[np.int64]) -> list[str] | None:
+    """Return names of instances, with their types, or None if they have neither."""
+    parts = [part for part in (X.instance_ids, X.instance_types) if part is not None]
+    if not parts:
+        return None
+    columns = [[str(name)[:60] for name in part[rows]] for part in parts]
+    return [" · ".join(names) for names in zip(*columns, strict=True)]
 
 
 def _target(view: View, i: int) -> Any:
@@ -431,9 +439,7 @@ def other_bags(
             name: packed(np.round(np.nan_to_num(h[rows])).astype(np.int64))
             for name, h in heat.items()
         },
-        "names": None
-        if X.instance_ids is None
-        else [str(name)[:60] for name in X.instance_ids[rows]],
+        "names": instance_names(X, rows),
         "truth": None if labels is None else packed(labels[rows].astype(bool)),
     }
 

@@ -102,6 +102,7 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         and comparison.metric != "group_auroc",
         "stacks": tables.stack_tables(view),
         "explanations": tables.explanation_table(view),
+        "types": tables.type_tables(view),
         "features": tables.feature_charts(view),
         "params": tables.params_table(comparison),
         "failures": [

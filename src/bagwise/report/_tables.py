@@ -13,6 +13,8 @@ from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.ranking import RankRow
 from bagwise.inspection.features import feature_name, moments
 from bagwise.inspection.importance import gap_verdict, mean_interval
+from bagwise.inspection.types import type_table
+from bagwise.report._bags import instance_table
 from bagwise.report._curves import class_counts
 from bagwise.report.view import (
     View,
@@ -36,9 +38,11 @@ __all__ = [
     "params_table",
     "ranking_table",
     "stack_tables",
+    "type_tables",
 ]
 
 N_BARS = 12
+N_TYPES, N_TYPE_METHODS = 40, 4
 _TONES = {"faithful": "good", "misleading": "bad"}
 _SHORT_VERDICTS = {"not significantly different": "not significant"}
 _VERDICT_TONES = {"best": "good", "worse": "dim", "untested": "dim"}  # others: near
@@ -324,6 +328,37 @@ def explanation_table(view: View) -> list[dict[str, str]]:
         rows.append(row)
     measured = (row["assumption"] != "not measured" or row["verdict"] for row in rows)
     return rows if any(measured) else []
+
+
+def type_tables(view: View) -> list[dict[str, Any]]:
+    """Return the types of instances with shares and scores, for the best methods.
+
+    Empty if the instances have no types, or no method scores them.
+    """
+    X = view.problem.X
+    if X.instance_types is None:
+        return []
+    positive = None if view.positive is None else view.truth == view.positive
+    found = []
+    for name in view.finished:
+        scores = instance_table(view, name)
+        if scores is None or len(found) == N_TYPE_METHODS:
+            continue
+        rows = type_table(X, scores, positive)
+        shown = [
+            {
+                "type": row["type"][:60],
+                "count": f"{int(row['count']):,}",
+                **{
+                    part: f"{100 * row[part]:.1f}%" if np.isfinite(row[part]) else ""
+                    for part in ("share", "positive", "negative", "top")
+                },
+                "percentile": f"{row['percentile']:.0f}",
+            }
+            for row in rows[:N_TYPES]
+        ]
+        found.append({"method": name, "rows": shown, "left": len(rows) - len(shown)})
+    return found
 
 
 def _gaps(view: View, method: str) -> Any:
