@@ -161,6 +161,8 @@ def _judge(method: Method, problem: Problem) -> Choice:
         return Choice(method, False, f"only on request: {method.note}")
     if X.is_sparse and not method.sparse:
         return Choice(method, False, "it does not take sparse data")
+    if method.only_sparse and not X.is_sparse:
+        return Choice(method, False, "by default it is for sparse data")
     several = problem.task == "classification" and len(problem.classes) > 2
     if several and not method.multiclass:
         return Choice(method, False, "it takes two classes only")

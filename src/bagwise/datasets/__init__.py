@@ -12,6 +12,7 @@ from bagwise.datasets._paper_sets import (
     make_safe_toy,
 )
 from bagwise.datasets._regression import make_regression_bags, make_survival_bags
+from bagwise.datasets._repertoires import make_repertoires
 from bagwise.datasets._slides import make_slides
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "make_key_instance_bags",
     "make_multi_site_binding",
     "make_regression_bags",
+    "make_repertoires",
     "make_safe_toy",
     "make_slides",
     "make_survival_bags",

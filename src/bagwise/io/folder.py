@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ def read_folder(
             "Give it with {0}.",
             ("labels", ...),
         )
-    rows = _match(paths, table, roles, pool, problems)
+    rows = match_rows(paths, table, roles, pool, problems)
     if not others:
         problems.kinds.pop(_NO_LABEL, None)
     files = _look(rows, paths, dataset, problems)
@@ -155,14 +155,18 @@ def _spellings(pool: str | None) -> tuple[str, ...]:
     return () if pool is None else (pool, f"{pool}_id")
 
 
-def _match(
+def match_rows(
     paths: dict[str, Path],
     table: Table | None,
     roles: Roles,
     pool: str | None,
     problems: Problems,
+    what: tuple[str, str] = ("slide", "file"),
 ) -> dict[str, int]:
-    """Return the row of the table for every slide that has one, in its order."""
+    """Return the row of the table for every slide that has one, in its order.
+
+    `what` says what the names are of, for messages.
+    """
     if table is None:
         return {name: i for i, name in enumerate(paths)}
     names = [_slide_name(v, paths) for v in table.column(roles.bag).values.tolist()]
@@ -173,16 +177,17 @@ def _match(
     rows: dict[str, int] = {}
     for row, name in enumerate(names):
         if name in rows:
-            problems.add("two rows of one slide", f"{name!r} in {table.where(row)}")
+            place = f"{name!r} in {table.where(row)}"
+            problems.add(f"two rows of one {what[0]}", place)
         elif unlabeled[row]:
             rows[name] = -1
         elif name not in paths:
-            problems.add("no file for the label of", repr(name))
+            problems.add(f"no {what[1]} for the label of", repr(name))
         else:
             rows[name] = row
     for name in paths:
         if rows.get(name, -1) < 0:
-            problems.add(_NO_LABEL, repr(name))
+            problems.add(f"no label for the {what[1]} of", repr(name))
     rows = {name: row for name, row in rows.items() if row >= 0}
     # Slides of unknown patients do not belong to one patient without a name.
     for column in dict.fromkeys((roles.group, pool, roles.weight)):
@@ -190,7 +195,7 @@ def _match(
             continue
         values = table.column(column).values
         for name in [n for n, row in rows.items() if is_missing(values[row])]:
-            problems.add(f"no {column} for the slide", repr(name))
+            problems.add(f"no {column} for the {what[0]}", repr(name))
             del rows[name]
     return rows
 
@@ -314,24 +319,50 @@ def _assemble(
     if instance_ids is not None:
         more["instance_ids"] = instance_ids
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    found: dict[str, Any] = {}
+    of_bags = None
     if table is not None:
-        wanted = {**roles.targets, "group": roles.group, "weight": roles.weight}
-        for part, column in wanted.items():
-            if column is not None:
-                values = table.column(column).values[[rows[n] for n in names]]
-                _refuse_mixed(values, first, names, ids, part, table)
-                found[part] = values[first]
-    if "group" in found:
-        more["groups"] = found["group"]
+        order = [rows[n] for n in names]
+        of_bags = bag_annotations(table, order, roles, first, names, ids)
+        if of_bags.groups is not None:
+            more["groups"] = of_bags.groups
     X = Bags(stacked.rows, offsets, ids=ids, **more)
-    y = None
-    if table is not None:
-        labels = {p: as_labels(found[p], table.from_text) for p in roles.targets}
-        y = join_targets(labels, table.source)
-    if roles.weight is None:
-        return X, y
-    return X, y, np.asarray(found["weight"], dtype=np.float64)
+    if of_bags is None:
+        return X, None
+    return (X, of_bags.y) if roles.weight is None else (X, *of_bags[:2])
+
+
+class Annotations(NamedTuple):
+    """Labels, weights and groups of bags; None if they were not asked for."""
+
+    y: npt.NDArray[Any] | None
+    weight: npt.NDArray[Any] | None
+    groups: npt.NDArray[Any] | None
+
+
+def bag_annotations(
+    table: Table,
+    rows: list[int],
+    roles: Roles,
+    first: npt.NDArray[Any],
+    names: npt.NDArray[Any],
+    ids: npt.NDArray[Any],
+) -> Annotations:
+    """Return what a table says of bags, one or several rows of which make a bag.
+
+    `rows` are those of the slides `names`; a bag begins at each position in `first`.
+    """
+    found: dict[str, Any] = {"group": None, "weight": None}
+    wanted = {**roles.targets, "group": roles.group, "weight": roles.weight}
+    for part, column in wanted.items():
+        if column is not None:
+            values = table.column(column).values[rows]
+            _refuse_mixed(values, first, names, ids, part, table)
+            found[part] = values[first]
+    labels = {p: as_labels(found[p], table.from_text) for p in roles.targets}
+    if found["weight"] is not None:
+        found["weight"] = np.asarray(found["weight"], dtype=np.float64)
+    y = join_targets(labels, table.source)
+    return Annotations(y, found["weight"], found["group"])
 
 
 def _refuse_mixed(

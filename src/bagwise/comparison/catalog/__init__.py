@@ -69,6 +69,8 @@ class Method:
         One sentence about the method, for choosing.
     default : bool
         Whether `compare` may choose it by default.
+    only_sparse : bool
+        Whether it may choose it for sparse data only.
     baseline : bool
         Whether it is listed first in every report, whatever its rank.
     aliases : tuple of str
@@ -100,6 +102,7 @@ class Method:
     paper: str = ""
     note: str = ""
     default: bool = True
+    only_sparse: bool = False
     baseline: bool = False
     aliases: tuple[str, ...] = ()
     needs: str = ""

@@ -11,6 +11,7 @@ from bagwise.comparison.catalog._grids import (
     FOREST,
     FRANK,
     GAERTNER,
+    L1_SVC_OF_ROWS,
     LANGONE,
     LINEAR_SVC,
     LOGISTIC,
@@ -45,6 +46,19 @@ CLASSIFIERS: list[Method] = [
         paper="logistic regression on the mean instance of each bag",
         note="Logistic regression on the mean of each bag: the baseline.",
         baseline=True,
+    ),
+    Method(
+        "Mean + L1 SVM",
+        "bagwise.compose.SimpleMI",
+        params={"pooling": "mean", "estimator": L1_SVC_OF_ROWS},
+        grid={"estimator__classify__C": [0.01, 0.1, 1.0]},
+        large_grid={"estimator__classify__C": tens(-3, 2)},
+        scale="none",  # the means are scaled instead, which are fewer
+        kind="pooling",
+        paper="Zhu, Rosset, Hastie and Tibshirani, 1-norm support vector machines,"
+        " NIPS 2003",
+        note="A linear SVM on few columns of the mean of each bag.",
+        only_sparse=True,
     ),
     Method(
         "BagClassifier",

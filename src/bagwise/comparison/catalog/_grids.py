@@ -51,6 +51,19 @@ LOGISTIC_OF_ROWS = {
         ]
     },
 }
+# Sparse rows are not centered, so that they stay sparse.
+UNCENTERED = {
+    "class": "sklearn.preprocessing.StandardScaler",
+    "params": {"with_mean": False},
+}
+L1_SVC = {
+    "class": "sklearn.svm.LinearSVC",
+    "params": {"C": 0.1, "penalty": "l1", "dual": False, "tol": 0.01},
+}
+L1_SVC_OF_ROWS = {
+    "class": "sklearn.pipeline.Pipeline",
+    "params": {"steps": [["scale", UNCENTERED], ["classify", L1_SVC]]},
+}
 FOREST = {
     "class": "sklearn.ensemble.RandomForestClassifier",
     "params": {"n_estimators": 100, "min_samples_leaf": 2},
