@@ -1,3 +1,4 @@
+import io
 import os
 import sqlite3
 
@@ -7,7 +8,7 @@ from toy_methods import toy
 
 from bagwise.comparison.description import run_key
 from bagwise.comparison.run_one import Outcome
-from bagwise.comparison.store import Store, StoreError
+from bagwise.comparison.store import COLUMNS, Store, StoreError
 
 
 def outcome(value=0.5):
@@ -124,6 +125,63 @@ def test_a_store_of_a_later_format_is_refused(tmp_path):
     db.close()
     with pytest.raises(StoreError, match="format 99"):
         Store(path)
+
+
+def earlier_store(path, **changes):
+    """Write a file of the format 3, which had a column for each value."""
+    buffer = io.BytesIO()
+    np.savez(buffer, test=np.arange(3), score=np.array([0.5, 1.0, -1.0]))
+    plain = {
+        **{"key": "k0", "identity": "i", "code": "c", "status": "ok", "method": "SAFE"},
+        **{"dataset": "musk", "repeat": 0, "fold": 1, "seed": 7, "accuracy": 0.75},
+        **{"auroc": None, "fit_time": 0.5, "tune_time": 1.0, "predict_time": 0.25},
+        **{"peak_memory": 10, "params": '{"C": 2.0}', "grid_ends": "{}", "error": None},
+        **{"traceback": None, "notes": '["once"]', "versions": "{}", "data_hash": "h"},
+        **{"description": '{"fold": 1}', "finished": 12.5, "host": "a"},
+        **{"arrays": buffer.getvalue()},
+    }
+    failed = {**plain, "key": "k1", "status": "failed", "arrays": None} | changes
+    with sqlite3.connect(path) as db:
+        columns = ", ".join(f"{name} BLOB" for name in plain)
+        db.execute(f"CREATE TABLE runs ({columns}, PRIMARY KEY (key))")
+        db.execute("CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT)")
+        marks = ", ".join("?" * len(plain))
+        for row in (plain, failed):
+            db.execute(f"INSERT INTO runs VALUES ({marks})", tuple(row.values()))
+        db.execute("PRAGMA user_version=3")
+    db.close()
+
+
+def test_a_store_of_an_earlier_version_opens(tmp_path, runs):
+    path = tmp_path / "s.sqlite"
+    earlier_store(path)
+    key, run = next(iter(runs.items()))
+    for _ in range(2):  # when it is converted, and later
+        with Store(path) as store:
+            assert store.status()["k0"] == "ok"
+            row = store.rows(["k0"])[0]
+            assert (row["accuracy"], row["auroc"]) == (0.75, None)
+            assert row["random_state"] == 7
+            assert row["params"] == {"C": 2.0}
+            assert row["notes"] == ["once"]
+            assert set(row) == set(COLUMNS)
+            np.testing.assert_array_equal(store.arrays("k0")["score"], [0.5, 1.0, -1.0])
+            assert store.status("k1") == {"k1": "failed"}
+            assert store.arrays("k1") == {}
+            store.put(key, run, outcome())
+            assert len(store) == 3
+
+
+def test_a_damaged_store_of_an_earlier_version_is_left_alone(tmp_path):
+    path = tmp_path / "s.sqlite"
+    earlier_store(path, params="{not json")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="row k1 .* is damaged"):
+            Store(path)
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT COUNT(*) FROM runs").fetchone() == (2,)
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+    db.close()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

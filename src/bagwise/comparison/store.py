@@ -30,6 +30,7 @@ from bagwise.comparison.run_one import Outcome
 __all__ = ["COLUMNS", "Store", "StoreError"]
 
 FORMAT = 4
+EARLIER = 3  # a column for each value, and claims of the processes that shared a file
 # What a row holds, in the order of tables.
 COLUMNS = (
     "key",
@@ -55,6 +56,7 @@ COLUMNS = (
     "finished",
     "host",
 )
+JSON = ("params", "grid_ends", "notes", "versions", "description")
 T = TypeVar("T")
 
 
@@ -102,26 +104,54 @@ class Store:
         self._refuse_foreign()
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
-        if version not in (0, FORMAT):
+        if version not in (0, EARLIER, FORMAT):
             raise StoreError(
                 f"the store {self.path} has format {version}, this version of bagwise"
-                f" reads {FORMAT}; choose another file"
+                f" reads {EARLIER} and {FORMAT}; choose another file"
             )
         if version == FORMAT:
             return
         db.execute("BEGIN IMMEDIATE")
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version == EARLIER:  # and not converted by another process by now
+            db.execute("ALTER TABLE runs RENAME TO earlier")
         db.execute(
             "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, status TEXT,"
             " row BLOB, row_hash TEXT, arrays BLOB, arrays_hash TEXT)"
         )
+        if version == EARLIER:
+            self._convert()
         db.execute(f"PRAGMA user_version={FORMAT}")
         db.execute("COMMIT")
+
+    def _convert(self) -> None:
+        """Write the rows of the earlier format as rows of this one."""
+        found = self._db.execute("SELECT * FROM earlier")
+        names = ["random_state" if c[0] == "seed" else c[0] for c in found.description]
+        for line in found:
+            values = dict(zip(names, line, strict=True))
+            blob = values.pop("arrays") or b""
+            key, status = str(values["key"]), values["status"]
+            row = {name: values.get(name) for name in COLUMNS}
+            try:
+                row |= {name: json.loads(row[name] or "null") for name in JSON}
+            except (TypeError, ValueError) as error:
+                self._db.execute("ROLLBACK")
+                raise StoreError(
+                    f"row {key} of the store {self.path} is damaged ({error}). Nothing"
+                    " was changed; choose another file"
+                ) from error
+            text = json.dumps(row).encode()
+            new = (key, status, text, _hash(key, text), blob, _hash(key, blob))
+            self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", new)
+        self._db.execute("DROP TABLE earlier")
+        self._db.execute("DROP TABLE IF EXISTS claims")
 
     def _refuse_foreign(self) -> None:
         """Refuse a file of another program before anything is written to it."""
         found = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {str(name) for (name,) in found}
-        if tables <= {"runs", "claims"}:  # the second of earlier formats
+        if tables <= {"runs", "claims"}:  # the second is of the earlier format
             return
         shown = ", ".join(sorted(tables)[:5])
         raise StoreError(
