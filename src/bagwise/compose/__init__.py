@@ -1,6 +1,7 @@
 """scikit-learn's own estimators on bags."""
 
 from bagwise.compose._on_instances import OnInstances
+from bagwise.compose._on_neighbors import OnNeighbors
 from bagwise.compose._per_label import OneModelPerLabel
 from bagwise.compose._sample_instances import SampleInstances
 from bagwise.compose._simple_mi import SimpleMI, SimpleMIRegressor
@@ -10,6 +11,7 @@ from bagwise.compose._wrapper_mi import WrapperMI, WrapperMIRegressor
 __all__ = [
     "EmbeddedSurvival",
     "OnInstances",
+    "OnNeighbors",
     "OneModelPerLabel",
     "SampleInstances",
     "SimpleMI",
