@@ -1,0 +1,1 @@
+"""What published records on the classic data sets are worth."""
