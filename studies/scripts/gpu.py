@@ -168,7 +168,7 @@ def gradient_errors(log):
     """Gradients with few passes over the rows against those of single operations."""
     import torch
 
-    from bagwise.neural.engine import network
+    from bagwise.neural.engine import layers, network
     from bagwise.neural.engine.segments import Segments
 
     sizes = np.random.default_rng(0).integers(1, 400, size=30)
@@ -178,10 +178,10 @@ def gradient_errors(log):
     def gradient(device, dtype, keep=None):
         weights = network.initial_weights(shape, range(6))
         weights = {k: w.to(device, dtype).requires_grad_() for k, w in weights.items()}
-        noise = network.NO_NOISE
+        noise = layers.NO_NOISE
         if keep is not None:
             stream = torch.Generator(device).manual_seed(0)
-            noise = network.Noise(keep, stream, device, dtype)
+            noise = layers.Noise(keep, stream, device, dtype)
         scores = network.bag_scores(
             shape, weights, x.to(device, dtype), Segments.of(sizes, device), noise
         )

@@ -7,8 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bagwise.neural.engine import network, segments, training  # noqa: E402
+from bagwise.neural.engine import layers, segments, training  # noqa: E402
 from bagwise.neural.engine.inference import Fitted  # noqa: E402
+from bagwise.neural.engine.losses import bag_losses  # noqa: E402
 from bagwise.neural.engine.network import (  # noqa: E402
     Shape,
     bag_scores,
@@ -20,12 +21,7 @@ from bagwise.neural.engine.rows import (  # noqa: E402
     standardization,
 )
 from bagwise.neural.engine.segments import Segments  # noqa: E402
-from bagwise.neural.engine.training import (  # noqa: E402
-    Models,
-    Options,
-    bag_losses,
-    train,
-)
+from bagwise.neural.engine.training import Models, Options, train  # noqa: E402
 
 CPU = torch.device("cpu")
 POOLINGS = ("gated", "attention", "mean", "max")
@@ -240,9 +236,9 @@ def test_thin_products_and_their_gradients(n_rows):
     h = torch.rand(2, n_rows, 3, generator=rng, dtype=torch.float64)
     weight = torch.rand(2, 3, generator=rng, dtype=torch.float64)
     h.requires_grad_(), weight.requires_grad_()
-    assert torch.autograd.gradcheck(network.Thin.apply, (h, weight))
+    assert torch.autograd.gradcheck(layers.Thin.apply, (h, weight))
     expected = torch.einsum("mnk,mk->mn", h, weight)
-    assert torch.allclose(network.Thin.apply(h, weight), expected, rtol=1e-12)
+    assert torch.allclose(layers.Thin.apply(h, weight), expected, rtol=1e-12)
 
 
 def test_filled_steps_train_the_same_model(monkeypatch):

@@ -14,9 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bagwise.neural.engine import network  # noqa: E402
+from bagwise.neural.engine.layers import NO_NOISE, Noise  # noqa: E402
 from bagwise.neural.engine.network import (  # noqa: E402
-    NO_NOISE,
-    Noise,
     Shape,
     bag_scores,
     initial_weights,

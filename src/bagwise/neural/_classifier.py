@@ -1,4 +1,4 @@
-"""A network with attention over the instances of a bag, for labels."""
+"""Networks for bags with labels."""
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
@@ -28,16 +28,19 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
 
     Parameters
     ----------
-    pooling : {"gated", "attention", "mean", "max"}, default="gated"
+    pooling : {"gated", "attention", "mean", "max", "dsmil", "clam_sb", "clam_mb", \
+            "dtfd", "transmil", "set_transformer"}, default="gated"
         The weights :math:`a_j`: gated attention, attention without the gate
-        :math:`\sigma`, one over the size of the bag, or all on the largest.
+        :math:`\sigma`, one over the size of the bag, or all on the largest; or a
+        pooling with layers of its own, see Notes.
     head : {"additive", "pooled"}, default="additive"
-        See above. With the additive head `instance_scores` sum up to the score.
+        See above; of the first four poolings. With the additive head, and with the
+        other poolings, `instance_scores` sum up to the score.
     hidden : int or tuple of int, default=256
         Width of :math:`h`; several layers with a tuple.
     attention : int, default=128
         Rows of :math:`V` and :math:`U`.
-    dropout : float, default=0.25
+    dropout : float, default=0.5
         Share of the hidden units that is left out at random in training.
     encoder : str or callable, default=None
         What makes :math:`h` from an instance. None: the layers above. A callable gets
@@ -47,7 +50,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     instance_shape : tuple of int, default=None
         The shape of an instance when `X` is `Bags`, which hold flat rows. A list of
         arrays of shape (n_instances, ...) says it by itself.
-    learning_rate, weight_decay : float, default=2e-4 and 1e-4
+    learning_rate, weight_decay : float, default=1e-3 and 1e-4
         Of AdamW, with a warm-up and a cosine to zero at `max_epochs`.
     bags_per_step : int, default=32
         Most bags in a step; fewer, but at least 4, where an epoch would have less
@@ -55,15 +58,27 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     max_instances : int, default=512
         Most instances of a bag in a step, drawn anew each time; None takes all.
         Prediction always uses all.
-    max_epochs : int, default=100
+    max_epochs : int, default=80
         Most passes over the bags.
     patience : int, default=10
         Passes without a lower validation loss after which a model stops. Its best
         weights are kept.
-    validation_fraction : float, default=0.15
+    validation_fraction : float, default=0.0
         About this share of the bags is kept for the validation loss, another fold for
         each model; classes keep their share and groups stay together. With zero, or
         too few bags of a class, all `max_epochs` are made.
+    instance_dropout : float, default=0.0
+        Share of the instances of each bag that is left out at random in each step.
+    mixup : float, default=0.0
+        With a positive value, a bag in training is a random part of its instances and
+        of those of another bag, with the labels in proportion, as in [8]_; the larger
+        part is drawn from a beta distribution with both parameters equal to `mixup`.
+    smoothness : float, default=0.0
+        With a positive value below 1, the scores f of the attention are smoothed over
+        the 8 nearest instances by coordinates, or by order if there are none, with ten
+        steps of :math:`g \leftarrow (1 - \alpha) f + \alpha P g` ([9]_), where
+        :math:`\alpha` is `smoothness` and P takes the mean over the neighbors. For
+        ``pooling="gated"`` and "attention".
     n_models : int, default=5
         Number of models that are trained together and averaged.
     class_weight : dict or "balanced", default=None
@@ -102,9 +117,9 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     Notes
     -----
     With ``pooling="max"`` and the additive head the score cannot fall when an instance
-    joins a bag: of all poolings and heads it alone was measured to respect the standard
-    assumption. Attention takes its weights from what is beside: it may learn "positive
-    unless something negative is seen".
+    joins a bag: of the first four poolings and their heads it alone was measured to
+    respect the standard assumption. Attention takes its weights from what is beside: it
+    may learn "positive unless something negative is seen".
 
     More than two classes have one score each and a softmax; a `y` of shape (n_bags, k)
     of zeros and ones means k labels, each with a logistic loss of its own.
@@ -116,9 +131,37 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     O(rows * n_features * hidden * n_models), with at most `max_instances` rows of each
     bag.
 
+    Poolings with layers of their own apply to :math:`h_j`, and have no `head`:
+
+    - "dsmil" ([3]_): the mean of two streams, the highest linear score of an instance,
+      and attention to the instances that resemble that one. Either has its own loss.
+    - "clam_sb", "clam_mb" ([4]_): gated attention with one branch, or one for each
+      class. The 8 instances with the highest and the lowest attention (half of a
+      smaller bag) train a linear classifier of instances, with 0.3 of the loss.
+    - "transmil" ([5]_): two layers of self-attention with 8 heads, for more than
+      ``width / 2`` tokens in Nystroem's approximation, with convolutions on a square
+      grid between them. It depends on the order of the instances.
+    - "set_transformer" ([6]_): two layers of self-attention, then attention pooling.
+    - "dtfd" ([7]_): attention in up to 8 pseudo-bags, and between them.
+
+    Their forward pass and their loss equal those of torchmil 1.0.2 on shared weights
+    (`studies/scripts/torchmil_forward.py`), apart from the differences below. They are
+    evaluated on whole bags, and steps of a GPU are not recorded.
+
     Differs from [1]_: one hidden layer instead of three, several bags a step instead of
     one, several models. Differs from [2]_: the attention multiplies :math:`f(h_j)`
-    instead of its argument.
+    instead of its argument. Differs from [3]_: with several outputs each has its own
+    attention and no weights for those of the others. Differs from [4]_: bags of less
+    than 16 instances. torchmil has no multiple branches, and its smooth loss sums over
+    another axis than the classes; this is the loss of the paper. Differs from [5]_: the
+    exact attention for few tokens, where the authors add zeros, and, as in torchmil, no
+    convolution of values, no linear layer after the heads and no dropout in them.
+    Differs from [6]_: layer normalization comes first, and attention pooling is that of
+    [1]_ without the gate, as in torchmil. Differs from [7]_: of the ways to distill a
+    pseudo-bag, the aggregated feature; groups are random in training only, later
+    instances are dealt by the rank of their attention; the loss is the sum of both
+    tiers. torchmil leaves out the gate. Differs from [8]_: pseudo-bags are random
+    instances.
 
     References
     ----------
@@ -126,6 +169,24 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
        Instance Learning", International Conference on Machine Learning, 2018.
     .. [2] Javed, S. A. et al., "Additive MIL: Intrinsically Interpretable Multiple
        Instance Learning for Pathology", NeurIPS, 2022.
+    .. [3] Li, B., Li, Y. and Eliceiri, K. W., "Dual-stream Multiple Instance Learning
+       Network for Whole Slide Image Classification with Self-supervised Contrastive
+       Learning", CVPR, 2021.
+    .. [4] Lu, M. Y. et al., "Data-efficient and weakly supervised computational
+       pathology on whole-slide images", Nature Biomedical Engineering 5, 2021.
+    .. [5] Shao, Z. et al., "TransMIL: Transformer based Correlated Multiple Instance
+       Learning for Whole Slide Image Classification", NeurIPS, 2021.
+    .. [6] Lee, J. et al., "Set Transformer: A Framework for Attention-based
+       Permutation-Invariant Neural Networks", International Conference on Machine
+       Learning, 2019.
+    .. [7] Zhang, H. et al., "DTFD-MIL: Double-Tier Feature Distillation Multiple
+       Instance Learning for Histopathology Whole Slide Image Classification", CVPR,
+       2022.
+    .. [8] Liu, P. et al., "Pseudo-Bag Mixup Augmentation for Multiple Instance
+       Learning-Based Whole Slide Image Classification", IEEE Transactions on Medical
+       Imaging 43, 2024.
+    .. [9] Castro-Macias, F. M. et al., "Sm: enhanced localization in Multiple Instance
+       Learning for medical imaging classification", NeurIPS, 2024.
 
     Examples
     --------
@@ -151,16 +212,19 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         head="additive",
         hidden=256,
         attention=128,
-        dropout=0.25,
+        dropout=0.5,
         encoder=None,
         instance_shape=None,
-        learning_rate=2e-4,
+        learning_rate=1e-3,
         weight_decay=1e-4,
         bags_per_step=32,
         max_instances=512,
-        max_epochs=100,
+        max_epochs=80,
         patience=10,
-        validation_fraction=0.15,
+        validation_fraction=0.0,
+        instance_dropout=0.0,
+        mixup=0.0,
+        smoothness=0.0,
         n_models=5,
         class_weight=None,
         pos_label=None,
@@ -183,6 +247,9 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         self.max_epochs = max_epochs
         self.patience = patience
         self.validation_fraction = validation_fraction
+        self.instance_dropout = instance_dropout
+        self.mixup = mixup
+        self.smoothness = smoothness
         self.n_models = n_models
         self.class_weight = class_weight
         self.pos_label = pos_label
@@ -198,7 +265,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         tags.classifier_tags.multi_label = True
         tags.input_tags.order_invariant = False  # steps and folds go by position
         tags.input_tags.asymmetric = self.pooling == "max"
-        # Measured for all poolings and heads. Attention learns "positive unless" too.
+        # Of four poolings and two heads. Attention learns "positive unless" too.
         tags.input_tags.respects_standard_assumption = (
             self.pooling == "max" and self.head == "additive"
         )

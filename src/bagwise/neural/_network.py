@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import Interval, StrOptions
 from bagwise._sizes import memory_budget
 from bagwise.bags import Bags, Ragged
+from bagwise.bags.neighbors import neighbor_rows
 from bagwise.base import bag_folds
 from bagwise.base.folds import most_folds
 from bagwise.neural._torch import (
@@ -23,6 +24,10 @@ from bagwise.neural._torch import (
 
 # Parameters that may differ between models that are trained together.
 FREE = ("learning_rate", "weight_decay", "dropout", "n_models", "random_state")
+
+
+# Neighbors of an instance over which its attention is smoothed.
+_N_SMOOTHED = 8
 
 
 @dataclass
@@ -65,6 +70,7 @@ def _kind(job):
 
 def _fit_run(jobs, X):
     first = jobs[0].estimator
+    first._check_smoothness()
     device, dtype = first._runs_on()
     from bagwise.neural.engine.network import Shape
     from bagwise.neural.engine.rows import Rows, standardization
@@ -99,11 +105,15 @@ def _fit_run(jobs, X):
             max_epochs=first.max_epochs,
             patience=first.patience,
             seed=seed,
+            instance_dropout=first.instance_dropout,
+            mixup=first.mixup,
+            smoothness=first.smoothness,
             say=first._say(),
         ),
         encoder=encoder,
         intercept=_spread(jobs, [job.intercept for job in jobs]),
         affine=_affine(mean, scale),
+        graph=_graph(X, first.smoothness),
     )
     start = 0
     for job in jobs:
@@ -153,6 +163,11 @@ def _targets(jobs):
     return _spread(jobs, [job.targets for job in jobs]).transpose(1, 0, 2)
 
 
+def _graph(X, smoothness):
+    """Return the neighbors of each instance over which attention is smoothed."""
+    return neighbor_rows(X, _N_SMOOTHED) if smoothness > 0 else None
+
+
 def _affine(mean, scale):
     """Scale and shift from the rows of the run to those of each model, or None."""
     if (mean == mean[0]).all() and (scale == scale[0]).all():
@@ -162,8 +177,14 @@ def _affine(mean, scale):
 
 _POSITIVE = [Interval(Integral, 1, None, closed="left")]
 
+# Poolings for targets of any kind; the clustering of CLAM needs classes.
+REAL = {
+    *("gated", "attention", "mean", "max"),
+    *("dsmil", "dtfd", "transmil", "set_transformer"),
+}
+
 CONSTRAINTS: dict = {
-    "pooling": [StrOptions({"gated", "attention", "mean", "max"})],
+    "pooling": [StrOptions(REAL | {"clam_sb", "clam_mb"})],
     "head": [StrOptions({"additive", "pooled"})],
     "hidden": [*_POSITIVE, tuple, list],
     "attention": _POSITIVE,
@@ -177,12 +198,68 @@ CONSTRAINTS: dict = {
     "max_epochs": _POSITIVE,
     "patience": _POSITIVE,
     "validation_fraction": [Interval(Real, 0, 0.5, closed="both")],
+    "instance_dropout": [Interval(Real, 0, 1, closed="left")],
+    "mixup": [Interval(Real, 0, None, closed="left")],
+    "smoothness": [Interval(Real, 0, 1, closed="left")],
     "n_models": _POSITIVE,
     "random_state": ["random_state"],
     "device": [str],
     "precision": [StrOptions({"auto", "float32", "float64", "bfloat16", "float16"})],
     "verbose": ["verbose"],
 }
+
+
+class NetworkParameters:
+    """The parameters of networks whose targets are not classes."""
+
+    def __init__(
+        self,
+        pooling="gated",
+        *,
+        head="additive",
+        hidden=256,
+        attention=128,
+        dropout=0.5,
+        encoder=None,
+        instance_shape=None,
+        learning_rate=1e-3,
+        weight_decay=1e-4,
+        bags_per_step=32,
+        max_instances=512,
+        max_epochs=80,
+        patience=10,
+        validation_fraction=0.0,
+        instance_dropout=0.0,
+        mixup=0.0,
+        smoothness=0.0,
+        n_models=5,
+        random_state=None,
+        device="auto",
+        precision="auto",
+        verbose=0,
+    ):
+        self.pooling = pooling
+        self.head = head
+        self.hidden = hidden
+        self.attention = attention
+        self.dropout = dropout
+        self.encoder = encoder
+        self.instance_shape = instance_shape
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.bags_per_step = bags_per_step
+        self.max_instances = max_instances
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.instance_dropout = instance_dropout
+        self.mixup = mixup
+        self.smoothness = smoothness
+        self.n_models = n_models
+        self.random_state = random_state
+        self.device = device
+        self.precision = precision
+        self.verbose = verbose
 
 
 class NetworkMixin:
@@ -283,6 +360,7 @@ class NetworkMixin:
         self.weights_ = {k: w[models].copy() for k, w in trained.weights.items()}
         self.buffers_ = {k: b[models].copy() for k, b in trained.buffers.items()}
         self.mean_, self.scale_ = mean, scale
+        self.smoothness_ = float(self.smoothness)
         self.best_epoch_ = trained.best_epoch[models]
         self.train_loss_ = trained.train_loss[:, models]
         self.validation_loss_ = trained.valid_loss[:, models]
@@ -389,8 +467,26 @@ class NetworkMixin:
             device,
             dtype,
             self._make_encoder(device, dtype),
+            smoothness=self.smoothness_,
         )
-        return fitted.evaluate(X.data, X.offsets)
+        return fitted.evaluate(X.data, X.offsets, _graph(X, self.smoothness_))
+
+    def _values(self, X):
+        """Return the scores of single instances as bags of their own."""
+        found = self._evaluate(X)
+        if "values" in found:
+            return found["values"]
+        alone = Bags(X.data, np.arange(X.n_instances + 1))
+        return self._evaluate(alone)["scores"]
+
+    def _check_smoothness(self):
+        attentive = self.pooling in ("gated", "attention")
+        if self.smoothness > 0 and not (attentive and self.mixup == 0):
+            raise ValueError(
+                "smoothness is for pooling='gated' or 'attention' and cannot be "
+                f"combined with mixup; got pooling={self.pooling!r}, "
+                f"mixup={self.mixup}."
+            )
 
 
 def flatten_instances(X):

@@ -1,14 +1,22 @@
-"""A network with attention over the instances of a bag, for real values."""
+"""Networks for bags with real values."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise._compat import StrOptions
 from bagwise.base import BaseBagRegressor
 from bagwise.base.estimator import check_bag_weight
-from bagwise.neural._network import CONSTRAINTS, Job, NetworkMixin, fit_together
+from bagwise.neural._network import (
+    CONSTRAINTS,
+    REAL,
+    Job,
+    NetworkMixin,
+    NetworkParameters,
+    fit_together,
+)
 
 
-class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
+class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     r"""Network that learns which instances of a bag to look at, for real targets.
 
     The network of `NeuralBagClassifier` with the squared loss on a standardized
@@ -21,33 +29,43 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
 
     Parameters
     ----------
-    pooling : {"gated", "attention", "mean", "max"}, default="gated"
-        The weights :math:`a_j`.
+    pooling : {"gated", "attention", "mean", "max", "dsmil", "dtfd", "transmil", \
+            "set_transformer"}, default="gated"
+        The weights :math:`a_j`, or a pooling with layers of its own; see
+        `NeuralBagClassifier`.
     head : {"additive", "pooled"}, default="additive"
-        See above.
+        See above; of the first four poolings.
     hidden : int or tuple of int, default=256
         Width of :math:`h`; several layers with a tuple.
     attention : int, default=128
         Width of the attention.
-    dropout : float, default=0.25
+    dropout : float, default=0.5
         Share of the hidden units that is left out at random in training.
     encoder : str or callable, default=None
         What makes :math:`h` from an instance; see `NeuralBagClassifier`.
     instance_shape : tuple of int, default=None
         The shape of an instance when `X` is `Bags`, which hold flat rows.
-    learning_rate, weight_decay : float, default=2e-4 and 1e-4
+    learning_rate, weight_decay : float, default=1e-3 and 1e-4
         Of AdamW, with a warm-up and a cosine to zero at `max_epochs`.
     bags_per_step : int, default=32
         Most bags in a step; fewer, but at least 4, where an epoch would have less
         than 16 steps.
     max_instances : int, default=512
         Most instances of a bag in a step, drawn anew each time; None takes all.
-    max_epochs, patience : int, default=100 and 10
+    max_epochs, patience : int, default=80 and 10
         Most passes over the bags, and those without a lower validation loss after
         which a model stops. Its best weights are kept.
-    validation_fraction : float, default=0.15
+    validation_fraction : float, default=0.0
         About this share of the bags is kept for the validation loss, another fold for
-        each model; groups stay together.
+        each model; groups stay together. With zero all `max_epochs` are made.
+    instance_dropout : float, default=0.0
+        Share of the instances of each bag that is left out at random in each step.
+    mixup : float, default=0.0
+        Parameter of the beta distribution from which bags are mixed in training; see
+        `NeuralBagClassifier`. Zero mixes nothing.
+    smoothness : float, default=0.0
+        How far the scores of the attention are smoothed over neighboring instances,
+        below 1; see `NeuralBagClassifier`.
     n_models : int, default=5
         Number of models that are trained together and averaged.
     random_state : int or RandomState, default=None
@@ -67,8 +85,8 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
         The weights :math:`a_j` of the training instances, averaged over the models.
     mean_, scale_ : ndarray of shape (n_features,)
         What instances are standardized with.
-    y_mean_, y_scale_ : float
-        What the target is standardized with.
+    y_mean_, y_scale_ : float or ndarray of shape (n_outputs,)
+        What the targets are standardized with.
     train_loss_, validation_loss_ : ndarray of shape (n_epochs, n_models)
         Losses after each epoch.
     best_epoch_ : ndarray of shape (n_models,)
@@ -81,6 +99,8 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
     `instance_scores` are the values that single instances would have as bags of their
     own, :math:`f(h_j) + b`, in units of y; `attention_weights` says how they are
     weighed. With the additive head the weighted sum is the prediction of a model.
+
+    A `y` of shape (n_bags, k) means k targets, each standardized, with one network.
 
     Cost and memory are those of `NeuralBagClassifier`. Differs from [1]_, which has
     no regression.
@@ -102,65 +122,28 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
     (30,)
     """
 
-    _parameter_constraints: dict = CONSTRAINTS
-
-    def __init__(
-        self,
-        pooling="gated",
-        *,
-        head="additive",
-        hidden=256,
-        attention=128,
-        dropout=0.25,
-        encoder=None,
-        instance_shape=None,
-        learning_rate=2e-4,
-        weight_decay=1e-4,
-        bags_per_step=32,
-        max_instances=512,
-        max_epochs=100,
-        patience=10,
-        validation_fraction=0.15,
-        n_models=5,
-        random_state=None,
-        device="auto",
-        precision="auto",
-        verbose=0,
-    ):
-        self.pooling = pooling
-        self.head = head
-        self.hidden = hidden
-        self.attention = attention
-        self.dropout = dropout
-        self.encoder = encoder
-        self.instance_shape = instance_shape
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.bags_per_step = bags_per_step
-        self.max_instances = max_instances
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation_fraction = validation_fraction
-        self.n_models = n_models
-        self.random_state = random_state
-        self.device = device
-        self.precision = precision
-        self.verbose = verbose
+    _parameter_constraints: dict = {**CONSTRAINTS, "pooling": [StrOptions(REAL)]}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.scale_sensitive = "no"
         tags.input_tags.order_invariant = False  # steps and folds go by position
+        tags.target_tags.multi_output = True
         return tags
 
     def _job(self, y, weight):
-        """Return what is to be learned: the target, standardized."""
+        """Return what is to be learned: the targets, standardized."""
         share = weight / weight.sum()
-        self.y_mean_ = float(share @ y)
-        spread = float(np.sqrt(share @ (y - self.y_mean_) ** 2))
-        self.y_scale_ = spread if spread > 0 else 1.0
-        targets = ((y - self.y_mean_) / self.y_scale_)[:, None]
-        return Job(self, targets, weight, targets, np.zeros(1), "squared")
+        mean = share @ y
+        spread = np.sqrt(share @ (y - mean) ** 2)
+        scale = np.where(spread > 0, spread, 1.0)
+        several = y.ndim == 2
+        self.y_mean_ = mean if several else float(mean)
+        self.y_scale_ = scale if several else float(scale)
+        targets = ((y - mean) / scale).reshape(len(y), -1)
+        return Job(
+            self, targets, weight, targets, np.zeros(targets.shape[1]), "squared"
+        )
 
     def _fit_bags(self, X, y, weight):
         fit_together([self._job(y, weight)], X)
@@ -175,13 +158,16 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
         return X, self._job(y, weight)
 
     def _in_units(self, scores):
+        """Return averages over the models in units of y; one column is a vector."""
+        scores = scores.mean(axis=1)
+        scores = scores if np.ndim(self.y_mean_) else scores[:, 0]
         return self.y_mean_ + self.y_scale_ * scores
 
     def _predict_bags(self, X):
-        return self._in_units(self._evaluate(X)["scores"][:, :, 0].mean(axis=1))
+        return self._in_units(self._evaluate(X)["scores"])
 
     def _score_instances(self, X):
-        return self._in_units(self._evaluate(X)["values"][:, :, 0].mean(axis=1))
+        return self._in_units(self._values(X))
 
     def predict_std(self, X):
         """Return how far the predictions of the models are apart.
@@ -193,9 +179,10 @@ class NeuralBagRegressor(NetworkMixin, BaseBagRegressor):
 
         Returns
         -------
-        ndarray of shape (n_bags,)
+        ndarray of shape (n_bags,) or (n_bags, n_outputs)
             Standard deviation over the models, in units of y.
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        return self.y_scale_ * self._evaluate(X)["scores"][:, :, 0].std(axis=1)
+        spread = self._evaluate(X)["scores"].std(axis=1)
+        return self.y_scale_ * (spread if np.ndim(self.y_mean_) else spread[:, 0])

@@ -29,7 +29,7 @@ _NEEDS = {"neural": "torch"}
 
 # Estimators whose target is not one label or value per bag; the checks have no such
 # data.
-_OTHER_TARGETS = {"EmbeddedSurvival", "OneModelPerLabel"}
+_OTHER_TARGETS = {"EmbeddedSurvival", "NeuralBagSurvival", "OneModelPerLabel"}
 
 
 def all_estimators():

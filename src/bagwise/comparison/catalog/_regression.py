@@ -237,6 +237,13 @@ REGRESSORS: list[Method] = [
 
 # Times until an event, on scikit-survival.
 SURVIVAL: list[Method] = [
+    network(
+        "Attention network (survival)",
+        "bagwise.neural.NeuralBagSurvival",
+        task="survival",
+        note="A network with attention over instances and Cox's partial likelihood.",
+        aliases=("NeuralBagSurvival",),
+    ),
     _survival(
         "Mean + Cox",
         "mean",

@@ -3,16 +3,18 @@
 import numpy as np
 import torch
 
+from bagwise.neural.engine.layers import full
 from bagwise.neural.engine.network import (
     ATTENTIVE,
+    POOLINGS,
     attention_scores,
     embed,
-    full,
     head_values,
+    pooled,
 )
 from bagwise.neural.engine.rows import Standardize, host_chunk
 from bagwise.neural.engine.segments import Segments
-from bagwise.neural.engine.training import chunk_rows
+from bagwise.neural.engine.training import bag_chunks, chunk_rows
 
 
 class Fitted:
@@ -33,13 +35,24 @@ class Fitted:
         Where and in which precision it runs.
     encoder : Encoder, default=None
         The first stage.
+    smoothness : float, default=0.0
+        Weight of the neighbors of an instance in its attention.
     """
 
     def __init__(
-        self, shape, weights, buffers, mean, scale, device, dtype, encoder=None
+        self,
+        shape,
+        weights,
+        buffers,
+        mean,
+        scale,
+        device,
+        dtype,
+        encoder=None,
+        smoothness=0.0,
     ):
         self.shape, self.device, self.dtype = shape, device, dtype
-        self.encoder = encoder
+        self.encoder, self.smoothness = encoder, smoothness
         wide = self.wide = torch.float64 if dtype == torch.float64 else torch.float32
         self.weights = {k: self._tensor(w, wide) for k, w in weights.items()}
         self.buffers = {
@@ -59,23 +72,56 @@ class Fitted:
         step = chunk_rows(self.shape, self.n_models, self.device)
         for start in range(0, data.shape[0], step):
             part = slice(start, min(start + step, data.shape[0]))
-            x = self.standardize(host_chunk(data, part).to(self.device)).to(self.dtype)
-            if self.encoder is not None:
-                x = self.encoder(self.weights, self.buffers, x, training=False)
-            yield part, embed(self.shape, self.weights, x)
+            yield part, embed(self.shape, self.weights, self._rows(data, part))
+
+    def _rows(self, data, part):
+        x = self.standardize(host_chunk(data, part).to(self.device)).to(self.dtype)
+        if self.encoder is not None:
+            x = self.encoder(self.weights, self.buffers, x, training=False)
+        return x
+
+    def _whole_bags(self, data, offsets):
+        """Evaluate bag by bag a pooling with layers of its own."""
+        found = []
+        step = chunk_rows(self.shape, self.n_models, self.device)
+        sizes = np.diff(offsets)
+        for bags, part in bag_chunks(sizes, step):
+            x = self._rows(data, part)
+            within = Segments.of(sizes[bags], self.device)
+            one = pooled(self.shape, self.weights, x, within)
+            found.append((one.scores, one.share.mean(dim=2), one.contributions))
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+    def _evaluate_whole(self, data, offsets):
+        scores, share, contributions = self._whole_bags(data, offsets)
+        return {
+            "scores": scores.cpu().double().numpy(),
+            "attention": share.cpu().numpy(),
+            "contributions": contributions.cpu().double().numpy(),
+        }
 
     @torch.no_grad()
-    def evaluate(self, data, offsets):
+    def evaluate(self, data, offsets, graph=None):
         """Return what there is to say about some bags.
+
+        Parameters
+        ----------
+        data, offsets : arrays
+            The instances, and where bags begin.
+        graph : int array of shape (n_rows, k), default=None
+            Neighbors over which attention is smoothed.
 
         Returns
         -------
         dict of arrays
             "scores" (n_bags, n_models, n_outputs); "attention" (n_rows, n_models);
-            "values" (n_rows, n_models, n_outputs), the scores of single instances as
-            bags of their own; "contributions", the product of the two, whose sums over
-            a bag are the scores when the head is additive.
+            "contributions" (n_rows, n_models, n_outputs), whose sums over a bag are the
+            scores when the head is additive or the pooling has layers of its own;
+            otherwise also "values", the scores of single instances as bags of their
+            own, which attention multiplies.
         """
+        if self.shape.pooling in POOLINGS:
+            return self._evaluate_whole(data, offsets)
         segments = Segments.of(np.diff(offsets), self.device)
         score, value, hidden = [], [], None
         for part, h in self._chunks(data):
@@ -87,7 +133,11 @@ class Fitted:
         value = torch.cat(value)
         intercept = self.weights["intercept"].to(value.dtype)
         if self.shape.pooling in ATTENTIVE:
-            share = segments.plain_softmax(torch.cat(score))
+            if graph is not None:
+                rows = torch.arange(len(graph), device=self.device)
+                graph = torch.as_tensor(graph).to(self.device)
+                segments.connect(graph, rows, self.smoothness)
+            share = segments.plain_softmax(segments.smoothed(torch.cat(score)))
             if self.shape.head == "pooled":
                 for part, h in self._chunks(data):
                     hidden = self._pool(hidden, part, h, offsets, share)

@@ -30,13 +30,23 @@ Sums are in single precision. Kernels come as an argument: tests pass others.
 
 import functools
 import importlib.util
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.func import functional_call, vmap
+
+from bagwise.neural.engine.layers import (
+    NO_NOISE,
+    attention_layers,
+    attention_values,
+    batched,
+    full,
+    thin,
+)
+from bagwise.neural.engine.poolings import CLAM, DSMIL, DTFD
+from bagwise.neural.engine.transformers import SetTransformer, TransMIL
 
 # Units of a layer that a kernel holds at once, at most.
 _WIDEST = 1024
@@ -125,6 +135,15 @@ class _Attend(torch.autograd.Function):
 
 
 ATTENTIVE = ("gated", "attention")
+# Poolings with layers of their own, which are applied to whole bags.
+POOLINGS = {
+    "dsmil": DSMIL(),
+    "clam_sb": CLAM(several=False),
+    "clam_mb": CLAM(several=True),
+    "dtfd": DTFD(),
+    "transmil": TransMIL(),
+    "set_transformer": SetTransformer(),
+}
 
 
 @dataclass(frozen=True)
@@ -159,11 +178,12 @@ class Shape:
             found[f"hidden{i}.weight"] = form, width
             found[f"hidden{i}.bias"] = (units,), width
             width = units
+        if self.pooling in POOLINGS:
+            found.update(POOLINGS[self.pooling].layers(self))
+            return found | {"intercept": ((self.n_outputs,), 0)}
         if self.pooling in ATTENTIVE:
-            inner = self.attention * (2 if self.pooling == "gated" else 1)
-            found["attention.weight"] = (width, inner), width
-            found["attention.bias"] = (inner,), width
-            found["attention.score"] = (self.attention, 1), self.attention
+            gated = self.pooling == "gated"
+            found.update(attention_layers(width, self.attention, gated))
         found["head.weight"] = (width, self.head_width), width
         found["head.bias"] = (self.head_width,), width
         found["head.out"] = (self.head_width, self.n_outputs), self.head_width
@@ -183,86 +203,6 @@ def initial_weights(shape, seeds):
             one[name] = (2.0 * drawn - 1.0) * bound
         models.append(one)
     return {name: torch.stack([one[name] for one in models]) for name in models[0]}
-
-
-class Noise:
-    """Uniform numbers for dropout, the same for all models of a step.
-
-    A model drops units by its own rate and sees the same numbers whether it is trained
-    alone or with others.
-    """
-
-    def __init__(self, keep, generator, device, dtype):
-        self.generator = generator
-        self.same = len(set(keep)) == 1
-        self.keep = torch.as_tensor(keep[:1] if self.same else keep, dtype=dtype)
-        self.keep = self.keep.to(device)[:, None, None]
-
-    def draw(self, h):
-        """Return a number for each row and unit, and the shares that are kept."""
-        drawn = torch.rand(h.shape[1:], generator=self.generator, device=h.device)
-        return drawn, self.keep
-
-    def apply(self, h):
-        """Drop units of an array of shape (n_models, n_rows, width)."""
-        drawn, keep = self.draw(h)
-        return h * ((drawn < keep) / keep).to(h.dtype)
-
-
-class NoNoise:
-    """Stands for `Noise` outside of training."""
-
-    def draw(self, h):
-        """Return nothing twice."""
-        return None, None
-
-    def apply(self, h):
-        """Return the array as it is."""
-        return h
-
-
-NO_NOISE = NoNoise()
-
-
-def batched(h, weight, bias):
-    """Apply a layer to (n_models, n_rows, width)."""
-    return torch.baddbmm(bias[:, None, :].to(h.dtype), h, weight.to(h.dtype))
-
-
-def thin(h, weight):
-    """Apply a layer with few outputs, and return at least single precision.
-
-    With one output the gradient of its weights is a product of a row with a column of
-    all rows, for which GPU libraries have no good kernel.
-    """
-    weight = weight.to(h.dtype)
-    if weight.shape[2] == 1 and h.is_cuda:
-        return Thin.apply(h, weight[:, :, 0])[:, :, None]
-    return full(torch.bmm(h, weight))
-
-
-class Thin(torch.autograd.Function):
-    """h w for a vector w, with sums in single precision."""
-
-    @staticmethod
-    def forward(ctx, h, weight):
-        """Return products of shape (n_models, n_rows)."""
-        ctx.save_for_backward(h, weight)
-        return (h * weight[:, None, :]).sum(dim=2, dtype=full(h[:0]).dtype)
-
-    @staticmethod
-    def backward(ctx, grad):
-        """Return the gradients of h and of w."""
-        h, weight = ctx.saved_tensors
-        n_models, n_rows, width = h.shape
-        grad = grad.to(h.dtype)
-        # Pieces of the rows in a batch of small products, then a sum over the pieces.
-        pieces = math.gcd(n_rows, 64)
-        left = grad.reshape(n_models * pieces, 1, -1)
-        right = h.reshape(n_models * pieces, -1, width)
-        of_weight = torch.bmm(left, right).reshape(n_models, pieces, width)
-        total = of_weight.sum(dim=1, dtype=full(h[:0]).dtype)
-        return grad[:, :, None] * weight[:, None, :], total.to(h.dtype)
 
 
 def rescaled(weight, bias, affine):
@@ -308,13 +248,13 @@ def embed(shape, weights, x, noise=NO_NOISE, affine=None):
 
 def attention_scores(shape, weights, h):
     """Return s of shape (n_rows, n_models), in at least single precision."""
-    inner = batched(h, weights["attention.weight"], weights["attention.bias"])
-    if shape.pooling == "gated":
-        value, gate = inner.split(shape.attention, dim=2)
-        inner = torch.tanh(value) * torch.sigmoid(gate)
-    else:
-        inner = torch.tanh(inner)
-    return thin(inner, weights["attention.score"])[:, :, 0].T
+    return attention_values(weights, h, shape.attention, shape.pooling == "gated")[
+        :, :, 0
+    ]
+
+
+def _shares(shape, weights, h, segments):
+    return segments.softmax(segments.smoothed(attention_scores(shape, weights, h)))
 
 
 def head_values(weights, h, noise=NO_NOISE):
@@ -354,18 +294,22 @@ def fused_values(shape, weights, x, noise, affine, kernels):
     return found[0].T, found[1].T
 
 
-def full(values):
-    """Return at least single precision: sums over bags are not for half of it."""
-    wide = torch.float64 if values.dtype == torch.float64 else torch.float32
-    return values.to(wide)
+def pooled(shape, weights, x, segments, noise=NO_NOISE, affine=None, generator=None):
+    """Return what a pooling with layers of its own makes of some bags, a `Pooled`."""
+    h = full(embed(shape, weights, x, noise, affine))
+    weights = {name: weight.to(h.dtype) for name, weight in weights.items()}
+    return POOLINGS[shape.pooling].forward(shape, weights, h, segments, generator)
 
 
 def bag_scores(shape, weights, x, segments, noise=NO_NOISE, affine=None):
     """Return the scores of shape (n_bags, n_models, n_outputs), with gradients."""
+    if shape.pooling in POOLINGS:
+        return pooled(shape, weights, x, segments, noise, affine).scores
     kernels = kernels_for(shape, x)
     if kernels is not None:
         score, value = fused_values(shape, weights, x, noise, affine, kernels)
-        scores = segments.sum(segments.softmax(score) * value)[:, :, None]
+        share = segments.softmax(segments.smoothed(score))
+        scores = segments.sum(share * value)[:, :, None]
         return scores + weights["intercept"].to(scores.dtype)
     h = embed(shape, weights, x, noise, affine)
     if shape.head == "additive":
@@ -375,18 +319,18 @@ def bag_scores(shape, weights, x, segments, noise=NO_NOISE, affine=None):
         elif shape.pooling == "mean":
             scores = segments.mean(values)
         else:
-            share = segments.softmax(attention_scores(shape, weights, h))
+            share = _shares(shape, weights, h, segments)
             scores = segments.sum(share[:, :, None] * values)
         return scores + weights["intercept"].to(scores.dtype)
     rows = full(h.transpose(0, 1))  # (n_rows, n_models, width)
     if shape.pooling == "max":
-        pooled = segments.max(rows)
+        z = segments.max(rows)
     elif shape.pooling == "mean":
-        pooled = segments.mean(rows)
+        z = segments.mean(rows)
     else:
-        share = segments.softmax(attention_scores(shape, weights, h))
-        pooled = segments.sum(share[:, :, None] * rows)
-    scores = head_values(weights, pooled.transpose(0, 1).to(h.dtype), noise)
+        share = _shares(shape, weights, h, segments)
+        z = segments.sum(share[:, :, None] * rows)
+    scores = head_values(weights, z.transpose(0, 1).to(h.dtype), noise)
     return scores + weights["intercept"].to(scores.dtype)
 
 

@@ -124,8 +124,36 @@ def row_index(order, offsets, most, generator, device):
     sizes : int array
         How many of them each bag has.
     """
+    taken = np.diff(offsets)[order]
+    if most is not None:
+        taken = np.minimum(taken, most)
+    return drawn_rows(order, offsets, taken, generator, device)
+
+
+def drawn_rows(order, offsets, taken, generator, device):
+    """Row numbers of bags, of which a given number is drawn; see `row_index`.
+
+    Parameters
+    ----------
+    order : int array
+        The bags, of which some may appear more than once.
+    offsets : int array of shape (n_bags + 1,)
+        Where they begin among the rows, on the host.
+    taken : int array
+        How many rows are drawn from each, without replacement.
+    generator : torch.Generator
+        Draws them.
+    device : torch.device
+        Where the numbers are wanted.
+
+    Returns
+    -------
+    index : tensor
+        Row numbers, bag after bag.
+    taken : int array
+        How many of them each bag has.
+    """
     sizes = np.diff(offsets)[order]
-    taken = sizes if most is None else np.minimum(sizes, most)
     starts = torch.as_tensor(offsets[order], device=device)
     index = _spread(starts, sizes, device)
     if (taken == sizes).all():

@@ -25,6 +25,7 @@ import torch
 # walks along a bag in one thread. Entries of that matrix, and of a block, at most.
 _DENSE_ENTRIES = 2**26
 _DENSE_BAGS = 256
+_SMOOTHING_STEPS = 10
 
 
 class Segments:
@@ -50,7 +51,7 @@ class Segments:
             and self.n_bags <= _DENSE_BAGS
             and self.n_bags * self.n_rows <= _DENSE_ENTRIES
         )
-        self.indicator = None
+        self.indicator, self.neighbors = None, None
         if dense:
             numbers = torch.arange(self.n_bags, device=device)[:, None]
             self.indicator = numbers == self.bag[None, :]
@@ -59,6 +60,38 @@ class Segments:
     def of(cls, sizes, device):
         """Return the segments for sizes on the host."""
         return cls(torch.as_tensor(sizes, dtype=torch.int64).to(device), sizes.sum())
+
+    def connect(self, graph, index, smoothness):
+        """Keep which rows are neighbors, for `smoothed`.
+
+        Parameters
+        ----------
+        graph : int64 tensor of shape (n_all_rows, k)
+            The neighbors of all rows there are, -1 for none.
+        index : int64 tensor of shape (n_rows,)
+            Which of them are the rows here; no row appears twice.
+        smoothness : float
+            Weight of the neighbors, below 1.
+        """
+        place = torch.full((len(graph),), -1, device=index.device)
+        place[index] = torch.arange(len(index), device=index.device)
+        near = graph[index]
+        near = torch.where(near >= 0, place[near.clamp(min=0)], near)
+        self.neighbors, self.smoothness = near, smoothness
+
+    def smoothed(self, values):
+        """Smooth values (n_rows, n_models) over neighbors, if there are any."""
+        if self.neighbors is None:
+            return values
+        known = (self.neighbors >= 0)[:, :, None].to(values.dtype)
+        count = known.sum(dim=1)
+        near = self.neighbors.clamp(min=0)
+        found = values
+        for _ in range(_SMOOTHING_STEPS):
+            mean = (found[near] * known).sum(dim=1) / count.clamp(min=1.0)
+            mean = torch.where(count > 0, mean, values)
+            found = (1.0 - self.smoothness) * values + self.smoothness * mean
+        return found
 
     def repeat(self, per_bag):
         """Give every row the value of its bag, without gradient."""
@@ -123,6 +156,10 @@ class Segments:
         """Exponentials divided by their sum over each bag."""
         return _Softmax.apply(values, self)
 
+    def spread(self, per_bag):
+        """Give every row the value of its bag."""
+        return _Spread.apply(per_bag, self)
+
 
 class _Sum(torch.autograd.Function):
     @staticmethod
@@ -133,6 +170,17 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return ctx.segments.repeat(grad), None
+
+
+class _Spread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, per_bag, segments):
+        ctx.segments = segments
+        return segments.repeat(per_bag)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.segments.plain_sum(grad.contiguous()), None
 
 
 class _Max(torch.autograd.Function):

@@ -8,13 +8,21 @@ and keeps the rates on the device, as a recorded step requires.
 import math
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from bagwise.neural.engine.network import NO_NOISE, Noise, bag_scores, initial_weights
-from bagwise.neural.engine.rows import row_index
+from bagwise.neural.engine.layers import NO_NOISE, Noise
+from bagwise.neural.engine.losses import Goal, bag_losses
+from bagwise.neural.engine.network import (
+    POOLINGS,
+    bag_scores,
+    initial_weights,
+    pooled,
+)
+from bagwise.neural.engine.rows import drawn_rows, row_index
 from bagwise.neural.engine.segments import Recorder, Segments, worth_recording
 
 # Weights begin at multiples of this: matrix products of a GPU want it so.
@@ -138,6 +146,9 @@ class Options:
     patience: int
     seed: int
     clip: float = 5.0
+    instance_dropout: float = 0.0
+    mixup: float = 0.0
+    smoothness: float = 0.0
     say: object = None
 
 
@@ -164,8 +175,8 @@ def train(rows, offsets, targets, loss, shape, models, options, **extra):
         Where bags begin among them.
     targets : array of shape (n_bags, 1 or n_models, n_outputs), or codes (n_bags,)
         What to learn.
-    loss : {"logistic", "softmax", "squared"}
-        How it is missed.
+    loss : {"logistic", "softmax", "squared", "cox"}
+        See `losses.bag_losses`.
     shape : Shape
         The network.
     models : Models
@@ -178,6 +189,8 @@ def train(rows, offsets, targets, loss, shape, models, options, **extra):
         Where the intercepts start; zero by default.
     affine : pair of arrays of shape (n_models, width), default=None
         Scale and shift of the inputs of each model.
+    graph : int array of shape (n_rows, k), default=None
+        Neighbors of each row over which attention is smoothed, -1 for none.
 
     Returns
     -------
@@ -205,6 +218,7 @@ class _Run:
         encoder=None,
         intercept=None,
         affine=None,
+        graph=None,
     ):
         self.rows, self.offsets, self.loss = rows, np.asarray(offsets), loss
         self.shape, self.models, self.options = shape, models, options
@@ -242,6 +256,7 @@ class _Run:
             models.weight_decay,
             options.clip,
         )
+        self.graph = None if graph is None else torch.as_tensor(graph).to(device)
         self.groups = self._validation_groups()
         self.recorder, self.n_steps = None, 0
 
@@ -273,21 +288,47 @@ class _Run:
     def _few_rows(self):
         return len(self.models.seeds) * self.rows.n_rows <= _FEW_ROWS
 
-    def _scores(self, weights, buffers, x, segments, noise, affine, training):
-        if self.encoder is not None:
-            x = self.encoder(weights, buffers, x, training=training, affine=affine)
-        return bag_scores(self.shape, weights, x, segments, noise, affine)
+    def _encoded(self, weights, buffers, x, affine, training):
+        if self.encoder is None:
+            return x
+        return self.encoder(weights, buffers, x, training=training, affine=affine)
+
+    def _connect(self, segments, index):
+        """Let segments know which of their rows are neighbors."""
+        if self.graph is not None:
+            segments.connect(self.graph, index, self.options.smoothness)
+
+    def _losses(self, weights, x, segments, tasks):
+        """Return the losses of training for each task, (n_bags, n_models)."""
+        given = self.shape, weights, x, segments, self.noise, self.affine
+        if self.shape.pooling not in POOLINGS:
+            scores = bag_scores(*given)
+            return [task.losses(scores) for task in tasks]
+        pooling = POOLINGS[self.shape.pooling]
+        found = pooled(*given, self.generator)
+        return [pooling.losses(self.shape, found, segments, t) for t in tasks]
+
+    def _task(self, bags):
+        weight = self.train_weight[:, bags].T
+        return Goal(self.loss, self.targets[bags], weight)
 
     def train(self):
         """Run the epochs and return the best weights."""
         options, n_models = self.options, len(self.models.seeds)
         n_active = len(self.active)
-        per_step = min(options.bags_per_step, -(-n_active // _STEPS))
+        # The risk sets of Cox's likelihood are those of a step.
+        fewest = 1 if self.loss == "cox" else _STEPS
+        per_step = min(options.bags_per_step, -(-n_active // fewest))
         per_step = min(max(per_step, _FEWEST_BAGS), options.bags_per_step, n_active)
         steps = -(-n_active // per_step)
         self.total_steps = steps * options.max_epochs
         self.total = torch.zeros(n_models, device=self.device, dtype=self.wide)
-        if worth_recording(self.rows, self.encoder, self.total_steps):
+        plain = self.shape.pooling not in POOLINGS and self.graph is None
+        if (
+            plain
+            and options.mixup == 0
+            and worth_recording(self.rows, self.encoder, self.total_steps)
+        ):
             self.recorder = self._recorder(per_step)
         order_rng = np.random.default_rng(options.seed)
         best_loss = np.full(n_models, np.inf)
@@ -341,23 +382,47 @@ class _Run:
         )
 
     def _epoch(self, order, per_step):
-        index, sizes = row_index(
-            order, self.offsets, self.options.max_instances, self.generator, self.device
-        )
         cuts = np.arange(0, len(order) + per_step, per_step).clip(max=len(order))
         cuts = np.unique(cuts)
+        index, sizes, mix = self._drawn(order, cuts)
         first, self.n_steps = self.n_steps, self.n_steps + len(cuts) - 1
         factors = [self._factor(step) for step in range(first, self.n_steps)]
         self.total.zero_()
         if self.recorder is None:
-            self._plain_steps(index, sizes, order, cuts, factors)
+            self._plain_steps(index, sizes, order, cuts, factors, mix)
         else:
             slower = torch.tensor(factors, dtype=torch.float64)
             rates = slower[:, None] * self.optimizer.rates
             self.recorder.epoch(index, sizes, order, cuts, rates)
         return (self.total / len(order)).cpu().numpy()
 
-    def _plain_steps(self, index, sizes, order, cuts, factors):
+    def _drawn(self, order, cuts):
+        """Draw the rows of an epoch: index, sizes, and what bags are mixed with."""
+        options = self.options
+        taken = np.diff(self.offsets)[order]
+        if options.max_instances is not None:
+            taken = np.minimum(taken, options.max_instances)
+        kept = np.ceil(taken * (1.0 - options.instance_dropout)).astype(np.int64)
+        if options.mixup == 0:
+            return *self._rows_of(order, kept), None
+        rng = np.random.default_rng([options.seed, self.n_steps])
+        partner = np.concatenate(
+            [start + rng.permutation(stop - start) for start, stop in pairwise(cuts)]
+        )
+        first = np.maximum(rng.beta(options.mixup, options.mixup, len(order)), 0.5)
+        parts = np.stack([np.ceil(first * kept), np.floor((1 - first) * kept[partner])])
+        parts = parts.T.astype(np.int64)
+        # The share of the label is that of the instances which were drawn.
+        share = parts[:, 0] / parts.sum(axis=1)
+        pairs = np.stack([order, order[partner]], axis=1)
+        index, _ = self._rows_of(pairs.ravel(), parts.ravel())
+        second = torch.as_tensor(pairs[:, 1], device=self.device)
+        return index, parts.sum(axis=1), (second, self._tensor(share))
+
+    def _rows_of(self, bags, taken):
+        return drawn_rows(bags, self.offsets, taken, self.generator, self.device)
+
+    def _plain_steps(self, index, sizes, order, cuts, factors, mix=None):
         row_cuts = np.concatenate([[0], np.cumsum(sizes)])[cuts]
         # Copied once: a copy in every step would make the device wait for the host.
         bags = torch.as_tensor(order, device=self.device)
@@ -365,8 +430,11 @@ class _Run:
         for i, x in enumerate(self.rows.batches(index, row_cuts)):
             part = slice(cuts[i], cuts[i + 1])
             segments = Segments(lengths[part], len(x))
+            self._connect(segments, index[row_cuts[i] : row_cuts[i + 1]])
             self.optimizer.slow_down(factors[i])
-            self.total += self._step(x, bags[part], segments, 1.0 / segments.n_bags)
+            other = None if mix is None else [given[part] for given in mix]
+            step = self._step(x, bags[part], segments, 1.0 / segments.n_bags, other)
+            self.total += step
 
     def _recorder(self, per_step, record=True):
         return Recorder(
@@ -388,21 +456,28 @@ class _Run:
             sizes = np.minimum(sizes, self.options.max_instances)
         return int(np.sort(sizes)[-per_step:].sum())
 
-    def _step(self, x, bags, segments, share):
-        """Make one step; `share` is one over the number of bags that count."""
+    def _step(self, x, bags, segments, share, mix=None):
+        """Make one step; `share` is one over the number of bags that count.
+
+        `mix` is a second bag for each bag, and the share of the first.
+        """
         flat = self.parameters.flat
-        scores = self._scores(
-            # One cast for all weights; intercepts are added in full precision.
-            self.parameters.named(flat.to(self.rows.dtype)),
-            self.buffers,
-            x,
-            segments,
-            self.noise,
-            self.affine,
-            training=True,
-        )
-        losses = bag_losses(self.loss, scores, self.targets[bags])
-        weighted = (losses.T * self.train_weight[:, bags]).sum(dim=1) * self.unit
+        # One cast for all weights; intercepts are added in full precision.
+        weights = self.parameters.named(flat.to(self.rows.dtype))
+        x = self._encoded(weights, self.buffers, x, self.affine, training=True)
+        tasks = [self._task(bags)]
+        if mix is not None:
+            tasks.append(self._task(mix[0]))
+        losses = self._losses(weights, x, segments, tasks)
+        if mix is None:
+            weighted = losses[0].T * tasks[0].weight.T
+        else:
+            first, second = (task.weight.T for task in tasks)
+            part = mix[1]
+            weighted = part * first * losses[0].T + (1 - part) * second * losses[1].T
+            # A model learns from pairs of which it may see both bags.
+            weighted = weighted * ((first > 0) & (second > 0))
+        weighted = weighted.sum(dim=1) * self.unit
         mean = weighted.sum() * share
         (grad,) = torch.autograd.grad(mean, flat)
         self.optimizer.step(grad)
@@ -425,23 +500,22 @@ class _Run:
             weights = self.parameters.named(self.parameters.flat[pick])
             buffers = {k: b[pick] for k, b in self.buffers.items()}
             affine = None if self.affine is None else [a[pick] for a in self.affine]
-            total = 0.0
-            for part, row_part in _bag_chunks(sizes, self._chunk_rows(len(members))):
-                chosen = torch.as_tensor(bags[part], device=self.device)
-                scores = self._scores(
-                    weights,
-                    buffers,
-                    self.rows.take(index[row_part]),
-                    Segments.of(sizes[part], self.device),
-                    NO_NOISE,
-                    affine,
-                    training=False,
+            scores = []
+            for part, row_part in bag_chunks(sizes, self._chunk_rows(len(members))):
+                x = self.rows.take(index[row_part])
+                x = self._encoded(weights, buffers, x, affine, training=False)
+                within = Segments.of(sizes[part], self.device)
+                self._connect(within, index[row_part])
+                scores.append(
+                    bag_scores(self.shape, weights, x, within, NO_NOISE, affine)
                 )
-                targets = self.targets[chosen]
-                if targets.dim() == 3 and targets.shape[1] > 1:
-                    targets = targets[:, pick]
-                losses = bag_losses(self.loss, scores, targets)
-                total = total + (losses.T * weight[:, chosen]).sum(dim=1)
+            chosen = torch.as_tensor(bags, device=self.device)
+            targets = self.targets[chosen]
+            if targets.dim() == 3 and targets.shape[1] > 1:
+                targets = targets[:, pick]
+            own = weight[:, chosen]
+            losses = bag_losses(self.loss, torch.cat(scores), targets, own.T)
+            total = (losses.T * own).sum(dim=1)
             out[members] = (total / weight.sum(dim=1)).cpu().numpy()
         return out
 
@@ -457,33 +531,6 @@ class _Run:
         )
 
 
-def bag_losses(loss, scores, targets):
-    """Return losses of shape (n_bags, n_models).
-
-    Parameters
-    ----------
-    loss : {"logistic", "softmax", "squared"}
-        Logistic loss of each output, cross-entropy over the outputs, or half the
-        squared error; the mean over the outputs.
-    scores : tensor of shape (n_bags, n_models, n_outputs)
-        What the models say.
-    targets : tensor
-        Codes of shape (n_bags,) for "softmax", otherwise values that broadcast to the
-        scores.
-    """
-    if loss == "softmax":
-        n_bags, n_models, n_outputs = scores.shape
-        codes = targets[:, None].expand(n_bags, n_models).reshape(-1)
-        flat = F.cross_entropy(scores.reshape(-1, n_outputs), codes, reduction="none")
-        return flat.reshape(n_bags, n_models)
-    targets = torch.broadcast_to(targets, scores.shape)
-    if loss == "logistic":
-        each = F.binary_cross_entropy_with_logits(scores, targets, reduction="none")
-    else:
-        each = 0.5 * (scores - targets) ** 2
-    return each.mean(dim=2)
-
-
 def chunk_rows(shape, n_models, device):
     """Rows evaluated together outside of training, by the memory they take."""
     width = max(shape.n_inputs, n_models * max(shape.width, *shape.hidden, 0))
@@ -491,7 +538,7 @@ def chunk_rows(shape, n_models, device):
     return max(256, budget // (16 * width))
 
 
-def _bag_chunks(sizes, most):
+def bag_chunks(sizes, most):
     """Cut bags into runs of about `most` rows: slices of bags and of rows."""
     ends = np.cumsum(sizes)
     start = 0
