@@ -110,6 +110,7 @@ def test_columns_that_are_no_features_are_listed_at_once(tmp_path):
         ("features", ...),
         ("instance_id", "smiles"),
         ("group", "site"),
+        ("encode", ["smiles", "when", "u", "site"]),
     )
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), vars(again)) == (message, vars(caught.value))

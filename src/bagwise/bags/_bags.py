@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,13 @@ import numpy.typing as npt
 
 from bagwise._later import sparse as sp
 from bagwise._sizes import check_memory
+from bagwise.bags.codings import (
+    Coding,
+    Codings,
+    check_codings,
+    joined_codings,
+    texts_of,
+)
 from bagwise.bags.segmented import Offsets, Segmented, check_offsets, read_only
 from bagwise.bags.stored import StoredRows, forget_pages, map_behind, widened
 from bagwise.bags.validation import (
@@ -64,6 +72,10 @@ class Bags(Segmented):
     instance_types : array-like of shape (n_instances,), default=None
         The type of each instance, such as the type of a cell. No method learns from
         them; reports and explanations summarize scores per type.
+    codings : dict of int to Coding, default=None
+        What the numbers of columns stand for that are categories, texts or dates, by
+        the position of the column; `bagwise.from_frame` makes them. Methods that need
+        numbers refuse such bags: `bagwise.compose.EncodeColumns` comes before them.
 
     See Also
     --------
@@ -84,6 +96,8 @@ class Bags(Segmented):
     ['Bob']
     """
 
+    _codings: Mapping[int, Coding] = MappingProxyType({})
+
     def __init__(
         self,
         data: Any,
@@ -95,6 +109,7 @@ class Bags(Segmented):
         instance_ids: npt.ArrayLike | None = None,
         coords: npt.ArrayLike | None = None,
         instance_types: npt.ArrayLike | None = None,
+        codings: Mapping[int, Coding] | None = None,
     ) -> None:
         self._stacked = as_matrix(data)
         self._offsets = check_offsets(offsets, self._stacked.shape[0])
@@ -111,6 +126,8 @@ class Bags(Segmented):
         self._instance_types = names(
             instance_types, self.n_instances, "instance_types", "instances"
         )
+        if codings:
+            self._codings = check_codings(codings, self._stacked)
 
     @classmethod
     def from_list(
@@ -130,7 +147,8 @@ class Bags(Segmented):
         ----------
         bags : sequence of arrays or sparse matrices of shape (n_i, n_features)
             The bags. Data frames must have the same columns, in any order; their names
-            become `feature_names`.
+            become `feature_names`. A list of strings is a bag of texts, for
+            ``OnInstances(TfidfVectorizer())``.
         ids, feature_names, groups, instance_ids, coords, instance_types
             As for `Bags`; those of instances are stacked, bag after bag.
 
@@ -141,7 +159,13 @@ class Bags(Segmented):
         """
         bags, columns = of_frames(list(bags))
         feature_names = columns if feature_names is None else feature_names
-        data, offsets = stack_list(bags)
+        texts, codings = texts_of(bags), None
+        if texts is None:
+            data, offsets = stack_list(bags)
+        else:
+            coding, codes = Coding.of(texts, "text")
+            data, codings = codes[:, None], {0: coding}
+            offsets = np.cumsum([0, *map(len, bags)])
         return cls(
             data,
             offsets,
@@ -151,6 +175,7 @@ class Bags(Segmented):
             instance_ids=instance_ids,
             coords=coords,
             instance_types=instance_types,
+            codings=codings,
         )
 
     @classmethod
@@ -238,9 +263,10 @@ class Bags(Segmented):
         parts = [p._like(parts[0], f"part {i}") for i, p in enumerate(parts)]
         sparse = any(p.is_sparse for p in parts)
         stack = sp.vstack if sparse else np.concatenate
+        data, codings = joined_codings(parts)
         sizes = np.concatenate([p.sizes for p in parts])
         return cls(
-            stack([p.data for p in parts]),
+            stack(data),
             np.concatenate([[0], np.cumsum(sizes)]),
             ids=np.concatenate([p.ids for p in parts]),
             feature_names=parts[0].feature_names,
@@ -248,6 +274,7 @@ class Bags(Segmented):
             instance_ids=joined(parts, "instance_ids"),
             coords=joined(parts, "coords"),
             instance_types=joined(parts, "instance_types"),
+            codings=codings,
         )
 
     def _like(self, first: Bags, what: str) -> Bags:
@@ -258,7 +285,7 @@ class Bags(Segmented):
         order = column_order(wanted, self.feature_names.tolist(), what, "part 0")
         if order is None:
             return self
-        return self.with_data(self.data[:, order], feature_names=wanted)
+        return self.take_columns(order)
 
     @property
     def data(self) -> Any:
@@ -321,7 +348,33 @@ class Bags(Segmented):
         """Types of the instances, or None."""
         return self._instance_types
 
-    def with_data(self, data: Any, *, feature_names: Any = None) -> Self:
+    @property
+    def codings(self) -> Codings:
+        """What columns that are not numbers stand for, by their position."""
+        return MappingProxyType(self._codings)
+
+    def decoded(self) -> npt.NDArray[Any]:
+        """Return all instances with the texts and dates that codes stand for.
+
+        Returns
+        -------
+        ndarray of object of shape (n_instances, n_features)
+            The rows; the plain matrix, `data`, if all columns are numbers.
+        """
+        if not self._codings:
+            return self.data
+        rows = self.data.astype(object)
+        for j, coding in self._codings.items():
+            rows[:, j] = coding.decode(self.data[:, j])
+        return rows
+
+    def with_data(
+        self,
+        data: Any,
+        *,
+        feature_names: Any = None,
+        codings: Mapping[int, Coding] | None = None,
+    ) -> Self:
         """Return the same bags with another matrix of as many rows.
 
         Parameters
@@ -330,6 +383,8 @@ class Bags(Segmented):
             The other matrix.
         feature_names : array-like of str of shape (k,), default=None
             Names of its columns.
+        codings : dict of int to Coding, default=None
+            What columns that are not numbers stand for.
 
         Returns
         -------
@@ -345,6 +400,27 @@ class Bags(Segmented):
             instance_ids=self._instance_ids,
             coords=self._coords,
             instance_types=self._instance_types,
+            codings=codings,
+        )
+
+    def take_columns(self, columns: Sequence[int] | npt.NDArray[np.int64]) -> Self:
+        """Return the same bags with some columns, in another order.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Positions of the columns.
+
+        Returns
+        -------
+        Bags
+            With their names and codings.
+        """
+        names, known = self._feature_names, self._codings
+        return self.with_data(
+            self.data[:, columns],
+            feature_names=None if names is None else names[columns],
+            codings={i: known[j] for i, j in enumerate(columns) if j in known},
         )
 
     def with_groups(self, groups: npt.ArrayLike | None) -> Self:
@@ -456,6 +532,8 @@ class Bags(Segmented):
         out._instance_ids = part(self._instance_ids, rows)
         out._coords = part(self._coords, rows)
         out._instance_types = part(self._instance_types, rows)
+        if self._codings:
+            out._codings = self._codings
         return out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:

@@ -78,6 +78,7 @@ def check_bags(
     min_bags: int = 1,
     ensure_finite: bool = True,
     chunked: bool = False,
+    accept_codings: bool = False,
 ) -> Bags:
     """Convert `X` to `Bags`; raise for data that no method can use.
 
@@ -94,8 +95,12 @@ def check_bags(
     chunked : bool, default=False
         Whether the caller reads bags on disk in chunks. Half precision and
         selections on disk are brought into memory for all others.
+    accept_codings : bool, default=False
+        Whether columns may be categories, texts or dates.
     """
     bags = as_bags(X)
+    if bags.codings and not accept_codings:
+        _refuse_codings(bags)
     if bags.n_bags < min_bags:
         raise ValueError(
             f"Found {bags.n_bags} bag(s) (n_samples={bags.n_bags}) while a minimum of "
@@ -121,6 +126,18 @@ def check_bags(
     if bags.dtype == np.float64:
         _refuse_magnitudes(bags)
     return bags
+
+
+def _refuse_codings(bags: Bags) -> None:
+    j, coding = next(iter(bags.codings.items()))
+    name = j if bags.feature_names is None else repr(str(bags.feature_names[j]))
+    what = {"category": "categories", "text": "texts", "date": "dates"}[coding.kind]
+    example = str(coding.decode(bags.data[:1, j])[0])[:30]
+    raise TypeError(
+        f"column {name} holds {what} (bag {bags.ids[0]}, instance 0: {example!r}), and "
+        "numbers are needed. Encode them inside the folds: make_pipeline("
+        "bagwise.compose.EncodeColumns(), ...)."
+    )
 
 
 def _is_ordinary(bags: Bags) -> bool:

@@ -327,8 +327,8 @@ def _bag_matrix(bag: Any, i: int) -> Any:
     if matrix.ndim < 2 and matrix.dtype.kind in "SU":
         raise TypeError(
             f"bag {i} is text ({str(bag)[:30]!r}). A bag is a matrix of numbers with "
-            "one row per instance: encode the text first, or read files with "
-            "bagwise.read_bags."
+            "one row per instance, or a list of texts: encode the text first, or read "
+            "files with bagwise.read_bags."
         )
     if matrix.ndim != 2:
         raise ValueError(

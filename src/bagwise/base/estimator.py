@@ -191,6 +191,7 @@ class BaseBagEstimator(DocumentedEstimator):
             min_bags=min_bags,
             ensure_finite=not tags.input_tags.allow_nan,
             chunked=self._reads_chunks(tags),
+            accept_codings=tags.input_tags.categorical,
         )
         self._check_features(X, reset=reset)
         if y is None:

@@ -31,7 +31,7 @@ from bagwise.base.folds import most_folds
 from bagwise.comparison._search import Search, ends_of, expand, resolved
 from bagwise.comparison.description import build_estimator, to_plain
 from bagwise.comparison.evaluate import auroc, average_precision, predictions
-from bagwise.compose import OneModelPerLabel, OnInstances
+from bagwise.compose import EncodeColumns, OneModelPerLabel, OnInstances
 
 __all__ = ["IMPUTE", "TunedModel", "Preparation", "fit_method", "uncalibrated"]
 
@@ -47,7 +47,8 @@ class TunedModel:
     Parameters
     ----------
     model : Pipeline
-        Steps `impute` (where gaps are filled), `scale` and `model`; one such pipeline
+        Steps `encode` (columns that are not numbers), `impute` (where gaps are filled),
+        `scale` and `model`; one such pipeline
         for each label where bags have several.
     params : dict
         The chosen parameters.
@@ -71,6 +72,8 @@ class TunedModel:
 class Preparation:
     """What is done to instances before a method sees them.
 
+    Columns that are not numbers are encoded first.
+
     Parameters
     ----------
     scale : {"standard", "minmax", "l2", "none"}
@@ -85,6 +88,8 @@ class Preparation:
     def fit(self, X: Any) -> tuple[list[tuple[str, Any]], Any]:
         """Return the fitted steps and the prepared bags."""
         steps: list[tuple[str, Any]] = []
+        if X.codings:
+            steps.append(("encode", EncodeColumns()))
         if self.impute is not None:
             steps.append(("impute", make_imputer(self.impute)))
         steps.append(("scale", make_scaler(self.scale, sparse=X.is_sparse)))

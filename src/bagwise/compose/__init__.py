@@ -1,5 +1,6 @@
 """scikit-learn's own estimators on bags."""
 
+from bagwise.compose._encode_columns import EncodeColumns
 from bagwise.compose._on_instances import OnInstances
 from bagwise.compose._on_neighbors import OnNeighbors
 from bagwise.compose._per_label import OneModelPerLabel
@@ -10,6 +11,7 @@ from bagwise.compose._wrapper_mi import WrapperMI, WrapperMIRegressor
 
 __all__ = [
     "EmbeddedSurvival",
+    "EncodeColumns",
     "OnInstances",
     "OnNeighbors",
     "OneModelPerLabel",

@@ -24,22 +24,38 @@ def _inner_has(name):
     return check
 
 
-def _takes_nan(transformer):
-    """Whether NaN is accepted: a pipeline accepts what its first step accepts."""
+def _first_step(transformer):
+    """Return what sees the rows first; a pipeline that does nothing is returned."""
     while isinstance(transformer, Pipeline):
         steps = [step for _, step in transformer.steps]
         real = [step for step in steps if step not in (None, "passthrough")]
         if not real:
-            return False
+            return transformer
         transformer = real[0]
-    return bool(get_tags(transformer).input_tags.allow_nan)
+    return transformer
+
+
+def _takes_nan(transformer):
+    """Whether NaN is accepted: a pipeline accepts what its first step accepts."""
+    first = _first_step(transformer)
+    if isinstance(first, Pipeline):
+        return False
+    return bool(get_tags(first).input_tags.allow_nan)
+
+
+def _takes_texts(transformer):
+    """Whether a sequence of texts is expected, as by vectorizers of texts."""
+    tags = get_tags(_first_step(transformer)).input_tags
+    return tags.string and not tags.two_d_array
 
 
 class OnInstances(BagTransformerMixin, BaseBagEstimator):
     """Lift a scikit-learn transformer to bags.
 
     The transformer is fitted on the stacked instances of all bags and applied to them;
-    the result is `Bags` with the same bags and the new columns.
+    the result is `Bags` with the same bags and the new columns. Columns that are not
+    numbers are given to it as texts and dates, and bags of texts as one sequence of
+    texts: ``OnInstances(TfidfVectorizer())``.
 
     Parameters
     ----------
@@ -86,6 +102,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         tags.input_tags.allow_nan = _takes_nan(self._inner())
         tags.target_tags.required = self.label_instances
         tags.input_tags.chunked = self._chunked()
+        tags.input_tags.categorical = True
         return tags
 
     def _chunked(self):
@@ -115,11 +132,26 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
             rows_y = repeat(y, X.offsets)
         else:
             X, rows_y = self._check_bags(X, reset=True), None
-        if self._chunked() and larger_than_chunk(X):
+        self.__dict__.pop("transformer_", None)
+        if self._chunked() and not X.codings and larger_than_chunk(X):
             self.transformer_ = fit_from_pieces(clone(self._inner()), Chunks(X))
             return self
-        self.transformer_ = clone(self._inner()).fit(X.data, rows_y)
+        self.transformer_ = clone(self._inner()).fit(self._rows(X), rows_y)
         return self
+
+    def _rows(self, X):
+        """Return the instances as the transformer takes them."""
+        inner = getattr(self, "transformer_", self._inner())
+        if not X.codings or not _takes_texts(inner):
+            return X.decoded()
+        if X.n_features != 1:
+            raise ValueError(
+                f"{type(_first_step(inner)).__name__} takes bags of texts, which have "
+                f"one column: X has {X.n_features} columns, and {len(X.codings)} of "
+                "them hold texts or dates. bagwise.compose.EncodeColumns takes others "
+                "as well."
+            )
+        return X.decoded()[:, 0].tolist()
 
     def transform(self, X):
         """Transform the instances of each bag.
@@ -136,9 +168,9 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
-        if self._chunked() and larger_than_chunk(X):
+        if self._chunked() and not X.codings and larger_than_chunk(X):
             return self._transform_on_disk(X)
-        return self._rewrap(X, self.transformer_.transform(X.data))
+        return self._rewrap(X, self.transformer_.transform(self._rows(X)))
 
     def _transform_on_disk(self, X):
         """Transform piece by piece, into a temporary file."""

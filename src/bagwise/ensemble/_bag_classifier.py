@@ -16,6 +16,7 @@ from bagwise.bags import Ragged
 from bagwise.base import MulticlassBagClassifier, ProbabilityMixin
 from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.ensemble._combine import Combination, InstanceCombination
+from bagwise.ensemble._inputs import EncodesColumns
 from bagwise.ensemble._members import (
     choose_members,
     classification_members,
@@ -38,7 +39,7 @@ _CONSTRAINTS: dict = {
 }
 
 
-class StackedClassifier(ProbabilityMixin, MulticlassBagClassifier):
+class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifier):
     """Fit and use a stack of classifiers; subclasses choose the members.
 
     Fitted attributes are those of `BagStackingClassifier`. `_stack` holds the members,

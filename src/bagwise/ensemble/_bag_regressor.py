@@ -9,13 +9,13 @@ from sklearn.utils.metaestimators import available_if
 from bagwise._compat import Interval, StrOptions
 from bagwise.base import BaseBagRegressor
 from bagwise.ensemble._combine import shrinkage, stack_values
-from bagwise.ensemble._inputs import Made
+from bagwise.ensemble._inputs import EncodesColumns, Made
 from bagwise.ensemble._members import choose_members, regression_members, report_plan
 from bagwise.ensemble._outliers import OutlierScoresMixin, TrainingDistances
 from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
 
 
-class BagRegressor(OutlierScoresMixin, BaseBagRegressor):
+class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     r"""Predict real values of bags without choosing or tuning anything.
 
     A fixed stack of members that describe bags in different ways: means and summary
@@ -191,7 +191,11 @@ class BagRegressor(OutlierScoresMixin, BaseBagRegressor):
         return isinstance(self.members, str)  # rows are standardized piece by piece
 
     def _predict_bags(self, X):
-        return self.intercept_ + self.member_contributions(X).sum(axis=1)
+        return self.intercept_ + self._contributions(X).sum(axis=1)
+
+    def _contributions(self, X):
+        predictions = self._stack.scores(X)[:, :, 0]
+        return self._spread * self._coef * predictions
 
     def member_contributions(self, X):
         """Return what each member adds to the prediction of each bag.
@@ -207,8 +211,7 @@ class BagRegressor(OutlierScoresMixin, BaseBagRegressor):
             In units of y and in the order of `members_`. Their sum and `intercept_` are
             the prediction, exactly.
         """
-        predictions = self._stack.scores(self._check_bags(X, reset=False))[:, :, 0]
-        return self._spread * self._coef * predictions
+        return self._contributions(self._check_bags(X, reset=False))
 
     def _score_instances(self, X):
         members = self._stack.scoring()

@@ -16,7 +16,9 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._sizes import check_memory
+from bagwise.bags import check_bags
 from bagwise.bags.chunks import Chunks
+from bagwise.compose import EncodeColumns
 from bagwise.compose.pooling import pool
 from bagwise.embedding import SlicedWassersteinEmbedding
 from bagwise.kernels.distances import emd_distances, thin_bags
@@ -36,6 +38,30 @@ _SAMPLE, _CHUNK = 20_000, 50_000
 _LARGE = 20_000_000
 # Squared distances below this share of the largest are computed again, exactly.
 _CLOSE = 1e-6
+
+
+class EncodesColumns:
+    """Mixin of stacks: columns that are not numbers are encoded before all inputs.
+
+    The encoder is fitted on the training bags and kept as `encoder_`, None without such
+    columns.
+    """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+    def _check_bags(self, X, y=None, **options):
+        found = super()._check_bags(X, y, **options)
+        X = found if y is None else found[0]
+        if options["reset"]:
+            self.encoder_ = EncodeColumns().fit(X) if X.codings else None
+        if self.encoder_ is None:
+            X = check_bags(X, accept_sparse=True, chunked=True) if X.codings else X
+        else:
+            X = self.encoder_.transform(X)
+        return X if y is None else (X, found[1])
 
 
 class Input:

@@ -259,7 +259,11 @@ def _baseline(X: Bags, baseline: Any) -> Array:
     if baseline is None:
         if X.is_sparse:
             return np.zeros(X.n_features)
-        return np.asarray(X.data.mean(axis=0, dtype=np.float64))
+        row = np.asarray(X.data.mean(axis=0, dtype=np.float64))
+        for j, coding in X.codings.items():
+            if coding.values is not None:  # the most frequent one
+                row[j] = np.bincount(X.data[:, j].astype(np.int64)).argmax()
+        return row
     row = np.asarray(baseline, dtype=np.float64)
     if row.shape != (X.n_features,):
         raise ValueError(
@@ -312,6 +316,8 @@ def _affine(
     X: Bags, score: _Score, scores: Array, base: Array
 ) -> tuple[float, Array, Any] | None:
     """Return level, slope and rows of an affine score, or None if it is not affine."""
+    if X.codings:  # codes have no order
+        return None
     rows = X.data
     if score.level == "bag":  # affine in the mean of the instances
         rows = bag_matrix(X.offsets, mean=True) @ X.data
@@ -340,7 +346,9 @@ def _linear_at_midpoints(X: Bags, score: _Score, size: float) -> bool:
     middle = (left + right) * 0.5
     stack = sp.vstack if X.is_sparse else np.vstack
     rows = stack([left, right, middle])
-    bags = Bags(rows, np.arange(3 * n + 1), feature_names=X.feature_names)
+    bags = Bags(
+        rows, np.arange(3 * n + 1), feature_names=X.feature_names, codings=X.codings
+    )
     a, b, c = np.split(score(bags), 3)
     return bool(np.abs(0.5 * (a + b) - c).max() <= _exact(X) * size)
 
@@ -356,7 +364,9 @@ def _probe(X: Bags, score: _Score, base: Array) -> tuple[float, Array]:
     def ask(rows: Any) -> Array:
         rows = sp.csr_matrix(rows) if X.is_sparse else rows
         offsets = np.arange(rows.shape[0] + 1)
-        return score(Bags(rows, offsets, feature_names=X.feature_names))
+        return score(
+            Bags(rows, offsets, feature_names=X.feature_names, codings=X.codings)
+        )
 
     start = float(ask(base[None])[0])
     slope = np.empty(d)
@@ -387,7 +397,11 @@ class _Switching:
 
     def _ask(self, rows: Array) -> Array:
         rows = sp.csr_matrix(rows) if self.sparse else rows
-        return self.score(self.X.with_data(rows, feature_names=self.X.feature_names))
+        return self.score(
+            self.X.with_data(
+                rows, feature_names=self.X.feature_names, codings=self.X.codings
+            )
+        )
 
     def _one(self, order: Any) -> Array:
         rows = self.blank.copy()

@@ -122,6 +122,7 @@ def top_features(
     found = X.take_rows(np.array([row]))
     values = found.toarray().ravel() if X.is_sparse else found[0]
     z = np.nan_to_num((values - mean) / spread)  # missing values are not unusual
+    z[[*X.codings]] = 0.0  # and codes have no scale
     first = np.argsort(-np.abs(z), kind="stable")[:n]
     names = X.feature_names
     return [
@@ -247,7 +248,7 @@ def _swapper(X: Bags) -> Any:
         def dense(columns: Rows, source: Rows) -> Bags:
             data = np.array(X.data)
             data[:, columns] = X.data[np.ix_(source, columns)]
-            return X.with_data(data, feature_names=X.feature_names)
+            return X.with_data(data, feature_names=X.feature_names, codings=X.codings)
 
         return dense
     by_column = sp.csc_matrix(X.data)
@@ -263,6 +264,6 @@ def _swapper(X: Bags) -> Any:
         )
         data = sp.csr_matrix(rest + moved @ place)
         data.eliminate_zeros()
-        return X.with_data(data, feature_names=X.feature_names)
+        return X.with_data(data, feature_names=X.feature_names, codings=X.codings)
 
     return sparse

@@ -191,7 +191,7 @@ def _labeled(model: Any, columns: Array, pos_label: Any, ndim: int) -> Any:
 
 
 def _score_of(model: Any, X: Bags, bag: Any, pos_label: Any) -> float:
-    one = Bags(bag, [0, bag.shape[0]], feature_names=X.feature_names)
+    one = Bags(bag, [0, bag.shape[0]], feature_names=X.feature_names, codings=X.codings)
     return float(bag_scores(model, one, pos_label)[0])
 
 
@@ -215,7 +215,15 @@ def _add_to(
     model: Any, X: Bags, reference: Any, pos_label: Any, max_rows: int
 ) -> Array:
     joined = Bags.concatenate(
-        [X, Bags(reference, [0, reference.shape[0]], feature_names=X.feature_names)]
+        [
+            X,
+            Bags(
+                reference,
+                [0, reference.shape[0]],
+                feature_names=X.feature_names,
+                codings=X.codings,
+            ),
+        ]
     )
     n, m = X.n_instances, reference.shape[0]
     own = np.arange(n, n + m)

@@ -155,12 +155,17 @@ def bag_scores(model: Any, X: Bags, pos_label: Any = None) -> Array:
 
 def _take_rows(X: Bags, rows: Rows, offsets: Rows) -> Bags:
     """Return bags of the given rows of `X.data`, with the names of its features."""
-    return Bags(X.data[rows], offsets, feature_names=X.feature_names)
+    return Bags(X.data[rows], offsets, feature_names=X.feature_names, codings=X.codings)
 
 
 def row_bags(X: Bags) -> Bags:
     """Return bags of one instance each."""
-    return Bags(X.data, np.arange(X.n_instances + 1), feature_names=X.feature_names)
+    return Bags(
+        X.data,
+        np.arange(X.n_instances + 1),
+        feature_names=X.feature_names,
+        codings=X.codings,
+    )
 
 
 def _chunks(sizes: Rows, max_rows: int) -> Iterator[slice]:

@@ -53,7 +53,10 @@ def _column(series: Any) -> Column:
             values = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
         return Column("number", values, name)
     if dtype.is_temporal():
-        return Column("date", np.asarray(series.to_numpy()).astype(object), name)
+        dates = np.asarray(series.to_numpy())
+        if dates.dtype.kind == "M":  # (nanoseconds would become numbers)
+            dates = dates.astype("datetime64[us]")
+        return Column("date", dates.astype(object), name)
     rows = matrix_of_lists(series.to_native())
     if rows is not None:
         return Column("rows", rows, name)

@@ -31,6 +31,8 @@ def from_frame(
     features: Sequence[str] | str | None = None,
     drop: Sequence[str] = (),
     missing: Literal["error", "keep"] = "error",
+    encode: Literal["auto"] | Sequence[str] | None = None,
+    text: str | Sequence[str] | None = None,
 ) -> Any:
     """Turn a long table, one row per instance, into bags.
 
@@ -73,6 +75,14 @@ def from_frame(
     missing : {"error", "keep"}, default="error"
         Whether missing values in features are an error, or become NaN for an imputer
         to fill in.
+    encode : "auto" or sequence of str, default=None
+        Columns that are not numbers and are kept: categories, dates and texts, as
+        `Bags.codings`. `bagwise.compose.EncodeColumns` turns them into numbers inside
+        the training folds; `compare` and `BagClassifier` do so by themselves. "auto"
+        keeps all such columns but names of rows and numbers with words among them.
+        Named columns of numbers become categories.
+    text : str or sequence of str, default=None
+        Columns with texts, which are encoded by their words.
 
     Returns
     -------
@@ -113,6 +123,8 @@ def from_frame(
         features=features,
         drop=drop,
         missing=missing,
+        encode=encode,
+        text=text,
     )
     if type(frame).__module__.split(".")[0] == "anndata":
         from bagwise.io._anndata import bags_of_anndata
@@ -166,6 +178,7 @@ def to_frame(
     if names is None:
         names = np.array([f"x{j}" for j in range(X.n_features)], dtype=object)
     dense = X.data.toarray() if X.is_sparse else X.data
+    decoded = {j: coding.decode(dense[:, j]) for j, coding in X.codings.items()}
     columns: dict[str, Any] = {bag: X.ids[X.bag_index].tolist()}
     if y is not None:
         columns[label] = np.asarray(y)[X.bag_index].tolist()
@@ -189,5 +202,5 @@ def to_frame(
                 "that column, for instance with bag= or label=",
                 columns=[name],
             )
-        columns[str(name)] = dense[:, j]
+        columns[str(name)] = decoded.get(j, dense[:, j])
     return nw.from_dict(columns, backend=backend).to_native()

@@ -56,6 +56,8 @@ _KNOWN_TO = {
     "conformers": ("sdf", "smi", "smiles"),
     "kmer": ("airr",),
     "gapped": ("airr",),
+    "encode": _TABLES,
+    "text": _TABLES,
 }
 
 
@@ -75,6 +77,8 @@ def read_bags(
     features: Sequence[str] | str | None = None,
     drop: Sequence[str] = (),
     missing: Literal["error", "keep"] = "error",
+    encode: Literal["auto"] | Sequence[str] | None = None,
+    text: str | Sequence[str] | None = None,
     format: str | None = None,
     n_features: int | None = None,
     sparse: bool | None = None,
@@ -175,6 +179,15 @@ def read_bags(
     missing : {"error", "keep"}, default="error"
         Whether missing values in features (``csv``, ``parquet``, ``npz``, folders) are
         an error, or become NaN for an imputer to fill in.
+    encode : "auto" or sequence of str, default=None
+        Columns (``csv``, ``parquet``) that are not numbers and are kept: categories,
+        dates and texts, as `Bags.codings`. `bagwise.compose.EncodeColumns` turns them
+        into numbers inside the training folds; `compare` and `BagClassifier` do so by
+        themselves. "auto" keeps all such columns but names of rows and numbers with
+        words among them.
+        Named columns of numbers become categories.
+    text : str or sequence of str, default=None
+        Columns with texts, which are encoded by their words.
     format : str, default=None
         One of the formats above; inferred from the suffix by default.
     n_features : int, default=None
@@ -280,6 +293,8 @@ def read_bags(
         features=features,
         drop=drop,
         missing=missing,
+        encode=encode,
+        text=text,
     )
     options = {
         "n_features": n_features,

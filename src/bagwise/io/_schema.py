@@ -232,6 +232,8 @@ def _check_bags(value: Any) -> None:
         raise DamagedFile("bags hold no matrix of numbers")
     if isinstance(stacked, np.ndarray) and not stacked.flags.c_contiguous:
         raise DamagedFile("bags are not stored row by row")
+    if vars(value).get("_codings"):
+        raise DamagedFile("bags in a model hold numbers only")
     lengths = {
         "_ids": value.n_bags,
         "_groups": value.n_bags,

@@ -397,6 +397,16 @@ def _check_search(value: Any) -> None:
                     )
 
 
+def _check_words(value: Any) -> None:
+    """Every word of a vocabulary has a column of its own."""
+    words = vars(value).get("vocabulary_")
+    if words is None:
+        return
+    places = sorted(words.values()) if isinstance(words, dict) else [-1]
+    if [int(p) for p in places] != list(range(len(places))):
+        raise DamagedFile("the words of a vocabulary have no columns")
+
+
 _OF_BOTH_TASKS = {
     "DecisionTree": _check_tree,
     "ExtraTree": _check_tree,
@@ -412,6 +422,8 @@ CHECKS["sklearn"] |= {
     **{name + "Regressor": check for name, check in _OF_BOTH_TASKS.items()},
     **{name: _check_libsvm for name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")},
     "NearestNeighbors": _check_neighbours,
+    "CountVectorizer": _check_words,
+    "TfidfVectorizer": _check_words,
     "GridSearchCV": _check_search,
     "RandomizedSearchCV": _check_search,
     "KMeans": _check_kmeans,

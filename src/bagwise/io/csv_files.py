@@ -73,6 +73,7 @@ def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Tab
         for name, part in roles.used().items()
         if part not in ("weight", "coords") and name not in (roles.features or ())
     }
+    as_text |= {*roles.encoded, *roles.text}
     # Names that do not exist are refused before the rows are read.
     if more is None:
         roles.feature_columns(layout.header, str(path))

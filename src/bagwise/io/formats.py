@@ -152,7 +152,7 @@ def read_npz(path: Path, roles: Roles) -> Any:
     more = {"groups": roles.group, "instance_ids": roles.instance_id, "coords": None}
     more |= {"instance_types": roles.instance_type}
     given = {name: arrays.get(wanted or name) for name, wanted in more.items()}
-    extra = {
+    extra: dict[str, Any] = {
         name: _text(values) for name, values in given.items() if values is not None
     }
     ids, names = arrays.get("ids"), arrays.get("feature_names")

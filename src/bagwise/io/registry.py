@@ -61,6 +61,8 @@ SKLEARN = {
     "StackingRegressor VotingClassifier VotingRegressor",
     "ensemble._hist_gradient_boosting.binning": "_BinMapper",
     "ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer "
+    "TfidfVectorizer",
     "feature_selection": "SelectFromModel SelectKBest SelectPercentile "
     "VarianceThreshold",
     "impute": "KNNImputer MissingIndicator SimpleImputer",

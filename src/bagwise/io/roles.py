@@ -43,15 +43,22 @@ class Roles:
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     missing: str = "error"
+    encode: str | tuple[str, ...] | None = None
+    text: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, **given: Any) -> Roles:
         """Check the arguments of `from_frame` and `read_bags`."""
-        for name in ("coords", "features", "drop"):
+        if isinstance(given.get("text"), str):
+            given["text"] = [given["text"]]
+        for name in ("coords", "features", "drop", "encode", "text"):
             if name == "features" and _names_a_matrix(given.get(name)):
                 given[name] = (given[name],)
-            elif given.get(name) is not None:
+            elif given.get(name) is not None and given[name] != "auto":
                 given[name] = _list_of_names(given[name], name)
+        if given.get("encode") == ("auto",):  # as the command line gives it
+            given["encode"] = "auto"
+        given["text"] = given.get("text") or ()
         given["coords"] = given.get("coords") or ()
         given["drop"] = given.get("drop") or ()
         if given.get("missing", "error") not in ("error", "keep"):
@@ -81,6 +88,11 @@ class Roles:
         """The columns that say what is to be predicted, by role."""
         found = {part: getattr(self, part) for part in ("label", "time", "event")}
         return {part: name for part, name in found.items() if name is not None}
+
+    @property
+    def encoded(self) -> tuple[str, ...]:
+        """The columns that are named to be encoded."""
+        return self.encode if isinstance(self.encode, tuple) else ()
 
     def used(self) -> dict[str, str]:
         """Return the columns that are not features, with the role of each."""
@@ -125,6 +137,8 @@ class Roles:
             *self.coords,
             *self.drop,
             *(self.features or ()),
+            *self.encoded,
+            *self.text,
         ]
         known = {None, *names}
         unknown = [name for name in dict.fromkeys(wanted) if name not in known]
@@ -144,6 +158,12 @@ class Roles:
             # A bag may be its own group; any other second role is a mistake.
             if len(roles) > 1 and roles != ["bag", "group"]:
                 problem = f"{' and '.join(roles)} are the same column, {name!r}"
+                raise DataError(source + problem, columns=[name])
+        encoded = [("encode", name) for name in self.encoded]
+        for option, name in [*encoded, *(("text", name) for name in self.text)]:
+            if name in self.used() or name in self.drop:
+                role = self.used().get(name, "drop")
+                problem = f"{name!r} is given as {option} and as {role}"
                 raise DataError(source + problem, columns=[name])
         roles_of = self.used()
         for name in self.features or ():

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
+from bagwise.bags.codings import Coding
 from bagwise.bags.validation import group_rows
 from bagwise.base.survival import survival_target
 from bagwise.exceptions import (
@@ -20,6 +21,13 @@ from bagwise.exceptions import (
     DroppedGroupWarning,
     MissingValuesError,
     NotNumericError,
+)
+from bagwise.io.encoded import (
+    NotADate,
+    coded,
+    is_date,
+    kind_to_encode,
+    longer_texts,
 )
 from bagwise.io.roles import Roles, sounds_like_a_group
 
@@ -164,13 +172,13 @@ def bags_from_table(
     names = roles.feature_columns(table.names, table.source)
     names, roles = _with_coords(table, names, roles)
     grouping = group_table(table, roles)
-    names, columns = _features(table, names, roles, grouping)
+    names, columns, codings = _features(table, names, roles, grouping)
     _warn_of_dropped_groups(table, roles, grouping)
     data = np.column_stack(columns)
     if (np.diff(grouping.order) != 1).any():
         data = data[grouping.order]
     feature_names = np.array([str(n) for n in names], dtype=object)
-    return annotated_bags(grouping, roles, data, feature_names)
+    return annotated_bags(grouping, roles, data, feature_names, codings)
 
 
 def group_table(table: Table, roles: Roles) -> Grouping:
@@ -185,7 +193,11 @@ def group_table(table: Table, roles: Roles) -> Grouping:
 
 
 def annotated_bags(
-    grouping: Grouping, roles: Roles, data: Any, feature_names: Any
+    grouping: Grouping,
+    roles: Roles,
+    data: Any,
+    feature_names: Any,
+    codings: dict[int, Coding] | None = None,
 ) -> tuple[Bags, Array | None, Array | None]:
     """Return the bags of a matrix in the order of the grouping, labels and weights.
 
@@ -206,7 +218,12 @@ def annotated_bags(
         places = [_numbers(table, name, "coords", lists=True) for name in roles.coords]
         more["coords"] = np.column_stack(places)[order]
     X = Bags(
-        data, grouping.offsets, ids=grouping.ids, feature_names=feature_names, **more
+        data,
+        grouping.offsets,
+        ids=grouping.ids,
+        feature_names=feature_names,
+        codings=codings,
+        **more,
     )
     y = join_targets(
         {
@@ -328,15 +345,21 @@ class _Doubt:
     name: Any
     reason: str
     role: str = "drop"
+    # As what it can be encoded without a doubt: a category, a text or a date.
+    kind: str = ""
 
 
 def _features(
     table: Table, names: Sequence[Any], roles: Roles, grouping: Grouping
-) -> tuple[list[Any], list[Array]]:
-    """Return names and values of the features; report all problems together."""
+) -> tuple[list[Any], list[Array], dict[int, Coding]]:
+    """Return names and values of the features; report all problems together.
+
+    Columns that are not numbers, and are to be encoded, become codes.
+    """
     chosen = roles.features is not None
     kept: list[Any] = []
     columns: list[Array] = []
+    codings: dict[int, Coding] = {}
     refused: list[_Doubt] = []
     suspects: list[_Doubt] = []
     for name in names:
@@ -345,8 +368,17 @@ def _features(
             kept += [f"{name}_{j}" for j in range(column.values.shape[1])]
             columns.append(column.values)
             continue
+        doubt = None
         if column.kind != "number" or column.values.dtype.kind not in "fiub":
-            refused.append(_why_not_a_number(table, name, column, grouping))
+            doubt = _why_not_a_number(table, name, column, grouping)
+        kind = kind_to_encode(name, doubt and doubt.kind, roles)
+        if kind is not None:
+            values, codings[len(kept)] = _coded(table, name, column, kind)
+            kept.append(name)
+            columns.append(values)
+            continue
+        if doubt is not None:
+            refused.append(doubt)
             continue
         if not chosen and _counts_rows(name, column.values):
             table.warn(
@@ -369,7 +401,14 @@ def _features(
     _refuse_not_finite(table, columns, kept, roles.missing)
     if suspects:
         _warn_of_suspects(table, suspects)
-    return kept, columns
+    return kept, columns, codings
+
+
+def _coded(table: Table, name: Any, column: Column, kind: str) -> tuple[Array, Coding]:
+    try:
+        return coded(column.values, kind, missing_entries(column.values))
+    except NotADate as error:
+        table.fail(f"column {name!r}: {error}", row=error.row, columns=[name])
 
 
 def _why_not_a_number(
@@ -379,7 +418,7 @@ def _why_not_a_number(
     values = column.values
     example = _example(table, values)
     if column.kind == "date":
-        return _Doubt(name, f"dates, {example}")
+        return _Doubt(name, f"dates, {example}", kind="date")
     if column.kind == "other" or values.dtype.kind != "O":
         return _Doubt(name, f"{column.dtype}")
     present = [v for v in values.tolist() if not is_missing(v)]
@@ -398,15 +437,18 @@ def _why_not_a_number(
             f"{values[wrong[0]][:40]!r} in {table.where(wrong[0])}",
         )
     if _DATE.fullmatch(texts[0].strip()):
-        return _Doubt(name, f"dates, {example}")
+        kind = "date" if all(map(is_date, texts)) else ""
+        return _Doubt(name, f"dates, {example}", kind=kind)
     different = len(set(texts))
+    kind = "text" if longer_texts(texts) else "category"
     if different == len(values) and len(values) > len(grouping.ids):
-        return _Doubt(name, f"a name for every row, {example}", "instance_id")
+        reason = f"a name for every row, {example}"
+        return _Doubt(name, reason, "instance_id", kind if kind == "text" else "")
     shared = 1 < different < len(grouping.ids)
     if len(present) == len(values) and shared and not grouping.changes(values).size:
         reason = f"text, the same within every bag and shared by several, {example}"
-        return _Doubt(name, reason, "group")
-    return _Doubt(name, f"text, {example}")
+        return _Doubt(name, reason, "group", kind)
+    return _Doubt(name, f"text, {example}", kind=kind)
 
 
 def _example(table: Table, values: Array) -> str:
@@ -478,10 +520,12 @@ def _refuse_columns(
             f"{doubt.name!r} ({doubt.reason})" for doubt in suspects
         )
     doubts = [*refused, *suspects]
+    names = [doubt.name for doubt in refused]
     remedy, settings = _remedy(doubts)
+    settings.append(("encode", "auto" if all(d.kind for d in refused) else names))
     table.fail(
         problem,
-        f"{remedy}, or encode them.",
+        f"{remedy}, or encode them with {{{len(settings) - 1}}}.",
         *settings,
         columns=[doubt.name for doubt in doubts],
         kind=NotNumericError,
