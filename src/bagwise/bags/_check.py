@@ -302,4 +302,4 @@ def _selected(X: Bags, wanted: list[Any], extra: list[Any], who: str) -> Bags:
         )
     place = {name: j for j, name in enumerate(found)}
     columns: npt.NDArray[np.int64] = np.array([place[name] for name in wanted])
-    return X.with_data(X.data[:, columns], feature_names=wanted)
+    return X.take_columns(columns)

@@ -81,6 +81,22 @@ def check_codings(codings: Mapping[int, Coding] | None, data: Any) -> dict[int, 
     return found
 
 
+def plain_codings(codings: Codings) -> list[list[Any]]:
+    """Return codings as lists of plain values; the inverse of `codings_of`."""
+    return [
+        [j, coding.kind, None if coding.values is None else coding.values.tolist()]
+        for j, coding in sorted(codings.items())
+    ]
+
+
+def codings_of(plain: Sequence[Any]) -> dict[int, Coding]:
+    """Return codings that were written as plain values."""
+    return {
+        j: Coding(kind, None if values is None else np.array(values, dtype=object))
+        for j, kind, values in plain
+    }
+
+
 def joined_codings(parts: Sequence[Any]) -> tuple[list[Array], dict[int, Coding]]:
     """Return the data of several `Bags`, with the codes of one coding."""
     data, found = [part.data for part in parts], {}

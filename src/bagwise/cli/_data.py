@@ -229,7 +229,7 @@ class InputData:
             sample_weight=weight,
         )
         found.check_positive()
-        return found
+        return replace(found, path=name)
 
     def labeled(self, name: str, may_lack: Sequence[str]) -> tuple[Any, Any, Any]:
         """Read a file with its labels, or say that their column is not given."""
@@ -292,7 +292,7 @@ class InputData:
 def _at_commas(columns: dict[str, Any], unknown: Sequence[Any]) -> dict[str, Any]:
     """Split lists like ``--drop a,b`` if there is no column of that name."""
     found = dict(columns)
-    for part in ("drop", "features", "coords"):
+    for part in ("drop", "features", "coords", "encode", "text"):
         names = [
             name.split(",") if name in unknown else [name]
             for name in columns.get(part, ())

@@ -104,6 +104,24 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         [],
     ),
+    "encode": (
+        Annotated[
+            list[str],
+            typer.Option(
+                "--encode",
+                help="Encode columns that are not numbers inside the folds: auto, or"
+                " names of columns.",
+            ),
+        ],
+        [],
+    ),
+    "text": (
+        Annotated[
+            list[str],
+            typer.Option("--text", help="Columns with texts, encoded by their words."),
+        ],
+        [],
+    ),
     "instance_id": (
         Annotated[
             str | None,
@@ -239,6 +257,7 @@ DESCRIBES_DATA = frozenset(
         "conformers",
         "coords",
         "drop",
+        "encode",
         "event",
         "features",
         "format",
@@ -256,6 +275,7 @@ DESCRIBES_DATA = frozenset(
         "smiles",
         "target",
         "task",
+        "text",
         "time",
         "weight",
     }

@@ -22,10 +22,11 @@ from bagwise._sizes import parse_size
 from bagwise.base.survival import require_survival
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison.catalog import Method
-from bagwise.comparison.choose import choose_methods
+from bagwise.comparison.choose import choose_methods, refuse_too_large
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS, GroupCounts
+from bagwise.comparison.leaks import find_leaks
 from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import CrossValidation, Protocol, TrainTest
 from bagwise.comparison.record import check_alpha
@@ -207,13 +208,18 @@ def compare(
     metric, metric_reason = _metric(metric, task_of(problem))
     choices = choose_methods(problem, methods)
     chosen = [choice.method for choice in choices if choice.chosen]
+    folds = protocol.folds(len(problem.y), problem.units)
+    train, _ = protocol.split(problem.strata, *folds[0], random_state, problem.units)
+    refuse_too_large(chosen, int(problem.X.sizes[train].sum()))
+    findings = find_leaks(problem)
+    findings.warn()
     tuning = _tuning(grid, inner, metric)
     ref = DataRef(problem.name, problem.hash())
     runs = make_runs(
         chosen,
         ref,
         protocol,
-        protocol.folds(len(problem.y), problem.units),
+        folds,
         grid=grid,
         tuning=tuning,
         random_state=random_state,
@@ -248,6 +254,7 @@ def compare(
         "grid": grid,
         "calibration": "sigmoid, out of fold" if calibrate else "none",
         **_assumptions(problem, chosen, task, impute),
+        **findings.describe(),
         **_not_started(len(keys), len(rows), time_budget),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(started)),
         "seconds": round(time.time() - started, 1),

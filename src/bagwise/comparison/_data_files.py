@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
-from bagwise.bags.codings import Coding
+from bagwise.bags.codings import codings_of, plain_codings
 from bagwise.comparison.problem import CHUNK_ROWS, Problem
 
 __all__ = ["DataFileError", "load_problem", "write_problem"]
@@ -75,10 +75,7 @@ def _write(problem: Problem, folder: Path) -> None:
         "feature_names": None if names is None else [str(name) for name in names],
         "map": mapped,
         "groups": None if X.groups is None else [str(g) for g in X.groups],
-        "codings": [
-            [j, coding.kind, None if coding.values is None else coding.values.tolist()]
-            for j, coding in X.codings.items()
-        ],
+        "codings": plain_codings(X.codings),
         "positive": problem.positive,
         "task": problem.task,
     }
@@ -115,7 +112,7 @@ def load_problem(path: str) -> Problem:
         ids=meta["ids"],
         feature_names=meta["feature_names"],
         groups=meta["groups"],
-        codings={j: as_coding(*parts) for j, *parts in meta["codings"]},
+        codings=codings_of(meta["codings"]),
     )
     y, positive = np.array(arrays["y"]), meta["positive"]
     return Problem(
@@ -127,11 +124,6 @@ def load_problem(path: str) -> Problem:
         task=meta["task"],
         sample_weight=arrays.get("sample_weight"),
     )
-
-
-def as_coding(kind: str, values: list[str] | None) -> Coding:
-    """Return a coding that was written."""
-    return Coding(kind, None if values is None else np.array(values, dtype=object))
 
 
 def _write_rows(X: Bags, path: Path) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "list_methods",
     "missing_methods",
     "refuse_other_task",
+    "refuse_too_large",
     "resolve",
     "wanted_task",
 ]
@@ -136,6 +137,33 @@ def _too_large(method: Method, problem: Problem) -> str:
             grows = "" if method.cost == "linear" else grows
             return f"{size:,} {what} are more than {limit:,}{grows}"
     return ""
+
+
+def refuse_too_large(methods: Iterable[Method], n_instances: int) -> None:
+    """Refuse methods whose kernel matrix cannot fit into memory, before any run.
+
+    Parameters
+    ----------
+    methods : iterable of Method
+        The methods to compare.
+    n_instances : int
+        Training instances.
+    """
+    budget, told = memory_budget(), []
+    for method in methods:
+        n_bytes = method.kernel_bytes * float(n_instances) ** 2
+        reduced = {"n_components", "kernel"} & {*method.params}
+        if n_bytes <= budget or reduced:
+            continue
+        text = f"{method.name} needs a kernel matrix of {n_instances:,} instances ("
+        text += f"{n_bytes / 1e9:.1f} GB of the {budget / 1e9:.1f} GB that may be used)"
+        if method.larger:
+            text += f"; for data of this size take {method.larger!r}"
+        else:
+            text += "; for data of this size set its n_components, such as 300"
+        told.append(text)
+    if told:
+        raise ParameterError("methods", f"cannot be compared: {'. '.join(told)}")
 
 
 def wanted_task(problem: Problem) -> str:

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
+from bagwise.bags.codings import plain_codings
 from bagwise.bags.validation import first_missing, refuse_masked
 from bagwise.base.estimator import in_bag_order
 from bagwise.base.folds import copied_bags, kept_together
 from bagwise.base.survival import check_survival, has_fields
+from bagwise.comparison.weights import check_weights
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.exceptions import DataError, MissingValuesError, ParameterError
 from bagwise.io import read_bags
@@ -58,6 +60,8 @@ class Problem:
         until an event.
     sample_weight : ndarray of shape (n_bags,), optional
         How much every bag counts in fitting; figures count all test bags alike.
+    path : str, optional
+        The file or folder of the data.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Problem:
     pos_label: Any = None
     task: str = "classification"
     sample_weight: NDArray[np.float64] | None = None
+    path: str | None = None
 
     def __post_init__(self) -> None:
         """Check that all parts belong together."""
@@ -245,6 +250,8 @@ class Problem:
             for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read in chunks
                 digest.update(np.ascontiguousarray(chunk.data).view(np.uint8).data)
         _digest(digest, X.offsets)
+        if X.codings:
+            digest.update(json.dumps(plain_codings(X.codings)).encode())
         rows = self.y.tolist() if self.y.ndim == 2 else self.y
         digest.update(json.dumps([str(label) for label in rows]).encode())
         if self.instance_labels is not None:
@@ -365,6 +372,7 @@ def as_problem(
             "instance_labels": data.instance_labels,
             "images": data.images,
             "sample_weight": data.sample_weight,
+            "path": data.path,
         }
         pos_label = data.pos_label if pos_label is None else pos_label
         known = data.task in ("regression", "survival")
@@ -433,7 +441,7 @@ def _from_name(
             raise DataError(f"{path} has no labels", "Give {0}.", ("label", ...))
         weight = found[2] if len(found) > 2 else None
         parts = {"name": name or path.stem, "X": X, "y": np.asarray(y)}
-        return {**parts, "sample_weight": weight}
+        return {**parts, "sample_weight": weight, "path": str(path)}
     known = str(data) in available()  # some names look like files: sci.med
     if not known and (path.suffix or len(path.parts) > 1):
         raise FileNotFoundError(f"no such file: {path}")
@@ -571,30 +579,3 @@ def as_unlabeled(
     if isinstance(data, str | os.PathLike | Problem | dict):
         return as_problem(data, bag=bag, label=label).X
     return as_bags(data)
-
-
-def check_weights(
-    sample_weight: Any, n_bags: int, y: NDArray[Any], task: str
-) -> NDArray[np.float64]:
-    """Return weights as numbers, one per bag; refuse what no method could use."""
-    refuse_masked(sample_weight, "sample_weight")
-    try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("sample_weight must hold numbers") from None
-    if weight.shape != (n_bags,):
-        raise ValueError(f"sample_weight has shape {weight.shape} for {n_bags} bags")
-    bad = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
-    if len(bad):
-        raise ValueError(
-            f"the weight of bag {bad[0]} is {weight[bad[0]]:g}; weights must be finite"
-            " and not negative"
-        )
-    if not weight.any():
-        raise ValueError("all weights are zero")
-    if task == "classification":
-        classes, codes = np.unique(y, return_inverse=True)
-        empty = classes[np.bincount(codes, weight) == 0]
-        if len(empty):
-            raise ValueError(f"all bags of class {empty[0]!s} have a weight of zero")
-    return weight

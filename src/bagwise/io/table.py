@@ -371,7 +371,7 @@ def _features(
         doubt = None
         if column.kind != "number" or column.values.dtype.kind not in "fiub":
             doubt = _why_not_a_number(table, name, column, grouping)
-        kind = kind_to_encode(name, doubt and doubt.kind, roles)
+        kind = kind_to_encode(name, doubt.kind if doubt else None, roles)
         if kind is not None:
             values, codings[len(kept)] = _coded(table, name, column, kind)
             kept.append(name)

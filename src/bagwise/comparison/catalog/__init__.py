@@ -63,6 +63,9 @@ class Method:
     larger : str
         Name of the entry that replaces it above these numbers: the same method with a
         linear kernel, or on explicit features.
+    kernel_bytes : float
+        Bytes of memory per pair of training instances, of methods that keep their
+        kernel matrix; `compare` refuses what cannot fit.
     paper : str
         Reference.
     note : str
@@ -99,6 +102,7 @@ class Method:
     max_bags: int | None = None
     max_instances: int | None = None
     larger: str = ""
+    kernel_bytes: float = 0.0
     paper: str = ""
     note: str = ""
     default: bool = True

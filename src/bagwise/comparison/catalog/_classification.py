@@ -160,6 +160,7 @@ CLASSIFIERS: list[Method] = [
         paper="Zhang and Jin, Optimal margin distribution machine for multi-instance"
         " learning, IJCAI 2020",
         note="Learns the key instance of every positive bag and a margin distribution.",
+        kernel_bytes=0.0,
     ),
     quadratic(
         "PC-SVM",
@@ -169,6 +170,7 @@ CLASSIFIERS: list[Method] = [
         paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
         " NIPS 2010",
         note="MI-SVM whose positive bags must spread along the normal.",
+        kernel_bytes=8.0,
     ),
     quadratic(
         "MI-SVM",
@@ -203,6 +205,7 @@ CLASSIFIERS: list[Method] = [
         " interest with multi-instance learning, ECML 2009",
         note="Key instances by a convex relaxation.",
         default=False,
+        kernel_bytes=0.0,
     ),
     quadratic(
         "sMIL",
@@ -246,6 +249,7 @@ CLASSIFIERS: list[Method] = [
         " linear programming, JOTA 2008",
         note="Convex combinations of instances represent positive bags.",
         default=False,
+        kernel_bytes=0.0,
     ),
     quadratic(
         "reg-SVM",

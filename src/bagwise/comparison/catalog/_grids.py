@@ -105,6 +105,7 @@ def quadratic(name: str, path: str, **more: Any) -> Method:
     more.setdefault("grid", SVM_GRID)
     more.setdefault("large_grid", SVM_LARGE)
     more.setdefault("kind", "svm")
+    more.setdefault("kernel_bytes", 16.0)
     return Method(name, path, cost="instances", max_instances=6_000, **more)
 
 
