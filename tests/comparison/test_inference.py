@@ -23,6 +23,7 @@ from bagwise.comparison.inference import (
     interval,
     repeats_for,
     selected,
+    standard_error,
     unreliable,
 )
 from bagwise.metrics import concordance_index
@@ -428,14 +429,145 @@ def test_repeats_at_most_double_the_time():
     assert (repeats_for(199), repeats_for(200)) == (2, 1)
 
 
+# Further independent computations -----------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [10, 20, 50, 200])
+def test_perfect_results_agree_with_clopper_and_pearson(n):
+    """At 0 and 1 the other end is within a third of the exact interval's width."""
+    exact = stats.binomtest(n, n).proportion_ci(method="exact")
+    rows = {"truth": np.ones(n, int), "label": np.ones(n, int)}
+    right = interval(of("accuracy", rows, fixed=True))
+    wrong = interval(of("accuracy", {**rows, "label": np.zeros(n, int)}, fixed=True))
+    assert right.high == 1.0
+    assert wrong.low == 0.0
+    assert wrong.high == pytest.approx(1.0 - right.low)
+    assert abs(right.low - exact.low) < (1.0 - exact.low) / 3
+
+
+@pytest.mark.parametrize("hits", [3, 20, 37])
+def test_one_model_has_nearly_the_interval_of_wilson(hits):
+    n = 40
+    label = np.arange(n) < hits
+    found = interval(of("accuracy", {"truth": np.ones(n), "label": label}, fixed=True))
+    wilson = stats.binomtest(hits, n).proportion_ci(method="wilson")
+    assert (found.low, found.high) == pytest.approx((wilson.low, wilson.high), abs=0.02)
+
+
+def test_delong_by_brute_force():
+    """The variance of DeLong, DeLong and Clarke-Pearson (1988), less the pair's own."""
+    rows = example(80, seed=4)
+    high = rows["score"][rows["truth"] == 1]
+    low = rows["score"][rows["truth"] == 0]
+    phi = np.array([[(a > b) + 0.5 * (a == b) for b in low] for a in high])
+    m, n = phi.shape
+    delong = np.var(phi.mean(1), ddof=1) / m + np.var(phi.mean(0), ddof=1) / n
+    found = of("auroc", rows, fixed=True)
+    variance = np.sum(found.totals**2) * 80 / 79
+    rest = phi - phi.mean(1, keepdims=True) - phi.mean(0) + phi.mean()
+    surplus = np.sum(rest**2) / ((m - 1) * (n - 1)) / (m * n)
+    assert variance == pytest.approx(delong - surplus, rel=1e-10)
+    assert variance == pytest.approx(delong, rel=0.05)
+
+
+def test_small_classes_have_few_degrees_of_freedom():
+    rows = example(60)
+    rows["truth"] = (np.arange(60) < 6).astype(int)
+    rows["score"] = rows["truth"] + np.random.default_rng(0).normal(size=60)
+    found = of("auroc", rows, fixed=True)
+    high, low = rows["score"][:6], rows["score"][6:]
+    a = np.array([np.mean(x > low) for x in high])
+    b = np.array([np.mean(high > x) for x in low])
+    v, w = np.var(a, ddof=1) / 6, np.var(b, ddof=1) / 54
+    welch = (v + w) ** 2 / (v**2 / 5 + w**2 / 53)
+    assert found.df == pytest.approx(welch, rel=1e-6)
+    assert of("accuracy", example(60)).df == 59
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy", "auroc"])
+def test_variance_of_groups_is_that_of_a_bootstrap_over_groups(metric):
+    """Forty patients with three bags each, whose results are correlated."""
+    rng = np.random.default_rng(11)
+    patient = np.repeat(np.arange(40), 3)
+    truth = np.repeat(np.arange(40) % 2, 3)
+    score = truth - 0.5 + np.repeat(rng.normal(0, 0.8, 40), 3)
+    score += rng.normal(0, 0.4, 120)
+    rows = {"truth": truth, "score": score, "label": (score > 0).astype(int)}
+    figure = CASES[metric][1]
+    draws = []
+    for _ in range(1500):
+        picked = rng.integers(0, 40, 40)
+        sample = take(rows, (3 * picked[:, None] + np.arange(3)).ravel())
+        if 0 < sample["truth"].mean() < 1:
+            draws.append(figure(sample))
+    found = of(metric, rows, groups=patient, fixed=True)
+    assert standard_error(found) == pytest.approx(np.std(draws), rel=0.12)
+    alone = of(metric, rows, fixed=True)
+    assert standard_error(found) > 1.3 * standard_error(alone)
+
+
+def test_equivalence_is_two_one_sided_tests():
+    """The larger p value of the tests of -margin and of +margin."""
+    for seed, margin in ((0, 0.05), (1, 0.1), (2, 0.3)):
+        found = difference(*two_methods(90, seed, fixed=True), margin=margin)
+        below = stats.t.sf((found.effect + margin) / found.error, 89)
+        above = stats.t.cdf((found.effect - margin) / found.error, 89)
+        assert found.p_equivalent == pytest.approx(max(below, above))
+
+
+@pytest.mark.parametrize("metric", CASES)
+def test_order_of_bags_does_not_matter(metric):
+    rows, _ = CASES[metric]
+    n = len(next(iter(rows.values())))
+    order = np.random.default_rng(5).permutation(n)
+    run = np.arange(n) % 3
+    plain = contributions(metric, rows, np.arange(n), run=run)
+    mixed = contributions(metric, take(rows, order), order, run=run[order])
+    ends = interval(plain, low=-np.inf if metric == "r2" else 0.0)
+    others = interval(mixed, low=-np.inf if metric == "r2" else 0.0)
+    assert (ends.low, ends.high) == pytest.approx((others.low, others.high))
+
+
+def test_variance_grows_towards_chance():
+    """From 1.3 times that of given models to 1 + 2 / pi or 2, without signal."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(400) % 2
+    ratios = {}
+    for signal in (0.0, 0.5, 3.0):
+        score = signal * (truth - 0.5) + rng.normal(size=400)
+        rows = {"truth": truth, "score": score, "label": (score > 0).astype(int)}
+        for metric in ("accuracy", "auroc"):
+            folds = of(metric, rows, run=np.arange(400) // 80)
+            given = replace(folds, fixed=True)
+            ratio = (standard_error(folds) / standard_error(given)) ** 2
+            ratios.setdefault(metric, []).append(ratio)
+    for metric, top in (("accuracy", 1 + 2 / np.pi), ("auroc", 2.0)):
+        none, some, much = ratios[metric]
+        assert none == pytest.approx(top, rel=0.12)
+        assert none > some > much
+        assert much == pytest.approx(1.3, abs=0.03)
+
+
+def test_concordance_is_the_area_without_censoring_of_two_times():
+    """Two event times: pairs of unlike times are those of two classes."""
+    rows = example(50)
+    truth = np.empty(50, dtype=[("event", bool), ("time", float)])
+    truth["event"], truth["time"] = True, 2.0 - rows["truth"]
+    survival = of("concordance", {"truth": truth, "score": rows["score"]})
+    area = of("auroc", rows)
+    assert survival.value == pytest.approx(area.value)
+    assert standard_error(survival) == pytest.approx(standard_error(area), rel=0.05)
+
+
 # Selection ----------------------------------------------------------------------------
 
 
 def hits_of(shares, n, rng):
-    """Return independent results of methods with given probabilities of success."""
+    """Return independent results of models with given probabilities of success."""
+    labels = {str(k): rng.random(n) < share for k, share in enumerate(shares)}
     return {
-        str(k): of("accuracy", {"truth": np.ones(n), "label": rng.random(n) < share})
-        for k, share in enumerate(shares)
+        name: of("accuracy", {"truth": np.ones(n), "label": label}, fixed=True)
+        for name, label in labels.items()
     }
 
 
@@ -444,7 +576,8 @@ def test_correction_is_that_of_the_bootstrap_by_hand():
     n, names = 40, ["a", "b", "c"]
     label = {name: rng.random(n) < 0.7 for name in names}
     found = {
-        k: of("accuracy", {"truth": np.ones(n), "label": v}) for k, v in label.items()
+        k: of("accuracy", {"truth": np.ones(n), "label": v}, fixed=True)
+        for k, v in label.items()
     }
     got = selected(found, n_resamples=300, seed=5)
     counts = np.random.default_rng(5).multinomial(n, np.full(n, 1 / n), size=300)
@@ -467,6 +600,16 @@ def test_equal_methods_are_corrected_to_their_common_figure():
         flattering.append(got.uncorrected.mean)
     assert np.mean(flattering) > 0.77
     assert np.mean(corrected) == pytest.approx(0.7, abs=0.015)
+
+
+def test_training_sets_increase_the_bias_as_they_increase_the_error():
+    fixed = hits_of([0.7] * 8, 60, np.random.default_rng(3))
+    folds = {name: replace(one, fixed=False) for name, one in fixed.items()}
+    plain, more = selected(fixed), selected(folds)
+    ratio = standard_error(folds[more.method]) / standard_error(fixed[plain.method])
+    assert ratio > 1.1
+    bias = [one.uncorrected.mean - one.corrected.mean for one in (plain, more)]
+    assert bias[1] == pytest.approx(ratio * bias[0])
 
 
 def test_a_clear_winner_keeps_its_figure():
