@@ -132,10 +132,24 @@ def test_on_the_command_line(capsys, table, tmp_path):
     found = json.loads(said)
     assert status == 0, err
     assert found["metric"] == "concordance"
-    assert "not written" in found["provenance"]["model"]
     assert "18, never split" in found["provenance"]["groups"]
     assert (out / "report.html").exists()
-    assert not (out / "model.bagwise").exists()
+    model = out / "model.bagwise"
+    words = ["predict", model, table, *COLUMNS, "--json", "--outlier"]
+    status, said, err = run(capsys, *words)
+    assert status == 0, err
+    assert set(json.loads(said)[0]) == {"bag", "risk", "outlier"}
+    words = ["evaluate", model, table, *COLUMNS, "--out", tmp_path / "e", "--json"]
+    status, said, err = run(capsys, *words)
+    assert status == 0, err
+    evaluated = json.loads(said)
+    assert "far too good" in " ".join(evaluated["notes"])
+    assert evaluated["figures"][0]["expected"]["mean"] < 1
+    curves = evaluated["risks"]["curves"]
+    assert sum(curve["at_risk"][0] for curve in curves) == 36
+    page = (tmp_path / "e" / "report.html").read_text(encoding="utf-8")
+    assert "Log-rank test" in page
+    assert "numbers at risk" in page
 
 
 @pytest.mark.parametrize(
@@ -156,8 +170,10 @@ def test_bad_columns(capsys, table, words, message):
     assert message in " ".join(err.split())
 
 
-def test_fit_says_that_there_is_no_model_file(capsys, table, tmp_path):
-    words = ["fit", table, *COLUMNS, "--out", tmp_path / "m.bagwise"]
-    status, _, err = run(capsys, *words)
-    assert status != 0
-    assert "model files" in " ".join(err.split())
+def test_fit_writes_a_model_file(capsys, table, tmp_path):
+    model = tmp_path / "m.bagwise"
+    words = ["fit", table, *COLUMNS, "--grid", "none", "--conformal", 0.1]
+    status, _, err = run(capsys, *words, "--out", model)
+    assert status == 0, err
+    status, _, err = run(capsys, "predict", model, table, *COLUMNS, "--alpha", 0.1)
+    assert (status, "predicts risks" in err) == (1, True)

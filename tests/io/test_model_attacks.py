@@ -740,6 +740,19 @@ def test_nodes_of_a_tree(path, name):
     refused(path, "tree")
 
 
+def test_nodes_of_a_survival_tree(path):
+    ensemble = pytest.importorskip("sksurv.ensemble")
+    y = np.array([(True, t + 1.0) for t in range(len(ROWS))], dtype="?,f8")
+    model = ensemble.RandomSurvivalForest(1, random_state=0).fit(ROWS, y)
+    for field, value in TREES.values():
+        save(model, path)
+        description, arrays = read_parts(path)
+        node = trees_of(description)[0]
+        arrays[node["nodes"]["v"]][field][0] = value
+        write_parts(path, description, arrays)
+        refused(path, "tree")
+
+
 def test_a_tree_that_says_it_is_wider(path):
     """The width counts that `predict` compares with, not the one in the tree."""
     save(fit_rows(RandomForestClassifier(1, random_state=0)), path)

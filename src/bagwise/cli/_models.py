@@ -108,11 +108,6 @@ def fit_file(
     )
     problem.check_values(missing=impute is not None)
     problem.check_positive()
-    if problem.task == "survival" and out is not None:
-        raise ValueError(
-            "model files do not take what models of scikit-survival hold: fit"
-            " bagwise.compose.EmbeddedSurvival in Python and keep it with pickle"
-        )
     entry = find_method(DEFAULTS[problem.task]) if method is None else method
     refuse_other_task(entry, problem)
     if problem.sample_weight is not None and not entry.weights:

@@ -324,10 +324,6 @@ class Comparison:
         try:
             fitted = self.fit_best()
             found: dict[str, Any] = {"best_params": fitted.params}
-            if self.problem.task == "survival":
-                text = "not written: model files cannot hold models of scikit-survival;"
-                text += " Comparison.fit_best() returns it, and pickle keeps it"
-                return {"model": text, **found}
             save(fitted.model, path)
         except Exception as error:
             name = self.ranking[0].method

@@ -58,8 +58,8 @@ class EmbeddedSurvival(BaseBagEstimator):
     -----
     Needs the extra ``bagwise[survival]``. `y` is a structured array or a data frame
     with the fields `event` and `time`. Costs one embedding and one fit of the model.
-    Model files do not hold the objects of scikit-survival: `bagwise.save` refuses such
-    a model; use pickle or joblib.
+    `bagwise.save` takes Cox's model, survival trees, forests and boosted trees, and no
+    other models of scikit-survival.
 
     Differs from [1]_: covariates are the embedding of a bag, and any other model of
     scikit-survival may follow.

@@ -178,11 +178,8 @@ class Encoder:
                 "except for the kernels of bagwise"
             )
         if not isinstance(value, BaseEstimator):
-            hint = ""
-            if cls.__module__.split(".")[0] == "sksurv":
-                hint = "; keep models of scikit-survival with pickle or joblib"
-            raise CannotSave(f"{place} is a {cls.__module__}.{cls.__qualname__}{hint}")
-        if cls.__module__.split(".")[0] in ("bagwise", "sklearn"):
+            raise CannotSave(f"{place} is a {cls.__module__}.{cls.__qualname__}")
+        if cls.__module__.split(".")[0] in ("bagwise", "sklearn", "sksurv"):
             raise CannotSave(
                 f"{place} is a {cls.__module__}.{cls.__qualname__}, which is not among "
                 "the classes that model files may hold"

@@ -1,4 +1,4 @@
-"""Objects of scikit-learn: their compiled parts, and their valid states."""
+"""Objects of scikit-learn and scikit-survival: compiled parts, and valid states."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def state_of(value: Any) -> dict[str, Any]:
         del state[ATTRIBUTE]  # a part of the file by itself
     if "memory" in state and not is_number_or_none(state["memory"]):
         state["memory"] = None  # a folder of pickles, which the next fit would read
-    if type(value).__module__.split(".")[0] == "sklearn":
+    if type(value).__module__.split(".")[0] in ("sklearn", "sksurv"):
         state = {k: v for k, v in state.items() if k not in _NOT_KEPT}
         if type(value).__name__ == "IsotonicRegression":
             state.pop("f_", None)
@@ -158,11 +158,22 @@ def finish(value: Any) -> None:
         if not isinstance(value.loss, str):
             raise DamagedFile("a loss is not known by name")
         value._loss = value._get_loss(sample_weight=None)
+    elif type(value).__name__ == "GradientBoostingSurvivalAnalysis":
+        _rebuild_survival_loss(value)
     elif type(value) is IsotonicRegression and "X_thresholds_" in state:
         _rebuild_isotonic(value)
     elif type(value) in (KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors):
         if "_fit_method" in state:
             _rebuild_neighbours(value)
+
+
+def _rebuild_survival_loss(value: Any) -> None:
+    from sksurv.ensemble.survival_loss import LOSS_FUNCTIONS
+
+    if "estimators_" in vars(value):
+        if value.loss not in LOSS_FUNCTIONS:
+            raise DamagedFile("a loss is not known by name")
+        value._loss = LOSS_FUNCTIONS[value.loss]()
 
 
 def _rebuild_isotonic(value: Any) -> None:
@@ -222,7 +233,7 @@ def _check_forest(value: Any) -> None:
     if members is None:
         return
     for member in np.asarray(members, dtype=object).ravel():
-        if not type(member).__module__.startswith("sklearn.tree"):
+        if not type(member).__module__.startswith(("sklearn.tree", "sksurv.tree")):
             raise DamagedFile("a tree of the ensemble is none")
         if member.n_features_in_ != value.n_features_in_:
             raise DamagedFile("a tree of the ensemble takes other features")
@@ -428,4 +439,11 @@ CHECKS["sklearn"] |= {
     "RandomizedSearchCV": _check_search,
     "KMeans": _check_kmeans,
     "MiniBatchKMeans": _check_kmeans,
+}
+CHECKS["sksurv"] = {
+    "ExtraSurvivalTree": _check_tree,
+    "SurvivalTree": _check_tree,
+    "RandomSurvivalForest": _check_forest,
+    "ExtraSurvivalTrees": _check_forest,
+    "GradientBoostingSurvivalAnalysis": _check_boosted,
 }

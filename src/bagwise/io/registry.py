@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from bagwise.base.survival import require_survival
+
 # Subpackages whose estimators and parts make up models. They open no files.
 SUBPACKAGES = (
     "bags",
@@ -94,12 +96,16 @@ SKLEARN = {
     "ExtraTreeRegressor",
 }
 
-# Classes of scikit-survival that descriptions of the catalog name. Model files do not
-# hold them.
+# The same of scikit-survival.
 SKSURV = {
-    "ensemble": "GradientBoostingSurvivalAnalysis RandomSurvivalForest",
+    "ensemble": "ExtraSurvivalTrees GradientBoostingSurvivalAnalysis "
+    "RandomSurvivalForest",
+    "functions": "StepFunction",
     "linear_model": "CoxPHSurvivalAnalysis",
+    "linear_model.coxph": "BreslowEstimator",
+    "tree": "ExtraSurvivalTree SurvivalTree",
 }
+_LISTED = {"sklearn": SKLEARN, "sksurv": SKSURV}
 
 _NUMPY_FUNCTIONS = "abs cbrt exp expm1 log log10 log1p log2 sign sqrt square tanh"
 _SKLEARN_FUNCTIONS = {
@@ -126,12 +132,10 @@ def name_of(cls: type) -> str | None:
     if parts[0] == "bagwise":
         name = f"{module}:{cls.__qualname__}"
         return name if find_class(name) is cls else None
-    if parts[0] != "sklearn":
-        return None
-    for package, classes in SKLEARN.items():
-        inside = f"sklearn.{package}".split(".")
+    for package, classes in _LISTED.get(parts[0], {}).items():
+        inside = f"{parts[0]}.{package}".split(".")
         if parts[: len(inside)] == inside and cls.__name__ in classes.split():
-            name = f"sklearn.{package}:{cls.__name__}"
+            name = f"{parts[0]}.{package}:{cls.__name__}"
             return name if find_class(name) is cls else None
     return None
 
@@ -148,8 +152,10 @@ def find_class(name: Any, trusted: Mapping[str, type] | None = None) -> type | N
         return trusted[name]
     module, attribute = name.split(":")
     package, _, rest = module.partition(".")
-    if package == "sklearn" and attribute in SKLEARN.get(rest, "").split():
-        return _defined(module, attribute, "sklearn")
+    if attribute in _LISTED.get(package, {}).get(rest, "").split():
+        if package == "sksurv":
+            require_survival("the model")
+        return _defined(module, attribute, package)
     subpackage = rest.split(".")[0]
     if (
         package != "bagwise"
@@ -172,8 +178,8 @@ def _defined(module: str, attribute: str, owner: str) -> type | None:
         return None
     if not isinstance(found, type) or found.__qualname__ != attribute:
         return None
-    if owner == "sklearn":
-        return found if found.__module__.split(".")[0] == "sklearn" else None
+    if owner in _LISTED:
+        return found if found.__module__.split(".")[0] == owner else None
     return found if found.__module__ == owner else None
 
 
@@ -198,8 +204,7 @@ def find_described(path: Any) -> Any:
     library, _, rest = module.partition(".")
     if library == "bagwise" and rest.split(".")[0] in SUBPACKAGES:
         return _own_estimator(module, name) or _values().get(path)
-    tables = {"sklearn": SKLEARN, "sksurv": SKSURV}
-    for package, classes in tables.get(library, {}).items():
+    for package, classes in _LISTED.get(library, {}).items():
         inside = rest == package or rest.startswith(f"{package}._")
         if inside and name in classes.split() and not name.startswith("_"):
             public = f"{library}.{package}"
