@@ -141,6 +141,27 @@ def test_the_cache_is_found_again_and_notices_changes(folder, tmp_path, monkeypa
     assert names == [".bin", ".bin", ".npz", ".npz"]
 
 
+@pytest.mark.parametrize("missing", ["error", "keep"])
+def test_a_changed_cache_is_written_again(folder, tmp_path, missing):
+    """One bit of the copy is changed, and its size and the notes stay as they are."""
+    cache = tmp_path / "cache"
+    with h5py.File(folder / "s1.h5", "r+") as file:
+        file["features"][0] = np.inf  # left out, so that later slides move up
+    options = {"cache": cache, "missing": missing, "on_missing": "drop"}
+    with pytest.warns(DataWarning, match="'s1' holds infinity"):
+        expected = np.array(read_bags(folder, **options)[0].data)
+    (copy,) = cache.glob("*.bin")
+    raw = bytearray(copy.read_bytes())
+    raw[-1] ^= 1
+    copy.write_bytes(raw)
+    with pytest.warns(DataWarning) as caught:
+        after, _ = read_bags(folder, **options)
+    assert any("the copy of the rows, was changed" in str(w.message) for w in caught)
+    np.testing.assert_array_equal(after.data, expected)
+    assert after.ids.tolist() == ["s0", "s2", "s3"]
+    np.testing.assert_array_equal(after[2], SLIDES["s3"])
+
+
 def test_pool(folder):
     X, y = read_bags(folder, labels=folder / "clini.csv", pool="patient_id", **COLUMNS)
     assert X.ids.tolist() == ["p1", "p0"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +18,13 @@ import numpy.typing as npt
 
 from bagwise._sizes import check_disk, check_memory, check_unpacked
 from bagwise.bags.stored import all_finite
+from bagwise.exceptions import DataWarning
 from bagwise.io._slides import Sides, SlideFile
 from bagwise.io.files import whole_file
 
 # Rows that take less than this share of the memory are kept in it.
 _SHARE_OF_MEMORY = 8
+_PIECE = 2**24
 
 
 class Stacked(NamedTuple):
@@ -75,18 +79,20 @@ def stacked_rows(
     where.mkdir(parents=True, exist_ok=True)
     target = where / f"rows-{_fingerprint(files, missing)}.bin"
     notes = target.with_suffix(".npz")
-    found = _kept(target, notes, width, dtype)
+    found = _kept(target, notes, files, dtype)
     if found is None:
         hint = "Name a folder on a larger disk with cache=, or set BAGWISE_CACHE."
         check_disk(n_bytes, where, "the rows of all files", hint)
         _write(target, notes, files, dtype, missing)
-        found = _kept(target, notes, width, dtype)
+        found = _kept(target, notes, files, dtype)
     if found is None:
         raise OSError(f"{target}: the copy of the rows was changed while it was read")
     return found
 
 
-def _kept(target: Path, notes: Path, width: int, dtype: Any) -> Stacked | None:
+def _kept(
+    target: Path, notes: Path, files: Sequence[SlideFile], dtype: np.dtype[Any]
+) -> Stacked | None:
     """Return the rows of an earlier copy, or None if there is no complete one."""
     if not (target.is_file() and notes.is_file()):
         return None
@@ -95,14 +101,33 @@ def _kept(target: Path, notes: Path, width: int, dtype: Any) -> Stacked | None:
             n_rows, wrong = int(told["n_rows"]), json.loads(str(told["wrong"]))
             coords = told["coords"] if "coords" in told else None
             names = told["names"] if "names" in told else None
+            checksums = told["checksums"].tolist()
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    if target.stat().st_size != n_rows * width * dtype.itemsize:
+    width = files[0].n_features
+    rows_of = [f.n_rows for f in files if f.name not in wrong]
+    n_bytes = [n * width * dtype.itemsize for n in rows_of]
+    sizes_agree = sum(rows_of) == n_rows and target.stat().st_size == sum(n_bytes)
+    if not sizes_agree or _checksums(target, n_bytes) != checksums:
+        text = f"{target}, the copy of the rows, was changed; it is written again"
+        warnings.warn(DataWarning(text), stacklevel=6)
         return None
     if not n_rows:
         return Stacked(np.empty((0, width), dtype=dtype), None, None, wrong)
     rows = np.memmap(target, dtype=dtype, mode="r", shape=(n_rows, width))
     return Stacked(rows, coords, names, wrong)
+
+
+def _checksums(path: Path, n_bytes: Sequence[int]) -> list[int]:
+    """Return a checksum for each of the parts of a file, which follow one another."""
+    found = []
+    with path.open("rb") as stream:
+        for left in n_bytes:
+            value = 0
+            while left > 0 and (piece := stream.read(min(left, _PIECE))):
+                value, left = zlib.crc32(piece, value), left - len(piece)
+            found.append(value)
+    return found
 
 
 def _in_memory(
@@ -135,21 +160,26 @@ def _write(
     Writing to a memory map instead would cost a page fault for every page.
     """
     n_rows, row_bytes = 0, files[0].n_features * dtype.itemsize
-    sides, wrong = [], {}
+    sides, checksums, wrong = [], [], {}
     with whole_file(target) as stream:
         _reserve(stream, sum(f.n_rows for f in files) * row_bytes)
         for file in files:
+            checksum = 0
             try:
                 for block in _valid_blocks(file, missing, dtype):
-                    stream.write(block.view(np.uint8).reshape(-1).data)
+                    raw = block.view(np.uint8).reshape(-1).data
+                    checksum = zlib.crc32(raw, checksum)
+                    stream.write(raw)
                 sides.append(_sides(file))
             except _InvalidFile as problem:
                 wrong[file.name] = str(problem)
                 stream.seek(n_rows * row_bytes)  # the next file takes this place
                 continue
             n_rows += file.n_rows
+            checksums.append(checksum)
         stream.truncate()
     told: dict[str, Any] = {"n_rows": n_rows, "wrong": json.dumps(wrong)}
+    told["checksums"] = np.array(checksums, dtype=np.int64)
     for name, joined in zip(("coords", "names"), _joined(sides), strict=True):
         if joined is not None:
             told[name] = joined
