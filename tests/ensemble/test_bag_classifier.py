@@ -125,7 +125,7 @@ def test_five_classes_are_fitted_and_planned_as_such(monkeypatch):
 
     monkeypatch.setattr(_bag_classifier, "classification_members", few)
     model = BagClassifier(random_state=0, cv=2).fit(X, labels)
-    assert list(model.classes_) == ["black", "blue", "green", "gray", "red"]
+    assert list(model.classes_) == ["black", "blue", "gray", "green", "red"]
     assert model.decision_function(X).shape == (40, 5)
     assert model.score(X, labels) > 0.8
     assert len(model.members_["MI-SVM"]) == 5

@@ -1,5 +1,6 @@
 """How far bags are from the bags that a stack was fitted to."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +66,10 @@ class TrainingDistances:
             if X.on_disk:
                 return None
             statistics = Statistics(DenseRows(StandardRows()))
-        rows = made.of(statistics)
+        with warnings.catch_warnings():
+            # Members of a list may learn from what is constant in every instance.
+            warnings.filterwarnings("ignore", "no column of X varies")
+            rows = made.of(statistics)
         spread = rows.std(axis=0)
         # A change of what hardly varies is large, but not without limit.
         least = 0.1 * np.sqrt(np.mean(spread**2))

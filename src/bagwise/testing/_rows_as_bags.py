@@ -58,6 +58,7 @@ class _RowsAsBags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = True
         tags.input_tags.three_d_array = False
+        tags.input_tags.categorical = False  # matrices have numbers only
         return tags
 
     def _check_bags(self, X, y=None, *, reset, min_bags=1):
