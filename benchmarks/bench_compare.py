@@ -1,5 +1,6 @@
-"""`compare`: all methods, the cost of the runner itself, and resuming."""
+"""`compare`: all methods, the cost of the runner, resuming, intervals and tests."""
 
+import dataclasses
 import tempfile
 import time
 from pathlib import Path
@@ -89,3 +90,55 @@ class Runner(Benchmark):
     def time_resume(self, n_repeats):
         """Read everything from a store."""
         compare(self.X, self.y, store=self.full, **self.options)
+
+
+class Noisy(Constant):
+    """A classifier that knows the first feature of the first instance, with noise."""
+
+    def __init__(self, noise=1.0):
+        self.noise = noise
+
+    def decision_function(self, X):
+        """Return the feature with noise."""
+        value = X.data[X.offsets[:-1], 0]
+        rng = np.random.default_rng(round(1000 * self.noise))
+        return value - 0.5 + self.noise * rng.standard_normal(len(X))
+
+    def predict(self, X):
+        """Return the second class for positive decision values."""
+        return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
+
+
+class Inference(Benchmark):
+    """Intervals, tests, corrected figure and sample size of stored predictions."""
+
+    params = [[(2, 40, 2), (20, 400, 10), (16, 2000, 5)]]
+    param_names = ("methods, bags, folds",)
+    timeout = 600.0
+
+    def setup(self, shape):
+        """Run methods that take no time."""
+        super().setup()
+        n_methods, n_bags, n_folds = shape
+        X, y = gaussian(n_bags, 3, 4)
+        path = f"{__name__}.Noisy"
+        methods = [
+            Method(str(k), path, params={"noise": 1 + k / 20}, scale="none")
+            for k in range(n_methods)
+        ]
+        self.result = compare(
+            *(X, y),
+            methods=methods,
+            protocol=CrossValidation(n_folds),
+            grid="none",
+            progress=False,
+            n_jobs=1,
+            time_limit=None,
+        )
+
+    def time_inference(self, shape):
+        """Rank, test, correct, and estimate the number of bags that is needed."""
+        result = dataclasses.replace(self.result)  # nothing is cached
+        assert len(result.ranking) == shape[0]
+        assert result.winner is not None
+        assert result.cautions
