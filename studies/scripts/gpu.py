@@ -1,14 +1,15 @@
 """Networks and kernels on a GPU: times, memory, and the error against the CPU.
 
-    python studies/scripts/gpu.py [--output FOLDER] [--only networks|kernels]
+    python studies/scripts/gpu.py [--output FOLDER] [--only networks|poolings|kernels]
 
 Needs torch with CUDA, numpy, scipy and scikit-learn; a machine without numba runs it
 too, with the CPU's references in plain Python where they would be compiled (they are
 small). Without a CUDA device it says so and ends. Writes `figures.json` and `README.md`
-into the output folder.
+into the output folder after each part, so that a run that is stopped keeps what it has.
 """
 
 import argparse
+import importlib.machinery
 import importlib.util
 import json
 import platform
@@ -28,6 +29,7 @@ def without_numba():
     if importlib.util.find_spec("numba") is not None:
         return False
     stub = types.ModuleType("numba")
+    stub.__spec__ = importlib.machinery.ModuleSpec("numba", None)
     stub.njit = lambda *args, **options: (
         args[0] if args and callable(args[0]) else lambda function: function
     )
@@ -102,7 +104,18 @@ def make_slides(n_bags, n_rows, width, dtype):
     return host.numpy(), offsets, y
 
 
-def train_epochs(rows, offsets, y, n_models, *, per_step=32, most=None, epochs=8, **kw):
+def train_epochs(
+    rows,
+    offsets,
+    y,
+    n_models,
+    *,
+    per_step=32,
+    most=None,
+    epochs=8,
+    pooling="gated",
+    **kw,
+):
     """Median seconds of an epoch after the first, by the engine of the networks."""
     from bagwise.neural.engine import training
     from bagwise.neural.engine.network import Shape
@@ -116,7 +129,7 @@ def train_epochs(rows, offsets, y, n_models, *, per_step=32, most=None, epochs=8
         train_weight=kw.get("weight", np.ones((n_models, n_bags))),
         valid_weight=np.zeros((n_models, n_bags)),
     )
-    shape = Shape(rows.width, 1, (256,), 128, "gated", "additive")
+    shape = Shape(rows.width, 1, (256,), 128, pooling, "additive")
     options = training.Options(per_step, most, epochs, 10, 0)
     found = training.train(
         rows, offsets, y[:, None, None], "logistic", shape, models, options
@@ -217,7 +230,7 @@ def networks(log):
     rows = Rows(data, *place)
     epoch = train_epochs(rows, offsets, y, 1)
     title = "epoch, 400 bags / 1.9M x 1,024"
-    log.add(f"{title}, one model, all instances", epoch, "s", 0.10)
+    log.add(f"{title}, one model, all instances", epoch, "s", 0.035)
     single = one_bag_at_a_time(rows, offsets, y)
     log.add(f"{title}, plain loop, one bag a step", single, "s")
     log.add("times faster than one bag at a time", single / epoch, "x", -5.0)
@@ -260,6 +273,64 @@ def networks(log):
     log.add("the same, all instances", train_epochs(rows, offsets, y, 1, epochs=6), "s")
     del rows
     torch.cuda.empty_cache()
+
+
+# -- poolings with layers of their own ---------------------------------------
+
+
+def pooling_gradient(pooling, device, dtype):
+    """Gradient of the loss of six models on thirty bags, as one vector."""
+    import torch
+
+    from bagwise.neural.engine import network
+    from bagwise.neural.engine.losses import Goal
+    from bagwise.neural.engine.segments import Segments
+
+    sizes = np.random.default_rng(0).integers(1, 400, size=30)
+    shape = network.Shape(64, 1, (32,), 16, pooling, "additive")
+    rows = torch.randn(sizes.sum(), 64, generator=torch.Generator().manual_seed(0))
+    weights = network.initial_weights(shape, range(6))
+    weights = {k: w.to(device, dtype).requires_grad_() for k, w in weights.items()}
+    segments = Segments.of(sizes, device)
+    found = network.pooled(shape, weights, rows.to(device, dtype), segments)
+    y = (torch.arange(30, device=device) % 2).to(dtype)[:, None, None]
+    task = Goal("logistic", y, torch.ones(30, 6, dtype=dtype, device=device))
+    network.POOLINGS[pooling].losses(shape, found, segments, task).sum().backward()
+    parts = [w.grad.double().cpu().numpy().ravel() for w in weights.values()]
+    return np.concatenate(parts)
+
+
+def poolings(log):
+    """Gradients of the six poolings, and their epochs of many instances."""
+    import torch
+
+    from bagwise.neural.engine import training
+    from bagwise.neural.engine.network import POOLINGS
+    from bagwise.neural.engine.rows import Rows
+
+    training._STEPS = training._FEWEST_BAGS = 1
+    cuda = torch.device("cuda")
+    data, offsets, y = make_slides(400, 1_900_000, 1024, torch.float16)
+    rows = Rows(data, np.zeros(1024), np.ones(1024), cuda, torch.bfloat16, 1e11)
+    for name in POOLINGS:
+        found = pooling_gradient(name, cuda, torch.float32)
+        expected = pooling_gradient(name, torch.device("cpu"), torch.float64)
+        error = relative_error(found, expected)
+        log.add(f"{name}: gradient of six models, against the CPU", error, "", 1e-4)
+        for n_models in (1, 5):
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            seconds = train_epochs(
+                rows, offsets, y, n_models, most=512, epochs=4, pooling=name
+            )
+            taken = (torch.cuda.max_memory_allocated() - before) / 1e9
+            log.add(
+                f"{name}: epoch, 400 bags / 1.9M x 1,024, {n_models} models, 512 drawn",
+                seconds,
+                "s",
+                note=f"{taken:.1f} GB besides the rows",
+            )
+            torch.cuda.empty_cache()
 
 
 # -- kernels -----------------------------------------------------------------
@@ -402,7 +473,7 @@ def write(log, folder, about):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=RESULTS / "gpu")
-    parser.add_argument("--only", choices=["networks", "kernels"])
+    parser.add_argument("--only", choices=["networks", "poolings", "kernels"])
     options = parser.parse_args()
     missing = [
         name
@@ -427,13 +498,20 @@ def main():
     }
     print(about)
     log = Log()
-    parts = {"networks": networks, "kernels": kernels}
+    parts = {"networks": networks, "poolings": poolings, "kernels": kernels}
+    failed = []
     for name, part in parts.items():
         if options.only in (None, name):
             started = time.perf_counter()
-            part(log)
+            try:
+                part(log)
+            except Exception as error:  # the other parts are measured all the same
+                print(f"-- {name} stopped: {type(error).__name__}: {error}")
+                failed.append(name)
             print(f"-- {name}: {time.perf_counter() - started:.0f} s", flush=True)
             write(log, options.output, about)
+    if failed:
+        sys.exit(f"stopped early: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

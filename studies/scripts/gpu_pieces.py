@@ -11,9 +11,7 @@ device; writes ``pieces.csv``.
 import argparse
 import contextlib
 import csv
-import importlib.util
 import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +19,6 @@ import numpy as np
 RESULTS = Path(__file__).parents[1] / "results"
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "src"))
-
-
-def without_numba():
-    """Replace a missing numba by plain Python, which the networks do not need."""
-    if importlib.util.find_spec("numba") is None:
-        stub = types.ModuleType("numba")
-        stub.njit = lambda *args, **options: (
-            args[0] if args and callable(args[0]) else lambda function: function
-        )
-        stub.prange = range
-        sys.modules["numba"] = stub
 
 
 @contextlib.contextmanager
@@ -207,8 +194,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=RESULTS / "gpu")
     options = parser.parse_args()
-    without_numba()
     import torch
+    from gpu import without_numba
+
+    without_numba()
 
     if not torch.cuda.is_available():
         sys.exit("no CUDA device")
