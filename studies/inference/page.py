@@ -1,0 +1,125 @@
+"""Tables of the page "Can I trust these intervals?" from the files of the study.
+
+``python -m studies.inference.page`` reads ``cells.csv`` (simulated bags) and
+``real.csv``. It writes what is required next to what was measured (``summary.csv``) and
+all cells whose coverage or size misses a requirement (``missed.csv``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studies.inference.__main__ import RESULTS, read
+
+METRICS = {"accuracy": "accuracy", "auroc": "AUROC"}
+PARTITIONS = {"1": "one", "2": "two", "default": "default"}
+LIMITS = {"coverage": (0.93, 0.98), "size": (0.0, 0.07)}
+REQUIRED = {
+    "coverage": "each 0.93 to 0.98, mean 0.945 to 0.965",
+    "size": "each at most 0.07, mean at most 0.055",
+    "width / before": "mean at most 0.65, from 60 bags on",
+    "power / before": "1.8, where it was 0.1 to 0.5",
+}
+SUMMARY = ["Data", "Quantity", "Figure", "Partitions", "Required", "Mean", "Lowest"]
+SUMMARY += ["Highest", "Cells", "That meet it"]
+MISSED = ["Bags", "Generator", "Learner", "Figure", "Partitions", "Quantity"]
+MISSED += ["Measured", "Data sets", "Beyond chance"]
+Row = dict[str, Any]
+
+
+def column(rows: list[Row], name: str) -> Any:
+    """Return a column of the study as numbers."""
+    return np.array([float(row[name]) for row in rows])
+
+
+def judged(quantity: str, rows: list[Row], before: list[Row]) -> tuple[Any, Any]:
+    """Return a quantity of all cells, and which of them meet what is required."""
+    if quantity in LIMITS:
+        low, high = LIMITS[quantity]
+        found = column(rows, quantity)
+        return found, (found >= low) & (found <= high)
+    name = quantity.split()[0]
+    old = column(before, f"{name}_before")
+    if name == "width":
+        found = (column(rows, name) / old)[column(rows, "n") >= 60]
+        return found, found <= 0.65
+    some = (old >= 0.1) & (old <= 0.5)
+    found = column(rows, name)[some] / old[some]
+    return found, found >= 1.8
+
+
+def chosen(
+    rows: list[Row], metric: str, partitions: str
+) -> tuple[list[Row], list[Row]]:
+    """Return cells of a metric, and those that the former results are taken from.
+
+    The default of `compare` is two partitions below 200 bags; it was one.
+    """
+    own = [row for row in rows if row["metric"] == metric]
+    if partitions != "default":
+        own = [row for row in own if row["repeats"] == partitions]
+        return own, own
+    first, best = {}, {}
+    for row in sorted(own, key=lambda row: row["repeats"]):
+        key = (row["generator"], row["learner"], row["n"])
+        first.setdefault(key, row)
+        best[key] = row
+    return list(best.values()), list(first.values())
+
+
+def summary(rows: list[Row]) -> Iterator[list[Any]]:
+    """Yield a line for each quantity, figure and number of partitions."""
+    for quantity, required in REQUIRED.items():
+        for metric, figure in METRICS.items():
+            for key, partitions in PARTITIONS.items():
+                found, good = judged(quantity, *chosen(rows, metric, key))
+                if len(found):
+                    ends = (found.mean(), found.min(), found.max())
+                    head = (quantity, figure, partitions, required)
+                    shown = (f"{value:.3f}" for value in ends)
+                    yield [*head, *shown, len(found), int(good.sum())]
+
+
+def missed(rows: list[Row]) -> Iterator[list[Any]]:
+    """Yield the cells that miss, and whether by more than two standard errors."""
+    for row in rows:
+        for quantity, (low, high) in LIMITS.items():
+            found, sets = float(row[quantity]), int(row["sets"])
+            limit = min(max(found, low), high)
+            if found == limit:
+                continue
+            beyond = abs(found - limit) > 2.0 * np.sqrt(limit * (1.0 - limit) / sets)
+            head = (row["n"], row["generator"], row["learner"])
+            what = (METRICS[row["metric"]], PARTITIONS[row["repeats"]], quantity)
+            yield [*head, *what, f"{found:.3f}", sets, "yes" if beyond else "no"]
+
+
+def table(path: Path, names: list[str], rows: list[list[Any]]) -> None:
+    """Write a table of the page."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([names, *rows])
+
+
+def main() -> None:
+    """Write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the files")
+    out = parser.parse_args().out
+    cells = [list(read(out / name).values()) for name in ("cells.csv", "real.csv")]
+    lines = [
+        [data, *line]
+        for data, own in zip(("simulated", "real"), cells, strict=True)
+        for line in summary(own)
+    ]
+    table(out / "summary.csv", SUMMARY, lines)
+    table(out / "missed.csv", MISSED, list(missed([*cells[0], *cells[1]])))
+
+
+if __name__ == "__main__":
+    main()
