@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from bagwise._config import config_context
 from bagwise.bags import Bags
 from bagwise.testing._tools import (
     assert_same,
@@ -283,7 +284,10 @@ def check_bad_labels(estimator):
 
 
 def check_bad_prediction(estimator):
-    """Prediction before `fit`, or with other features, raises an error."""
+    """Prediction before `fit`, or without a feature, raises an error.
+
+    Columns with names may be in another order, and others are ignored with a warning.
+    """
     X, y = toy()
     raises(lambda: output(clone(estimator), X), NotFittedError, "fit")
     model = fit(estimator, X, y)
@@ -294,9 +298,17 @@ def check_bad_prediction(estimator):
     model = fit(estimator, named, y)
     raises(lambda: output(model, other), ValueError, "'d'", "'e'")
     wide = X.with_data(
-        np.column_stack([X.data, X.data[:, 0]]), feature_names=[*"abcd", "label"]
+        np.column_stack([X.data[:, 0], X.data[:, ::-1]]),
+        feature_names=["label", *"dcba"],
     )
-    raises(lambda: output(model, wide), ValueError, "not seen in fit: label")
+    expected = output(model, named)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = output(model, wide)
+    assert_same(expected, found, 1e-7, "columns in another order")
+    assert any("Other columns are ignored: 'label'" in str(w.message) for w in caught)
+    with config_context(columns="strict"):
+        raises(lambda: output(model, wide), ValueError, "not seen in fit: 'label'")
 
 
 def check_unusable_values(estimator):
