@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import bagwise
+import bagwise.compose
+import bagwise.datasets
 from bagwise.cli import main
 
 COLUMNS = ["--bag", "pid", "--label", "active", "--group", "patient"]
@@ -175,3 +177,90 @@ def test_a_folder_of_test_slides_has_its_own_labels(capsys, tmp_path):
     status, out, err = run(capsys, *words, "--out", tmp_path / "e")
     assert status == 0, err
     assert [row["level"] for row in json.loads(out)["subgroups"]] == ["c0", "c1"]
+
+
+@pytest.fixture(scope="module")
+def evaluated(folder):
+    words = ["evaluate", folder / "out" / "model.bagwise", folder / "new.csv"]
+    words += [*COLUMNS, "--by", "site", "--out", folder / "evaluated", "--json"]
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    assert not end.value.code
+    return folder / "evaluated" / "evaluation.json"
+
+
+def test_a_card_states_what_is_known_of_a_model(capsys, folder, evaluated):
+    model, out = folder / "out" / "model.bagwise", folder / "card.md"
+    status, text, _ = run(capsys, "card", model, "--out", out, "--json")
+    assert (status, json.loads(text)) == (0, {"card": str(out)})
+    page = out.read_text(encoding="utf-8")
+    record = bagwise.load(model).training_record_
+    held = record.held_out
+    hits = held["label"][held["truth"] == 1]
+    for told in (
+        "Not evaluated on other data",
+        "Subgroups were not compared",
+        "| Bags by class | neg: 30, pos: 30 |",
+        f"| Sensitivity | {hits.mean():.3f} ",
+        f"| Hash of the data | {record.about['data_hash']} |",
+        f"| bagwise | {bagwise.__version__} |",
+        'bagwise.load("model.bagwise")',
+        "| Columns | u, v |",
+        "Fitted to only 30 groups of bags",
+    ):
+        assert told in page
+    words = ["card", model, "--evaluation", evaluated, "--out", folder / "card.html"]
+    assert run(capsys, *words)[0] == 0
+    page = (folder / "card.html").read_text(encoding="utf-8")
+    assert "Not evaluated on other data" not in page
+    for told in ("Evaluation on new", "Subgroups of new", "site = s1"):
+        assert told in page
+
+
+def test_text_of_an_evaluation_stays_text(capsys, folder, evaluated):
+    found = json.loads(evaluated.read_text())
+    found["data"] = "<script>alert(1)</script>"
+    hostile = folder / "hostile.json"
+    hostile.write_text(json.dumps(found))
+    words = ["card", folder / "out" / "model.bagwise", "--evaluation", hostile]
+    assert run(capsys, *words, "--out", folder / "hostile.html")[0] == 0
+    page = (folder / "hostile.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"data": "a"}', '{"figures": 3}'])
+def test_a_card_needs_files_of_its_kind(capsys, folder, tmp_path, content):
+    model, other = folder / "out" / "model.bagwise", tmp_path / "other.json"
+    other.write_text(content)
+    words = ["card", model, "--evaluation", other, "--out", tmp_path / "c.md"]
+    status, _, err = run(capsys, *words)
+    assert (status, "not an evaluation.json" in err) == (1, True)
+    status, _, err = run(capsys, "card", model, "--out", tmp_path / "card.pdf")
+    assert (status, ".html or .md" in err) == (2, True)
+    assert not list(tmp_path.glob("c*"))
+
+
+def test_a_card_needs_a_training_record(tmp_path):
+    from bagwise.report import write_report
+
+    X, y = bagwise.datasets.make_bags(20, random_state=0)
+    model = bagwise.compose.SimpleMI().fit(X, y)
+    with pytest.raises(ValueError, match="a model card needs the training record"):
+        write_report(model, tmp_path / "card.html")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1.5", "-0.1"])
+def test_a_threshold_is_a_probability(capsys, folder, value):
+    model = folder / "out" / "model.bagwise"
+    words = ["evaluate", model, folder / "new.csv", *COLUMNS, "--drop", "site"]
+    status, _, err = run(capsys, *words, "--threshold", value, "--out", folder / "no")
+    assert (status, "between 0 and 1" in err) == (1, True)
+
+
+def test_a_subgroup_is_constant_in_a_bag(capsys, folder):
+    model = folder / "out" / "model.bagwise"
+    words = ["evaluate", model, folder / "new.csv", *COLUMNS, "--drop", "site"]
+    status, _, err = run(capsys, *words, "--by", "u", "--out", folder / "no")
+    assert status == 2
+    assert err.startswith("error: --by u: ")

@@ -58,6 +58,7 @@ _register("predict", _models.predict)
 _register("explain", _models.explain)
 _register("evaluate", _use.evaluate)
 _register("check", _use.check)
+_register("card", _use.card)
 _register("datasets", _listings.datasets)
 _register("methods", _listings.methods)
 

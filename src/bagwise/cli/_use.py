@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli._common import Json, UsageError, write_json
+from bagwise.cli._common import Json, UsageError, in_options, write_json
 from bagwise.cli._data import InputData, reads_data
-from bagwise.exceptions import DroppedGroupWarning, MissingValuesError
+from bagwise.exceptions import DataError, DroppedGroupWarning, MissingValuesError
 
 SHIFTED = 3  # exit status of `check` where data differ
 
@@ -52,10 +52,16 @@ def labeled(
             filled = replace(own, impute="median")
             return filled.labeled(source.data, ("weight",))[:2]
 
+    def level(name: str) -> Any:
+        try:
+            return read(name)[0].groups
+        except DataError as error:
+            raise UsageError(f"--by {name}: {in_options(error)}") from None
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DroppedGroupWarning)  # nothing is split here
         X, y = read(group)
-        levels = {n: X.groups if n == group else read(n)[0].groups for n in by}
+        levels = {n: X.groups if n == group else level(n) for n in by}
     return X, y, levels
 
 
@@ -183,3 +189,33 @@ def check(
             f"{outside if row['outside'] else ''}"
         )
     return SHIFTED if found.shifted else 0
+
+
+def card(
+    model: ModelFile,
+    out: Annotated[
+        Path, typer.Option(help="The page: .html, or .md for Markdown.")
+    ] = Path("model-card.html"),
+    evaluation: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="An evaluation.json of `bagwise evaluate`, to add its figures and"
+            " subgroups; may be repeated."
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Write the card of a model: data, protocol, figures, limits, versions, use."""
+    from bagwise.comparison.evaluation import read_evaluation
+    from bagwise.io import load
+    from bagwise.report import write_report
+
+    if out.suffix not in (".html", ".md"):
+        raise UsageError(f"--out: a card is an .html or .md file, got {out.name!r}")
+    found = [read_evaluation(path) for path in evaluation or []]
+    page = write_report(load(model), out, evaluations=found)
+    if json:
+        write_json({"card": str(page)})
+    else:
+        typer.echo(f"card: {page.absolute()}")
+    return 0

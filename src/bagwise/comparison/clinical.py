@@ -224,7 +224,7 @@ def threshold_for(truth: NDArray[Any], values: Array, sensitivity: float) -> flo
 
 
 def operating_point(
-    truth: NDArray[Any], called: NDArray[Any], groups: Any = None
+    truth: NDArray[Any], called: NDArray[Any], groups: Any = None, *, fixed: bool = True
 ) -> dict[str, Interval]:
     """Return the shares that a threshold gives, with intervals.
 
@@ -234,6 +234,9 @@ def operating_point(
         1 for the positive class.
     groups : ndarray of shape (n,), optional
         Bags of a group are not independent.
+    fixed : bool, default=True
+        Whether all predictions are those of one model, and not of the models of folds,
+        whose intervals are wider.
 
     Returns
     -------
@@ -254,7 +257,7 @@ def operating_point(
     for name, kept in parts.items():
         own = None if groups is None else np.asarray(groups)[kept]
         some = {key: values[kept] for key, values in rows.items()}
-        figure = contributions("accuracy", some, bag[kept], groups=own, fixed=True)
+        figure = contributions("accuracy", some, bag[kept], groups=own, fixed=fixed)
         found[name] = interval(figure)
     return found
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.inference import Interval
 from bagwise.io.record import plain
 
-__all__ = ["LABELS", "Evaluation", "compare_with_expected"]
+__all__ = ["LABELS", "Evaluation", "compare_with_expected", "read_evaluation"]
 
 # Figures of labels, which change with the threshold.
 LABELS = ("accuracy", "balanced_accuracy", "group_accuracy")
@@ -101,9 +104,9 @@ class Evaluation:
         text = f"{row['title']} {show(row['mean'])}"
         if np.isfinite(row["low"]):
             text += f" [{show(row['low'])}, {show(row['high'])}]"
-        units = f"{self.n_bags} bags"
+        units = "one bag" if self.n_bags == 1 else f"{self.n_bags} bags"
         if self.n_groups is not None:
-            units += f" of {self.n_groups} groups"
+            units += f" of {self.n_groups} group{'s' if self.n_groups > 1 else ''}"
         text += f" on {units}"
         return f"{text}: {row['text']}." if row.get("text") else f"{text}."
 
@@ -118,6 +121,34 @@ class Evaluation:
         names = ("name", "mean", "low", "high", "text")
         rows = [{name: row.get(name) for name in names} for row in self.figures]
         return pandas.DataFrame(rows).set_index("name")
+
+
+def read_evaluation(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what `Evaluation.to_dict` wrote as JSON.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    """
+    damaged = ValueError(f"{path} is not an evaluation.json of bagwise evaluate")
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise damaged from None
+    kinds = {"data": str, "text": str, "notes": list, "figures": list, "n_bags": int}
+    if not isinstance(found, dict) or any(
+        not isinstance(found.get(name), kind) for name, kind in kinds.items()
+    ):
+        raise damaged
+    rows = [*found["figures"], *(found.get("subgroups") or [])]
+    if any(not isinstance(row, dict) for row in rows) or any(
+        not isinstance(row.get("name"), str) for row in found["figures"]
+    ):
+        raise damaged
+    if any(not {"by", "level", "n_bags"} <= {*row} for row in found["subgroups"] or []):
+        raise damaged
+    return found
 
 
 def compare_with_expected(

@@ -342,14 +342,20 @@ def _threshold(
 ) -> tuple[float, str]:
     if threshold is not None and sensitivity is not None:
         raise ValueError("threshold and sensitivity exclude each other")
+    name = "probability" if hasattr(model, "predict_proba") else "score"
     if threshold is not None:
+        if name == "probability" and not 0 <= threshold <= 1:
+            raise ValueError(
+                f"threshold is a probability between 0 and 1, got {threshold}"
+            )
+        if not np.isfinite(threshold):
+            raise ValueError(f"threshold must be a finite score, got {threshold}")
         return float(threshold), "as given"
     if not 0 < sensitivity <= 1:  # type: ignore[operator]
         raise ValueError(
             f"sensitivity must be above 0 and at most 1, got {sensitivity}"
         )
     held = require_record(model, "a target sensitivity", "held_out").held_out
-    name = "probability" if hasattr(model, "predict_proba") else "score"
     if name not in held:
         raise ValueError(f"the held-out predictions of the model have no {name}")
     found = threshold_for(held["truth"], held[name], float(sensitivity or 0.0))

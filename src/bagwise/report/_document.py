@@ -109,7 +109,8 @@ class Document:
                 lines += ["", *markdown_table(table.head, table.rows)]
             for text in section.code:
                 lines += ["", "```", text, "```"]
-        return "\n".join(lines).rstrip() + "\n"
+        text = "\n".join(lines).rstrip() + "\n"
+        return text.replace("\n\n\n", "\n\n")
 
 
 def markdown_table(head: list[Any], rows: list[list[Any]]) -> list[str]:

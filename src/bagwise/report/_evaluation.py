@@ -17,6 +17,7 @@ __all__ = ["evaluation_page", "plot_calibration", "subgroup_table"]
 
 INK, SOFT, ACCENT, BLUE, GREEN = "#1f2328", "#8a9099", "#b4451f", "#2166a5", "#3a7d44"
 SIZE = (4.6, 3.9)
+ENDS = ("low", "high")
 SHARES = {
     "sensitivity": "Sensitivity",
     "specificity": "Specificity",
@@ -63,7 +64,7 @@ def _show(name: str, part: Any) -> str:
     if not part or part.get("mean") is None or not np.isfinite(part["mean"]):
         return ""
     show = METRICS[name].show
-    if part["low"] is None or not np.isfinite(part["low"]):
+    if any(part.get(end) is None or not np.isfinite(part[end]) for end in ENDS):
         return show(part["mean"])
     return f"{show(part['mean'])} [{show(part['low'])}, {show(part['high'])}]"
 
@@ -330,7 +331,7 @@ def _plot_risks(found: Evaluation) -> Any:
             below.text(t, -k, str(n), ha="center", va="center", fontsize=8, color=color)
     ax.set_ylim(0, 1.03)
     ax.set_ylabel("Share without event")
-    ax.legend(fontsize=8, frameon=False, loc="lower left")
+    ax.legend(fontsize=8, frameon=False, loc="upper right")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.25)
     below.set_ylim(0.6 - len(curves), 0.6)

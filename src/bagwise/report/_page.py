@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from bagwise.comparison.evaluation import Evaluation
 from bagwise.comparison.ranking import explain_test
 from bagwise.report import _tables as tables
 from bagwise.report._bags import browser_context
+from bagwise.report._card import model_card
 from bagwise.report._curves import (
     class_counts,
     class_figures,
@@ -34,25 +36,42 @@ __all__ = ["render_report", "report_context", "write_report"]
 
 
 def write_report(
-    comparison: Comparison | Evaluation, path: str | os.PathLike[str]
+    comparison: Comparison | Evaluation | Any,
+    path: str | os.PathLike[str],
+    *,
+    evaluations: Sequence[dict[str, Any]] = (),
 ) -> Path:
-    """Write the report of a comparison, or of an evaluation.
+    """Write the report of a comparison or of an evaluation, or the card of a model.
 
     Parameters
     ----------
-    comparison : Comparison or Evaluation
-        Result of `bagwise.compare` or `bagwise.evaluate`.
+    comparison : Comparison, Evaluation or estimator
+        Result of `bagwise.compare` or `bagwise.evaluate`, or a fitted model with a
+        training record (of `compare` or `fit`).
     path : path
         The file; missing folders are created. It is written completely or not at all.
+        The suffix ``.md`` gives Markdown without figures (not for a comparison).
+    evaluations : sequence of dict
+        Results of `Evaluation.to_dict` for the card of a model.
 
     Returns
     -------
     Path
         The file: one page that opens offline.
     """
+    markdown = Path(path).suffix == ".md"
+    if isinstance(comparison, Comparison):
+        if markdown:
+            raise ValueError(
+                "the report of a comparison is an HTML page; Comparison.to_markdown"
+                " returns its ranking"
+            )
+        return write_text(render_report(report_context(comparison)), path)
     if isinstance(comparison, Evaluation):
-        return write_text(evaluation_page(comparison).html(), path)
-    return write_text(render_report(report_context(comparison)), path)
+        page = evaluation_page(comparison)
+    else:
+        page = model_card(comparison, evaluations)
+    return write_text(page.markdown() if markdown else page.html(), path)
 
 
 def report_context(comparison: Comparison) -> dict[str, Any]:
