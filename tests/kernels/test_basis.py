@@ -73,6 +73,17 @@ def test_resolve_gamma(rows):
     assert resolve_gamma("scale", np.ones((5, 2))) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("convert", "offset"), [(np.asarray, 0.0), (np.asarray, 1e8), (sp.csr_matrix, 0.0)]
+)
+def test_weights_in_gamma_are_repeated_rows(rows, convert, offset):
+    A = rows[0] + offset
+    times = np.arange(len(A)) % 3
+    repeated = np.repeat(A, times, axis=0)
+    expected = 1 / (5 * repeated.var())
+    assert resolve_gamma("scale", convert(A), times) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("method", ["eigh", "cholesky"])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "laplacian"])
 def test_exact_bases(rows, method, kernel):

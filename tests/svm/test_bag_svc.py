@@ -271,13 +271,25 @@ def test_a_function_as_kernel(data):
         BagSVC(lambda A, B: np.ones((2, 2))).fit(X, y)
 
 
-def test_weights_are_repetitions(data):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gamma": 0.1},
+        {"gamma": "scale"},  # the variance of weighted instances
+        {"kernel": "statistics"},
+        {"kernel": "mi_graph", "gamma": "scale"},
+        {"kernel": "distribution", "kernel_params": {"outer_gamma": 1.0}},
+        {"n_components": 10**6, "random_state": 0},
+    ],
+    ids=str,
+)
+def test_weights_are_repetitions(data, options):
     X, y = data
     rng = np.random.default_rng(5)
     times = rng.integers(0, 3, size=len(y))
     repeated = np.repeat(np.arange(len(y)), times)
-    a = BagSVC(gamma=0.1, tol=1e-9).fit(X, y, sample_weight=times)
-    b = BagSVC(gamma=0.1, tol=1e-9).fit(X[repeated], y[repeated])
+    a = BagSVC(**options, tol=1e-9).fit(X, y, sample_weight=times)
+    b = BagSVC(**options, tol=1e-9).fit(X[repeated], y[repeated])
     assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-6)
     assert set(a.support_) <= set(np.flatnonzero(times))
 

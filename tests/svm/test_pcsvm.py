@@ -389,9 +389,10 @@ def test_n_components_of_full_rank_is_exact_and_fewer_works():
     assert few.score(X, y) > 0.7
 
 
-def test_weights_are_repeats():
+@pytest.mark.parametrize("gamma", [0.4, "scale"])
+def test_weights_are_repeats(gamma):
     X, y = _toy(5)
-    options = {"C": 1.0, "rho": 0.3, "gamma": 0.4, "tol": 1e-7, "max_iter": 300}
+    options = {"C": 1.0, "rho": 0.3, "gamma": gamma, "tol": 1e-7, "max_iter": 300}
     weight = np.ones(len(y))
     weight[[0, 3, 6]] = 2.0
     weighted = PCSVM(**options).fit(X, y, sample_weight=weight)

@@ -375,7 +375,7 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
 
     def _fit_classes(self, X, y, sample_weight):
         X, codes, weight = self._fresh_training(X, y, sample_weight)
-        self._prepare(X)
+        self._prepare(X, weight)
         if len(self.classes_) == 2:
             return self._fit_two(X, np.where(codes == 1, 1.0, -1.0), weight)
         self.estimators_ = []
@@ -403,7 +403,7 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
             self.threshold_ = choose_threshold(self, X, t, weight)
         return self
 
-    def _prepare(self, X):
+    def _prepare(self, X, weight):
         """Do what needs no labels, once for all classes; by default nothing."""
 
     def _fit_binary(self, X, t, bag_weight):

@@ -70,6 +70,9 @@ class MILDE(WeightedBagClassifier):
     that have not seen the bag (5 folds), since responses to the instances that a
     classifier was trained on are too good.
 
+    Clusters are found without weights from random instances: a bag of weight two is not
+    the same as a bag that is given twice.
+
     References
     ----------
     .. [1] Amores, J., "MILDE: multiple instance learning by discriminative embedding",

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._compat import Interval, StrOptions
 from bagwise._sizes import check_memory
-from bagwise.bags.segments import segment_argmax_share
+from bagwise.bags.segments import repeat, segment_argmax_share
 from bagwise.base import WeightedBagClassifier
 from bagwise.embedding._prototypes import (
     GAMMA_CONSTRAINT,
@@ -72,7 +72,9 @@ class MILES(WeightedBagClassifier):
     Notes
     -----
     `instance_scores` are contributions: each instance gets the terms it is the nearest
-    for, and their sum over a bag is the decision value minus `intercept_`.
+    for, and their sum over a bag is the decision value minus `intercept_`. A bag of
+    weight two is not the same as a bag that is given twice, whose instances are
+    prototypes twice.
 
     Differs from [1]_: the default loss is squared, and the width follows the data. The
     embedding costs O(n_instances**2 * n_features) time and O(n_bags * n_instances)
@@ -136,7 +138,7 @@ class MILES(WeightedBagClassifier):
         return tags
 
     def _fit_binary(self, X, t, bag_weight):
-        self.gamma_ = resolve_gamma(self.gamma, X.data)
+        self.gamma_ = resolve_gamma(self.gamma, X.data, repeat(bag_weight, X.offsets))
         rows = chosen_rows(X.n_instances, self.max_prototypes, self.random_state)
         prototypes = X.data[rows]
         check_memory(

@@ -52,6 +52,8 @@ class TwoLevelClassifier(EmbeddedClassifier):
     The tree is grown on the same bags, so its leaves are nearly pure on them and the
     second level overfits; a forest as `estimator` is often the better choice.
     Counts change when instances are repeated. Costs one tree on `n_instances` rows.
+    A bag of weight two is not the same as a bag that is given twice, because
+    `min_samples_leaf` counts instances without weights.
 
     Differs from [1]_: the second level boosts scikit-learn's stumps, not LogitBoost.
 

@@ -130,7 +130,11 @@ class BagOfWords(
     -----
     Differs from [1]_: nothing but the optional soft assignment. Costs O(n_instances *
     n_clusters * n_features) per k-means step. More instances need more steps: the
-    measured time grows like O(n_instances**1.6). CSR instances stay sparse.
+    measured time grows like O(n_instances**1.6).
+
+    CSR instances stay sparse, and have the clusters of dense ones up to rounding. Where
+    instances are equally far from several clusters, as integer counts often are,
+    rounding decides, and results for CSR and for dense data differ.
 
     References
     ----------

@@ -170,6 +170,8 @@ def resolve_gamma(gamma: float | str, data: Any, weight: Any = None) -> float:
         if weight is not None and np.ptp(weight) > 0:
             share = weight / (weight.sum() * n_features)
             center = share @ np.asarray(data.sum(axis=1)).ravel()
+            if not sp.issparse(data):  # keeps the digits of rows far from the origin
+                data, center = data - center, 0.0
             variance = share @ row_norms(data, squared=True) - center**2
         elif sp.issparse(data):
             variance = data.multiply(data).mean() - data.mean() ** 2

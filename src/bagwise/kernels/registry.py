@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy.typing as npt
 
 from bagwise._sizes import check_memory
 from bagwise.bags import Bags
+from bagwise.bags.segments import repeat
 from bagwise.kernels._distribution import (
+    bag_extremes,
     distribution_kernel,
     fit_distribution,
     fit_statistics,
@@ -27,7 +30,7 @@ from bagwise.kernels._graph import (
 from bagwise.kernels._set import resolve_set, set_kernel
 from bagwise.kernels.box.kernel import raw_box_kernel, resolve_box
 from bagwise.kernels.distances import emd_kernel, fit_emd, many_problems
-from bagwise.kernels.instance import row_blocks
+from bagwise.kernels.instance import resolve_gamma, row_blocks
 
 BagKernel = Callable[..., npt.NDArray[np.float64]]
 
@@ -85,14 +88,16 @@ def bag_kernel(
 
 
 def fit_bag_kernel(
-    X: Bags, metric: str, params: dict[str, Any]
+    X: Bags, metric: str, params: dict[str, Any], weight: Any = None
 ) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
     """Return the kernel matrix of training bags and the parameters for later ones.
 
     With the parameters returned, ``bag_kernel(X_test, X, metric, **params)`` does not
-    depend on which test bags come together, and agrees with the training matrix.
+    depend on which test bags come together, and agrees with the training matrix. With
+    weights of the bags, ``gamma="scale"`` is the width of repeated bags.
     """
     kernel = _look_up(metric)
+    params = weighted_scale(X, metric, params, weight)
     # Widths that are found on the very distances or vectors of the matrix.
     if metric == "statistics":
         return fit_statistics(X, **params)
@@ -103,6 +108,22 @@ def fit_bag_kernel(
     if metric in KERNEL_RESOLVERS:
         params = KERNEL_RESOLVERS[metric](X, **params)
     return kernel(X, None, **params), dict(params)
+
+
+def weighted_scale(
+    X: Bags, metric: str, params: dict[str, Any], weight: Any
+) -> dict[str, Any]:
+    """Return the parameters with ``gamma="scale"`` as a number, if weights differ."""
+    known = inspect.signature(_look_up(metric)).parameters
+    gamma = params.get("gamma", known["gamma"].default if "gamma" in known else None)
+    if weight is None or not np.ptp(weight) or gamma != "scale":
+        return params
+    if metric == "statistics":
+        return {**params, "gamma": resolve_gamma("scale", bag_extremes(X), weight)}
+    if metric in ("set", "graph", "mi_graph", "distribution"):
+        rows = repeat(weight, X.offsets)
+        return {**params, "gamma": resolve_gamma("scale", X.data, rows)}
+    return params  # the mixture of "ppmm" knows no weights either
 
 
 def _look_up(metric: str) -> BagKernel:
@@ -192,8 +213,8 @@ class FittedKernel:
             given["gamma"] = gamma
         self.kernel, self.params = kernel, given
 
-    def fit(self, X: Bags) -> Array:
-        """Return the matrix of the training bags and keep what others need."""
+    def fit(self, X: Bags, weight: Any = None) -> Array:
+        """Return the matrix of the (weighted) training bags, keep what others need."""
         check_memory(
             8.0 * 2 * X.n_bags**2,
             f"The kernel matrix of {X.n_bags} bags",
@@ -202,7 +223,7 @@ class FittedKernel:
         self.bags = X
         if callable(self.kernel):
             return self._call(X)
-        K, self.params = fit_bag_kernel(X, self.kernel, self.params)
+        K, self.params = fit_bag_kernel(X, self.kernel, self.params, weight)
         return K
 
     def product(self, X: Bags, coef: Array) -> Array:

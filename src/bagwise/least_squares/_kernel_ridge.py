@@ -117,7 +117,8 @@ class BagKernelRidge(BaseBagRegressor):
         alphas = self._strengths()
         self._kernel = FittedKernel(self.kernel, self.gamma, self.kernel_params)
         target = y if y.ndim == 2 else y[:, None]
-        path = RidgePath(self._kernel.fit(X), target, weight, self.fit_intercept)
+        K = self._kernel.fit(X, weight)
+        path = RidgePath(K, target, weight, self.fit_intercept)
         self.alpha_, errors, self.loo_scores_ = path.choose(alphas, weight)
         coef, intercept = path.solve(self.alpha_)
         one = y.ndim == 1

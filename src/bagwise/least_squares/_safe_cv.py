@@ -56,7 +56,8 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
     cv : int, splitter or iterable, default=None
         Folds, as in scikit-learn; by default five stratified ones, or as many as the
         smallest class has bags. Folds are formed by position: with another order of
-        the bags other parameters may be chosen.
+        the bags, or with copies of a bag in place of its weight, other parameters may
+        be chosen.
     scoring : str or callable, default=None
         Score of a fold; accuracy by default. Bags count in it with their weight
         (`sample_weight` times `class_weight`).

@@ -49,6 +49,9 @@ class BagKNeighborsRegressor(BaseBagRegressor):
     and scales predictions. Costs nothing to fit, and one distance to every training
     bag to predict.
 
+    A bag of weight two counts twice in the mean, but is one neighbor; two copies of a
+    bag are two of the `n_neighbors`.
+
     Differs from [1]_: values are averaged where classes vote, and bags that would have
     the new one among their own neighbors (citers) do not count.
 

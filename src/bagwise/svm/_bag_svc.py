@@ -29,6 +29,7 @@ from bagwise.kernels.registry import (
     KERNEL_RESOLVERS,
     fit_bag_kernel,
     refuse_hours,
+    weighted_scale,
 )
 from bagwise.svm._pairwise import (
     class_scores,
@@ -389,7 +390,7 @@ class BagSVC(MulticlassBagClassifier):
         return self
 
     def _fit_kernel(self, X, codes, weight):
-        K = self._training_matrix(X)
+        K = self._training_matrix(X, weight)
         coef, support = self._solve(K, codes, weight, lambda a: K @ a)
         self.support_ = support
         self.dual_coef_ = coef[support]
@@ -408,7 +409,8 @@ class BagSVC(MulticlassBagClassifier):
         return None
 
     def _fit_features(self, X, codes, weight, n_features):
-        params = KERNEL_RESOLVERS[self.kernel](X, **self._given_params())
+        params = weighted_scale(X, self.kernel, self._given_params(), weight)
+        params = KERNEL_RESOLVERS[self.kernel](X, **params)
         n_rows = min(n_features, X.n_instances)
         check_memory(
             8.0 * n_rows * (n_rows + X.n_bags),
@@ -445,7 +447,7 @@ class BagSVC(MulticlassBagClassifier):
     def _score_candidates(self, candidates, X, y, splits, scoring):
         return candidate_scores(self, candidates, X, y, splits, scoring)
 
-    def _training_matrix(self, X):
+    def _training_matrix(self, X, weight):
         if self._pairwise:
             return X
         n = X.n_bags
@@ -458,7 +460,7 @@ class BagSVC(MulticlassBagClassifier):
         if callable(self.kernel):
             self.kernel_params_ = params
             return call_kernel(self.kernel, X, X, params)
-        K, self.kernel_params_ = fit_bag_kernel(X, self.kernel, params)
+        K, self.kernel_params_ = fit_bag_kernel(X, self.kernel, params, weight)
         return K
 
     def decision_function(self, X):

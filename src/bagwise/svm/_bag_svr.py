@@ -110,7 +110,7 @@ class BagSVR(BaseBagRegressor):
 
     def _fit_bags(self, X, y, weight):
         kernel = FittedKernel(self.kernel, self.gamma, self.kernel_params)
-        K = kernel.fit(X)
+        K = kernel.fit(X, weight)
         center = float(np.average(y, weights=weight))
         spread = float(np.sqrt(np.average((y - center) ** 2, weights=weight))) or 1.0
         machine = SVR(

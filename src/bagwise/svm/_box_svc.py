@@ -110,8 +110,9 @@ class BoxKernelSVC(MulticlassBagClassifier):
     decision threshold is chosen by `threshold`. The method of [1]_ is
     ``normalize=False, rho=0.02, threshold="zero"``.
     The matrix is positive semi-definite whatever the errors of the counts. More than
-    two classes are trained in pairs. Cost: ``n_bags ** 2 / 2`` box counts to fit,
-    ``n_bags`` for each bag to predict.
+    two classes are trained in pairs. A bag of weight two is not the same as a bag that
+    is given twice, which is two coordinates of the empirical map. Cost:
+    ``n_bags ** 2 / 2`` box counts to fit, ``n_bags`` for each bag to predict.
 
     References
     ----------

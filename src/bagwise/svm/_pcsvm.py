@@ -223,11 +223,11 @@ class PCSVM(KernelBagSVM):
         self.tol = tol
         self.random_state = random_state
 
-    def _prepare(self, X):
+    def _prepare(self, X, weight):
         self._refuse_many(X.n_instances)
         # Label-free, hence once for all classes.
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
-        self.gamma_ = resolve_gamma(self.gamma, data)
+        self.gamma_ = resolve_gamma(self.gamma, data, repeat(weight, X.offsets))
         self.kernel_params_ = kernel_params(self, self.gamma_)
         options = {
             **self.kernel_params_,

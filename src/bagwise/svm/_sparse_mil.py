@@ -59,7 +59,8 @@ class SMIL(SparseMIL):
         Weight of the loss. Divided by the number of terms, it must be large to matter.
     scale_C : bool, default=True
         Whether each sum is divided by its number of terms, as in [1]_. False gives
-        every term the weight `C`.
+        every term the weight `C`. Terms are counted without weights, so that class
+        weights have an effect: a bag of weight two counts once, two copies of it twice.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -177,7 +178,8 @@ class STMIL(SparseMIL):
         Weight of the loss. Divided by the number of terms, it must be large to matter.
     scale_C : bool, default=True
         Whether each sum is divided by its number of terms, as in [1]_. False gives
-        every term the weight `C`.
+        every term the weight `C`. Terms are counted without weights, so that class
+        weights have an effect: a bag of weight two counts once, two copies of it twice.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"

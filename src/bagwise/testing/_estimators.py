@@ -67,7 +67,7 @@ _SMALL_NET = {
 # Parameters that shorten a fit. A class that is not listed is tested with its defaults.
 CHEAP = {
     # Results are compared to seven digits, more than the default tolerance gives.
-    "BagSVC": {"tol": 1e-8},
+    **dict.fromkeys(("BagSVC", "BagSVR"), {"tol": 1e-8}),
     "NeuralBagClassifier": _SMALL_NET,
     "NeuralBagRegressor": _SMALL_NET,
     # Its members are tested in tests/ensemble; here one member is enough.
@@ -109,16 +109,11 @@ _ROUNDING_PATH = (
     "a non-convex objective end within the solver's tolerance (1e-6), not within 1e-7"
 )
 
-_LIBSVM = (
-    "the width of gamma='scale' is the variance of the rows without their weights, and "
-    "libsvm stops at its tolerance (1e-4), not at 1e-7; SVC fails this check as well"
-)
-
 _MARGIN = "the convex steps stop at tol=1e-4, not at 1e-7; SVC fails this check as well"
 
-_BASIS = (
-    "the width of gamma='scale' is the variance of the instances without weights, "
-    "and the convex steps stop at tol=1e-3, not at 1e-7; SVC fails this check as well"
+_TERMS = (
+    "each sum of the loss is divided by the number of its terms without weights, so "
+    "that class weights have an effect"
 )
 
 _EMPIRICAL_MAP = (
@@ -156,8 +151,6 @@ _NEIGHBOURS = (
     "not; scikit-learn's own neighbors take no weights at all"
 )
 
-_WIDTH = "the width of gamma='scale' is the variance of the instances without weights"
-
 # Class name -> check name -> reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     "NeuralBagClassifier": {
@@ -171,20 +164,8 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_sample_weight_equivalence_on_dense_data": _NEIGHBOURS,
         "check_sample_weight_equivalence_on_sparse_data": _NEIGHBOURS,
     },
-    "BagKernelRidge": {
-        "check_sample_weight_equivalence_on_dense_data": _WIDTH,
-        "check_sample_weight_equivalence_on_sparse_data": _WIDTH,
-    },
     "BagRegressor": {"check_sample_weight_equivalence_on_dense_data": _FOLDS},
-    "BagSVR": {
-        "check_sample_weight_equivalence_on_dense_data": _LIBSVM,
-        "check_sample_weight_equivalence_on_sparse_data": _LIBSVM,
-    },
     "BagStackingClassifier": {"check_sample_weight_equivalence_on_dense_data": _FOLDS},
-    "BagSVC": {
-        "check_sample_weight_equivalence_on_dense_data": _LIBSVM,
-        "check_sample_weight_equivalence_on_sparse_data": _LIBSVM,
-    },
     "BoxKernelSVC": {"check_sample_weight_equivalence_on_dense_data": _EMPIRICAL_MAP},
     "DiverseDensity": {
         "check_sample_weight_equivalence_on_dense_data": _ROUNDING_PATH,
@@ -210,10 +191,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "check_sample_weight_equivalence_on_dense_data": _PROTOTYPES,
         "check_sample_weight_equivalence_on_sparse_data": _PROTOTYPES,
     },
-    "PCSVM": {
-        "check_sample_weight_equivalence_on_dense_data": _BASIS,
-        "check_sample_weight_equivalence_on_sparse_data": _BASIS,
-    },
     "SimpleMI": {
         "check_sample_weight_equivalence_on_dense_data": _SVC_TOLERANCE,
         "check_sample_weight_equivalence_on_sparse_data": (
@@ -237,8 +214,13 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             "MissSVM",
             "RegSVM",
             "SBMIL",
-            "SMIL",
-            "STMIL",
         )
+    },
+    **{
+        name: {
+            "check_sample_weight_equivalence_on_dense_data": _TERMS,
+            "check_sample_weight_equivalence_on_sparse_data": _TERMS,
+        }
+        for name in ("SMIL", "STMIL")
     },
 }
