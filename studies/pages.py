@@ -9,7 +9,7 @@ from pathlib import Path
 
 from studies.rows import Row, keep_earlier, read_rows
 from studies.tables import list_tables, load_table
-from studies.verdicts import RULE
+from studies.verdicts import RULE, cause_of
 
 __all__ = ["table_page", "write_results_page", "write_table"]
 
@@ -350,7 +350,8 @@ def results_page(tables: Mapping[str, Sequence[Row]]) -> str:
         + (f", and {unknown} cells not timed yet." if unknown else "."),
         "",
     ]
-    lines += _gaps([row for name in order for row in tables[name]])
+    every = [row for name in order for row in tables[name]]
+    lines += _verdicts(every) + _gaps(every)
     for name in order:
         lines += [table_page(tables[name], level=2, rule=False)]
     return "\n".join(lines)
@@ -364,10 +365,6 @@ def _gaps(rows: Sequence[Row]) -> list[str]:
     lines = [
         "## What was not reached, and why",
         "",
-        "Optimism: the best values on the reported folds reach the figure, by the same"
-        " rule. Threshold: they do not, but the best thresholds of the test folds do,"
-        " so that the threshold may be the reason. Unknown: neither does.",
-        "",
         "| table | cell | published | measured | optimistic | best threshold |"
         " reason |",
         "|---|---|---|---|---|---|---|",
@@ -376,16 +373,77 @@ def _gaps(rows: Sequence[Row]) -> list[str]:
         figures = [row["published"], row["measured"]]
         figures += [row.get("optimistic") or "", row.get("best_threshold") or ""]
         shown = [f"{float(figure):.3g}" if figure != "" else "-" for figure in figures]
-        cells = [row["table"], f"{row['row']} on {row['column']}", *shown, _why(row)]
+        cells = [
+            row["table"],
+            f"{row['row']} on {row['column']}",
+            *shown,
+            reason_of(row, rows),
+        ]
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return [*lines, ""]
 
 
-def _why(row: Row) -> str:
-    """Return the reason of a gap in one word."""
+REASONS = """Reached: see the rule above. Optimism: the best values of the grid on the
+reported folds reach the figure, by the same rule. Another name (scaling, kernel,
+intercept and so on): a variant of the row that differs in this reaches it, by the same
+rule. Threshold: the best thresholds of the test folds reach it, so that the threshold
+may be the reason. Quoted: none of these, but the paper seems to quote the figure from
+another paper, with other folds and grids. Open: none of these."""
+
+
+def _verdicts(rows: Sequence[Row]) -> list[str]:
+    """Return one table of all cells that can be judged, row by row."""
+    lines = [
+        "## Every cell in one table",
+        "",
+        *REASONS.splitlines(),
+        "",
+        "| table | row | cells |",
+        "|---|---|---|",
+    ]
+    found: dict[tuple[str, str], list[str]] = {}
+    counts: dict[str, int] = {}
+    for row in rows:
+        if row["verdict"] not in ("reached", "not reached"):
+            continue
+        reason = "reached" if row["verdict"] == "reached" else reason_of(row, rows)
+        counts[reason] = counts.get(reason, 0) + 1
+        shown = reason if reason == "reached" else f"**{reason}**"
+        cells = found.setdefault((str(row["table"]), str(row["row"])), [])
+        cells.append(f"{row['column']}: {shown}")
+    for (table, label), cells in found.items():
+        lines.append(f"| {table} | {label} | {', '.join(cells)} |")
+    total = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+    return [*lines, "", f"Together: {total}.", ""] if found else []
+
+
+def reason_of(row: Row, rows: Sequence[Row]) -> str:
+    """Return the reason of a gap in a word; `rows` has the variants of the row."""
     if row.get("cause"):
         return str(row["cause"])
-    return "threshold" if _reaches_at_best_threshold(row) else "unknown"
+    for other in rows:
+        base, _, reason = str(other.get("explains") or "").partition(": ")
+        same = all(other[key] == row[key] for key in ("table", "column"))
+        if base == row["row"] and same and _closes(row, other):
+            return reason
+    if _reaches_at_best_threshold(row):
+        return "threshold"
+    return "quoted" if row.get("quoted") else "open"
+
+
+def _closes(row: Row, variant: Row) -> bool:
+    """Return whether a variant reaches the figure and closes half of the gap."""
+    if variant["measured"] == "" or variant["std_error"] == "":
+        return False
+    return bool(
+        cause_of(
+            float(row["published"]),
+            float(row["measured"]),
+            float(variant["measured"]),
+            float(variant["std_error"]),
+            lower_is_better=row["lower_is_better"] == "true",
+        )
+    )
 
 
 def _reaches_at_best_threshold(row: Row) -> bool:

@@ -2,7 +2,8 @@
 
 A name is ``safe-toy-1``, ``safe-toy-2``, ``safe-toy-2-5000`` (so many instances, a
 tenth for training) or ``binding-5``; ``safe-toy-1:3`` is the same set simulated with
-seed 3.
+seed 3. A known set whose name ends with `SCALED` has features between 0 and 1 over
+all of its bags, test bags included.
 """
 
 from __future__ import annotations
@@ -11,24 +12,29 @@ import re
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import minmax_scale
 from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags, Ragged
+from bagwise.comparison.problem import as_problem
 from bagwise.datasets import make_multi_site_binding, make_safe_toy
 
-__all__ = ["is_simulated", "make_midr_example", "simulate", "training_bags"]
+__all__ = ["SCALED", "is_simulated", "make_midr_example", "simulate", "training_bags"]
 
 _TOY = re.compile(r"safe-toy-([12])(?:-(\d+))?")
 _BINDING = re.compile(r"binding-(\d+)")
+SCALED = ", scaled on all bags"
 BAG_SIZE = 5
 MAX_TRAINING_INSTANCES = 5_000
 BINDING_BAGS = 200
 
 
 def is_simulated(name: str) -> bool:
-    """Return whether a name, with or without a seed, is that of an artificial set."""
+    """Return whether a name, with or without a seed, is that of a set made here."""
     base = name.partition(":")[0]
-    return bool(_TOY.fullmatch(base) or _BINDING.fullmatch(base))
+    return bool(_TOY.fullmatch(base) or _BINDING.fullmatch(base)) or name.endswith(
+        SCALED
+    )
 
 
 def training_bags(name: str) -> int | None:
@@ -68,6 +74,10 @@ def simulate(name: str, *, seed: int = 0) -> Bunch:
     >>> simulate("binding-5:1").X.shape
     (400,)
     """
+    if name.endswith(SCALED):
+        known = as_problem(name.removesuffix(SCALED))
+        rows = minmax_scale(known.X.data)
+        return Bunch(X=Bags(rows, known.X.offsets), y=known.y, name=name)
     base, _, tail = name.partition(":")
     if tail:
         try:

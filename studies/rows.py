@@ -19,6 +19,7 @@ __all__ = ["Row", "csv_rows", "keep_earlier", "read_rows"]
 
 Row = Mapping[str, Any]
 FEWER = ", as fewer repeats would change the verdict"
+TEXTS = ("title", "note", "explains", "quoted", "table_note")
 OTHER_GRID = ", with the grid of that day"
 VERSIONS = ("python", "bagwise", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -43,6 +44,8 @@ def csv_rows(
             **_provenance(item),
             "command": command(item.repeats),
             "note": item.cell.note,
+            "explains": item.cell.explains,
+            "quoted": item.cell.quoted,
             "table_note": table.notes,
         }
         for item in cells
@@ -142,7 +145,7 @@ def keep_earlier(rows: Sequence[Row], earlier: Sequence[Row]) -> list[Row]:
             kept.append(row)
             continue
         if not_run or _is_weaker(row, old):
-            texts = {key: row[key] for key in ("title", "note", "table_note")}
+            texts = {key: row[key] for key in TEXTS if key in row}
             other = str(row["grid"]) != str(old["grid"])
             looked = "" if other else str(row["optimistic"])
             day = str(old.get("finished") or "")[:10] or f"bagwise {old['bagwise']}"

@@ -20,7 +20,7 @@ from bagwise.comparison import Method
 from bagwise.comparison.choose import find_method
 from bagwise.comparison.description import Spec
 from bagwise.datasets import available
-from studies.paper_sets import is_simulated
+from studies.paper_sets import SCALED, is_simulated
 from studies.schemes import Scheme, parse_scheme
 
 __all__ = ["Cell", "Table", "list_tables", "load_table", "parse_table"]
@@ -67,6 +67,9 @@ _HOW_KEYS = {
     "note",
     "not_comparable",
     "skip",
+    "scaled_on_all_bags",
+    "explains",
+    "quoted",
 }
 _ROW_KEYS = {"label", "values", "std", "cells", *_HOW_KEYS}
 
@@ -104,6 +107,12 @@ class Cell:
         Why the two figures cannot be compared; empty if they can.
     skip : str
         Why the cell is not run; empty if it is.
+    explains : str
+        The row of which this one is a variant, and what differs, as "row: reason".
+        Where the row is not reached and the variant reaches its figure, the reason is
+        given on the page.
+    quoted : str
+        The paper from which the printed figure seems to be quoted; empty if from none.
     """
 
     row: str
@@ -122,6 +131,8 @@ class Cell:
     note: str = ""
     not_comparable: str = ""
     skip: str = ""
+    explains: str = ""
+    quoted: str = ""
 
     @property
     def scoring(self) -> str:
@@ -268,12 +279,15 @@ def _cell(
     if math.isnan(published):
         reasons.append("no figure is printed")
     notes = [column.get("note", ""), how.get("note", "")]
+    dataset = column.get("dataset", "")
+    if how.get("scaled_on_all_bags", False):
+        dataset += SCALED
     return Cell(
         row["label"],
         column["label"],
         published,
         std,
-        column.get("dataset", ""),
+        dataset,
         method,
         metric,
         unit,
@@ -285,6 +299,8 @@ def _cell(
         " ".join(note for note in notes if note),
         "; ".join(reason for reason in reasons if reason),
         how.get("skip", ""),
+        how.get("explains", ""),
+        how.get("quoted", ""),
     )
 
 
@@ -370,4 +386,5 @@ def _only(values: Mapping[str, Any], known: set[str], where: str) -> None:
 
 def known_dataset(name: str) -> bool:
     """Return whether a data set of a table is known by name."""
+    name = name.removesuffix(SCALED)
     return name == "digits" or is_simulated(name) or name in available()

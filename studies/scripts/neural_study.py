@@ -4,6 +4,7 @@
                                       [--data FOLDER] [--output FOLDER]
 
 `choose`      settings on other data: texts, scenes, digits, simulated bags; five folds
+`options`     sampling, dropout of instances and mixup of bags, on the same data
 `classic`     the five classic sets, 10 folds x 3, with the setting that was chosen
 `spread`      test AUROC over ten runs, of five models averaged and of single ones
 `tune`        settings of the image encoder, on draws of images that are not reported
@@ -56,6 +57,16 @@ FREE = {
     for rate in (2e-4, 5e-4, 1e-3)
     for decay in (1e-4, 1e-2)
     for dropout in (0.25, 0.5)
+}
+# What is measured by `options`, on a network of a quarter of the width.
+SMALL = {"hidden": 64, "attention": 32, "weight_decay": 0.01, "n_models": 3}
+OPTIONS = {
+    "defaults": {},
+    "8 instances per bag and epoch": {"max_instances": 8},
+    "instance dropout 0.25": {"instance_dropout": 0.25},
+    "instance dropout 0.5": {"instance_dropout": 0.5},
+    "mixup 0.2": {"mixup": 0.2},
+    "mixup 1": {"mixup": 1.0},
 }
 # The defaults before those that `choose` led to.
 DEFAULT = "early stopping, 256 wide, rate 0.0002 decay 0.0001 dropout 0.25"
@@ -171,6 +182,21 @@ def run_choose(figures, folder, names):
                 for label, models in zip(labels, fitted, strict=True):
                     found = fold_figures(models, tests, X, y)
                     figures.add(("choose", name, "", 0, label), found, seconds)
+
+
+def run_options(figures, folder, names):
+    """Five folds of each option on the data on which settings are chosen."""
+    for name in names:
+        X, y = other_set(name, folder)
+        masks, tests = folds_of(y, 5, 1)
+        for label, option in OPTIONS.items():
+            if figures.has("options", name, "", 1, label):
+                continue
+            begun = time.perf_counter()
+            base = network(random_state=1, **SMALL, **option)
+            found = fold_figures(base.fit_many(X, y, masks)[0], tests, X, y)
+            seconds = time.perf_counter() - begun
+            figures.add(("options", name, "", 1, label), found, seconds)
 
 
 def choosing_scores(figures):
@@ -344,7 +370,7 @@ def run_references(figures, seeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    every = "choose,classic,spread,tune,images,references"
+    every = "choose,options,classic,spread,tune,images,references"
     parser.add_argument("--parts", default=every)
     parser.add_argument("--seeds", default="0,1,2,3,4", help="draws of the images")
     parser.add_argument("--sets", help="of `classic`, `spread` or `choose`; all")
@@ -359,6 +385,8 @@ def main():
     wanted = options.sets.split(",") if options.sets else [*others, *SETS]
     if "choose" in parts:
         run_choose(figures, folder, [n for n in others if n in wanted])
+    if "options" in parts:
+        run_options(figures, folder, [n for n in others if n in wanted])
     five = [name for name in SETS if name in wanted]
     if "classic" in parts:
         run_classic(figures, folder, five)

@@ -9,12 +9,17 @@ from test_reproduce import small
 from bagwise.comparison.problem import as_problem
 from bagwise.comparison.protocols import CrossValidation
 from bagwise.compose import OnInstances, SimpleMI
+from bagwise.datasets import make_bags
+from studies import paper_sets
 from studies.optimism import best_on_reported_folds
 from studies.pages import _gaps as gaps
-from studies.paper_sets import simulate
+from studies.pages import _verdicts as verdict_table
+from studies.pages import reason_of
+from studies.paper_sets import SCALED, simulate
 from studies.reproduce import Reproduction, reproduce
 from studies.rows import keep_earlier, read_rows
 from studies.schemes import MAX_REPEATS
+from studies.tables import known_dataset
 
 POOLINGS = ["mean", "max", "min"]
 TUNED = {
@@ -79,11 +84,53 @@ def test_all_gaps_stand_in_one_table_with_a_reason_each():
     *_, a, b, c, d, e, end = gaps(rows)
     assert a == "| t | m on a | 90 | 80 | 91 | - | optimism |"
     assert b == "| t | m on b | 90 | 80 | 85 | 90 | threshold |"
-    assert c == "| t | m on c | 90 | 80 | - | 89.9 | unknown |"
-    assert d == "| t | m on d | 90 | 80 | - | - | unknown |"
+    assert c == "| t | m on c | 90 | 80 | - | 89.9 | open |"
+    assert d == "| t | m on d | 90 | 80 | - | - | open |"
     assert e.endswith("| threshold |")
     assert end == ""
     assert gaps(rows[-1:]) == []
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "reason"),
+    [
+        ("88", {}, "scaling"),  # 2 behind, as far as its standard error
+        ("88", {"column": "b"}, "open"),
+        ("88", {"explains": "other: scaling"}, "open"),
+        ("87.9", {}, "open"),
+        ("90", {"std_error": ""}, "open"),
+        ("", {}, "open"),
+    ],
+)
+def test_a_variant_that_reaches_a_figure_is_the_reason(variant, changes, reason):
+    row = {"table": "t", "column": "a", "row": "m", "published": "90"}
+    row |= {"measured": "80", "std_error": "3", "verdict": "not reached"}
+    row |= {"lower_is_better": "false", "cause": ""}
+    other = {**row, "row": "n", "explains": "m: scaling", "measured": variant}
+    other |= {"std_error": "2", "verdict": "not comparable"} | changes
+    reached = {**row, "row": "o", "verdict": "reached"}
+    rows = [row, other, reached]
+    assert reason_of(row, rows) == reason
+    assert reason_of({**row, "cause": "optimism"}, rows) == "optimism"
+    if reason == "open":
+        assert reason_of({**row, "best_threshold": "91"}, rows) == "threshold"
+        assert reason_of({**row, "quoted": "somebody"}, rows) == "quoted"
+    page = "\n".join(verdict_table(rows))
+    assert f"| t | m | a: **{reason}** |" in page
+    assert "| t | o | a: reached |" in page
+    assert f"Together: 1 {reason}, 1 reached." in page
+
+
+def test_features_are_scaled_over_all_bags(monkeypatch):
+    X, y = make_bags(30, random_state=0)
+    known = as_problem(X, y)
+    monkeypatch.setattr(paper_sets, "as_problem", lambda name: known)
+    found = simulate("a set" + SCALED)
+    low, high = X.data.min(axis=0), X.data.max(axis=0)
+    np.testing.assert_allclose(found.X.data, (X.data - low) / (high - low), atol=1e-12)
+    np.testing.assert_array_equal(found.X.offsets, X.offsets)
+    assert known_dataset("musk1" + SCALED)
+    assert not known_dataset("nothing" + SCALED)
 
 
 def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
