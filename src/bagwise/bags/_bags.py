@@ -32,6 +32,7 @@ from bagwise.bags.validation import (
     part,
     places,
     refuse_missing_group,
+    rows_of_bags,
     stack_list,
 )
 
@@ -76,6 +77,9 @@ class Bags(Segmented):
         What the numbers of columns stand for that are categories, texts or dates, by
         the position of the column; `bagwise.from_frame` makes them. Methods that need
         numbers refuse such bags: `bagwise.compose.EncodeColumns` comes before them.
+    bag_rows : array-like of shape (n_bags, k), default=None
+        One row per bag that describes it without its instances, such as the 2-D
+        fingerprint of a molecule. Only ``SimpleMI(pooling="bag_rows")`` learns from it.
 
     See Also
     --------
@@ -97,6 +101,7 @@ class Bags(Segmented):
     """
 
     _codings: Mapping[int, Coding] = MappingProxyType({})
+    _bag_rows: npt.NDArray[Any] | None = None
 
     def __init__(
         self,
@@ -110,6 +115,7 @@ class Bags(Segmented):
         coords: npt.ArrayLike | None = None,
         instance_types: npt.ArrayLike | None = None,
         codings: Mapping[int, Coding] | None = None,
+        bag_rows: npt.ArrayLike | None = None,
     ) -> None:
         self._stacked = as_matrix(data)
         self._offsets = check_offsets(offsets, self._stacked.shape[0])
@@ -128,6 +134,8 @@ class Bags(Segmented):
         )
         if codings:
             self._codings = check_codings(codings, self._stacked)
+        if bag_rows is not None:
+            self._bag_rows = rows_of_bags(bag_rows, self.n_bags)
 
     @classmethod
     def from_list(
@@ -275,6 +283,7 @@ class Bags(Segmented):
             coords=joined(parts, "coords"),
             instance_types=joined(parts, "instance_types"),
             codings=codings,
+            bag_rows=joined(parts, "bag_rows"),
         )
 
     def _like(self, first: Bags, what: str) -> Bags:
@@ -349,6 +358,11 @@ class Bags(Segmented):
         return self._instance_types
 
     @property
+    def bag_rows(self) -> npt.NDArray[Any] | None:
+        """One row per bag that describes it without its instances, or None."""
+        return self._bag_rows
+
+    @property
     def codings(self) -> Codings:
         """What columns that are not numbers stand for, by their position."""
         return MappingProxyType(self._codings)
@@ -401,6 +415,7 @@ class Bags(Segmented):
             coords=self._coords,
             instance_types=self._instance_types,
             codings=codings,
+            bag_rows=self._bag_rows,
         )
 
     def take_columns(self, columns: Sequence[int] | npt.NDArray[np.int64]) -> Self:
@@ -534,6 +549,8 @@ class Bags(Segmented):
         out._instance_types = part(self._instance_types, rows)
         if self._codings:
             out._codings = self._codings
+        if self._bag_rows is not None:
+            out._bag_rows = part(self._bag_rows, bags)
         return out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:

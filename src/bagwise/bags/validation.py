@@ -88,6 +88,19 @@ def places(
     return read_only(array)
 
 
+def rows_of_bags(values: npt.ArrayLike, n_bags: int) -> npt.NDArray[Any]:
+    """Return one row of finite numbers per bag."""
+    rows = np.asarray(values)
+    if rows.ndim != 2 or len(rows) != n_bags or rows.dtype.kind not in "biuf":
+        raise ValueError(
+            f"bag_rows must be one row of numbers for each of the {n_bags} bags, got "
+            f"shape {rows.shape} of {rows.dtype}."
+        )
+    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+        raise ValueError("bag_rows must be finite numbers.")
+    return read_only(rows)
+
+
 def part(values: npt.NDArray[Any] | None, which: Any) -> npt.NDArray[Any] | None:
     """Return the entries of some bags or instances."""
     return None if values is None else read_only(values[which])

@@ -54,6 +54,7 @@ def _write(problem: Problem, folder: Path) -> None:
         "y": y.astype(str) if y.dtype == object else y,
         "instance_labels": problem.instance_labels,
         "sample_weight": problem.sample_weight,
+        "bag_rows": X.bag_rows,
     }
     if X.is_sparse:
         matrix = X.data
@@ -113,6 +114,7 @@ def load_problem(path: str) -> Problem:
         feature_names=meta["feature_names"],
         groups=meta["groups"],
         codings=codings_of(meta["codings"]),
+        bag_rows=arrays.get("bag_rows"),
     )
     y, positive = np.array(arrays["y"]), meta["positive"]
     return Problem(

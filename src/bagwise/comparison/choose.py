@@ -19,8 +19,12 @@ from sklearn.utils import get_tags
 
 from bagwise._sizes import memory_budget
 from bagwise.comparison.catalog import Method
-from bagwise.comparison.catalog._classification import CLASSIFIERS
-from bagwise.comparison.catalog._regression import REGRESSORS, SURVIVAL
+from bagwise.comparison.catalog._classification import CLASSIFIERS, CLASSIFY_BAG_ROWS
+from bagwise.comparison.catalog._regression import (
+    PREDICT_FROM_BAG_ROWS,
+    REGRESSORS,
+    SURVIVAL,
+)
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.problem import Problem
 from bagwise.exceptions import ParameterError
@@ -40,6 +44,8 @@ __all__ = [
 ]
 
 METHODS: list[Method] = [*CLASSIFIERS, *REGRESSORS, *SURVIVAL]
+# Known by name, and chosen for bags with `bag_rows` (molecules) only.
+_OF_BAG_ROWS = [CLASSIFY_BAG_ROWS, PREDICT_FROM_BAG_ROWS]
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ def choose_methods(
         One for every method considered, with the reason why it takes part or not.
     """
     if methods is None:
-        choices = judge(list_methods(), problem)
+        own = [] if problem.X.bag_rows is None else _OF_BAG_ROWS
+        choices = judge([*own, *list_methods()], problem)
         if not any(choice.chosen for choice in choices):
             raise ValueError("no method of the catalog suits these data; pass methods=")
         return choices
@@ -248,7 +255,7 @@ def find_method(name: Any) -> Method:
         raise TypeError(
             f"a method is a name, an estimator or a Method, got {type(name).__name__}"
         )
-    known = list_methods()
+    known = [*list_methods(), *_OF_BAG_ROWS]
     exact = [m for m in known if m.name == name] or [
         m for m in known if name in m.names()
     ]

@@ -252,6 +252,8 @@ class Problem:
         _digest(digest, X.offsets)
         if X.codings:
             digest.update(json.dumps(plain_codings(X.codings)).encode())
+        if X.bag_rows is not None:
+            _digest(digest, X.bag_rows)
         rows = self.y.tolist() if self.y.ndim == 2 else self.y
         digest.update(json.dumps([str(label) for label in rows]).encode())
         if self.instance_labels is not None:

@@ -110,6 +110,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
             instance_ids=None if X.instance_ids is None else X.instance_ids[rows],
             coords=None if X.coords is None else X.coords[rows],
             instance_types=None if X.instance_types is None else X.instance_types[rows],
+            bag_rows=X.bag_rows,
         )
 
     def _sample(self, X):

@@ -7,6 +7,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from bagwise._compat import HasMethods, StrOptions
 from bagwise.bags import Bags
@@ -14,6 +15,10 @@ from bagwise.base import BaseBagRegressor
 from bagwise.compose.embedded import EmbeddedClassifier, needed_weights
 from bagwise.compose.forests import values
 from bagwise.compose.pooling import POOLINGS, mostly_zero, pool
+
+
+def _reads_instances(model):
+    return model.pooling != "bag_rows"
 
 
 class SimpleMI(EmbeddedClassifier):
@@ -34,6 +39,8 @@ class SimpleMI(EmbeddedClassifier):
     pooling : str or callable, default="mean"
         The summary: "mean", "max", "min", "minmax", "midpoint", "mean+std" or
         "statistics". A callable gets the `Bags` and returns one row per bag.
+        "bag_rows" takes `Bags.bag_rows` in place of the instances, such as the 2-D
+        fingerprints of molecules.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
 
@@ -74,7 +81,7 @@ class SimpleMI(EmbeddedClassifier):
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "pooling": [StrOptions(set(POOLINGS)), callable],
+        "pooling": [StrOptions({*POOLINGS, "bag_rows"}), callable],
     }
 
     def __init__(self, estimator=None, *, pooling="mean", pos_label=None):
@@ -120,6 +127,22 @@ class SimpleMI(EmbeddedClassifier):
     def _rows(self, X):
         return pool(X, self.pooling_)
 
+    @available_if(_reads_instances)
+    def instance_scores(self, X):
+        """Score every instance as a bag of its own.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One score per instance, or one row with a column per class.
+        """
+        return super().instance_scores(X)
+
 
 class SimpleMIRegressor(BaseBagRegressor):
     r"""Predict a value from the average, or another summary, of each bag.
@@ -137,7 +160,8 @@ class SimpleMIRegressor(BaseBagRegressor):
         The summary: "mean", "max", "min", "minmax", "midpoint", "mean+std" or
         "statistics". "statistics" is mean, standard deviation, minimum and maximum of
         every feature and the log of the bag's size. A callable gets the `Bags` and
-        returns one row per bag.
+        returns one row per bag. "bag_rows" takes `Bags.bag_rows` in place of the
+        instances.
 
     Attributes
     ----------
@@ -167,7 +191,7 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "pooling": [StrOptions(set(POOLINGS)), callable],
+        "pooling": [StrOptions({*POOLINGS, "bag_rows"}), callable],
     }
 
     def __init__(self, estimator=None, *, pooling="mean"):
@@ -202,6 +226,22 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     def _score_instances(self, X):
         return self._predict_bags(Bags(X.data, np.arange(X.n_instances + 1)))
+
+    @available_if(_reads_instances)
+    def instance_scores(self, X):
+        """Predict a value for every instance, as for a bag that holds it alone.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+
+        Returns
+        -------
+        Ragged
+            One value per instance.
+        """
+        return super().instance_scores(X)
 
 
 def _mean_variance(rows, weight):

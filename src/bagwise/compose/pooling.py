@@ -39,6 +39,12 @@ def pool(X, pooling="mean"):
     array or CSR matrix of shape (n_bags, n_columns)
         CSR for sparse bags, except for what a callable returns.
     """
+    if pooling == "bag_rows":
+        if X.bag_rows is None:
+            raise ValueError(
+                "pooling='bag_rows' needs bags with a row each, Bags(..., bag_rows=)."
+            )
+        return np.asarray(X.bag_rows, dtype=np.float64)
     if callable(pooling):
         rows = pooling(X)
         if getattr(rows, "ndim", None) != 2 or rows.shape[0] != len(X):

@@ -240,6 +240,7 @@ def _check_bags(value: Any) -> None:
         "_feature_names": stacked.shape[1],
         "_instance_ids": stacked.shape[0],
         "_coords": stacked.shape[0],
+        "_bag_rows": value.n_bags,
     }
     for name, length in lengths.items():
         part = vars(value).get(name)

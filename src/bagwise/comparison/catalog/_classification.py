@@ -32,7 +32,22 @@ from bagwise.comparison.catalog._grids import (
     tens,
 )
 
-__all__ = ["CLASSIFIERS"]
+__all__ = ["CLASSIFIERS", "CLASSIFY_BAG_ROWS"]
+
+# Chosen for molecules only.
+CLASSIFY_BAG_ROWS = Method(
+    "2-D fingerprint + logistic",
+    "bagwise.compose.SimpleMI",
+    params={"pooling": "bag_rows", "estimator": LOGISTIC},
+    grid={"estimator__C": tens(-4, 2)},
+    scale="none",
+    kind="pooling",
+    paper="Rogers and Hahn, Extended-connectivity fingerprints, J. Chem. Inf."
+    " Model. 2010",
+    note="Logistic regression on the 2-D fingerprint of each molecule, without its"
+    " conformers: the baseline that 3-D descriptors have to beat.",
+    baseline=True,
+)
 
 CLASSIFIERS: list[Method] = [
     # Baselines ----------------------------------------------------------------

@@ -17,7 +17,7 @@ from bagwise.comparison.catalog._grids import (
     network,
 )
 
-__all__ = ["REGRESSORS", "SURVIVAL"]
+__all__ = ["PREDICT_FROM_BAG_ROWS", "REGRESSORS", "SURVIVAL"]
 
 _ALPHAS = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
 _RAY = "Ray and Page, Multiple instance regression, ICML 2001"
@@ -77,6 +77,21 @@ def _survival(name: str, embedding: Any, model: Any, **more: Any) -> Method:
         **more,
     )
 
+
+# Chosen for molecules only.
+PREDICT_FROM_BAG_ROWS = _regressor(
+    "2-D fingerprint + ridge",
+    "bagwise.compose.SimpleMIRegressor",
+    {"estimator": _RIDGE, "pooling": "bag_rows"},
+    grid={"estimator__alpha": [0.1, 1.0, 10.0, 100.0, 1000.0]},
+    scale="none",
+    kind="pooling",
+    paper="Rogers and Hahn, Extended-connectivity fingerprints, J. Chem. Inf."
+    " Model. 2010",
+    note="Ridge regression on the 2-D fingerprint of each molecule, without its"
+    " conformers: the baseline that 3-D descriptors have to beat.",
+    baseline=True,
+)
 
 REGRESSORS: list[Method] = [
     network(
