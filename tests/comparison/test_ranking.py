@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from bagwise import Bags
 from bagwise.comparison import CrossValidation, compare
+from bagwise.comparison.ranking import explain_test
 from bagwise.compose import SimpleMI
+from bagwise.report._page import report_context
 
 QUIET = {"grid": "none", "n_jobs": 1, "time_limit": None, "progress": False}
 METHODS = ["SimpleMI", "WrapperMI"]
@@ -37,7 +40,55 @@ def test_few_bags_are_not_tested_and_the_reason_is_given():
     assert np.isnan(found.ranking[1].p)
     assert found.ranking[0].low < found.ranking[0].high
     assert found.winner is None
-    assert "only 8 bags" in found.cautions[0]
+    reason = "Intervals are unreliable and methods are not tested: only 8 bags"
+    assert found.cautions[0].startswith(reason)
+    assert reason in repr(found)
+    assert "unreliable" in found.summary()
+    assert not found.ranking_frame["reliable"].any()
+    assert "95 of 100 studies. There are too few bags for that." in explain_test(found)
+    assert reason in report_context(found)["cautions"][0]
+
+
+def test_fewer_than_three_groups_are_not_tested():
+    X, y = bags(16, shift=3.0, groups=np.arange(16) // 8)
+    found = compare(X, y, methods=METHODS, protocol=CrossValidation(2), **QUIET)
+    assert found.ranking[0].low < found.ranking[0].high
+    assert [row.reliable for row in found.ranking] == [False, False]
+    assert np.isnan(found.ranking[1].p)
+    assert "only 2 groups were tested, at least 3" in found.cautions[0]
+
+
+def test_failed_methods_do_not_make_a_study_unreliable():
+    X, y = bags(20, shift=3.0)
+    broken = ("broken", SimpleMI(LogisticRegression(C=-1.0)))
+    found = compare(X, y, methods=[broken, "SimpleMI"], **QUIET)
+    assert [row.reliable for row in found.ranking] == [True, False]
+    assert "Holm" in explain_test(found)
+
+
+def test_the_headline_is_the_corrected_figure():
+    X, y = bags(60, shift=0.5)
+    found = compare(X, y, methods=METHODS, **QUIET)
+    corrected, own = found.winner.corrected, found.winner.uncorrected
+    ends = [
+        f"{one.mean:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in (corrected, own)
+    ]
+    text = found.summary()
+    assert text.index(f"{ends[0]}, corrected") < text.index(f"({ends[1]} without")
+
+
+def test_equivalent_and_not_different_are_two_verdicts():
+    """The same method twice: known to be equivalent from many bags only."""
+    twice = [(name, SimpleMI()) for name in ("one", "two")]
+    verdicts = []
+    for n in (30, 500):
+        X, y = bags(n, shift=2.0)
+        protocol = CrossValidation(2)
+        found = compare(X, y, methods=twice, protocol=protocol, **QUIET)
+        verdicts.append(found.ranking[1].verdict)
+    assert verdicts == ["not significantly different", "equivalent"]
+    assert found.ranking[1].p_equivalent < 0.05
+    assert "differ by less than 0.02" in explain_test(found)
 
 
 def test_effects_point_away_from_the_best_method():
@@ -59,7 +110,16 @@ def test_one_method_twice_is_never_worse():
     assert found.ranking[1].verdict == "not significantly different"
     assert found.ranking[1].p == 1.0
     assert found.ranking[1].effect_low < 0 < found.ranking[1].effect_high
-    assert len(found.cautions) == 2  # what 30 bags cannot tell
+    assert "cannot be concluded" in found.cautions[1]  # what 30 bags do not tell
+    assert "nor that methods are equally good" in found.cautions[1]
+
+
+def test_one_method_of_few_bags_has_a_warning_too():
+    X, y = bags(30, shift=0.5)
+    found = compare(X, y, methods=METHODS[:1], **QUIET)
+    first = found.ranking[0]
+    ends = f"between {first.low:.3f} and {first.high:.3f} holds for new data."
+    assert found.cautions[1].endswith(ends)
 
 
 def test_repeats_are_averaged():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -357,14 +358,9 @@ class Comparison:
             text = f"{names} and {tied[-1].method} share the first place"
         else:
             text = f"{first.method} ranks first"
-        show = METRICS[self.metric].show
         groups = self._of_groups(first)
         text += f".{groups} Per bag: " if groups else ": "
-        text += f"{title} {show(first.mean)}"
-        if not np.isnan(first.low):
-            text += f" [{show(first.low)}, {show(first.high)}]"
-        text += f" by {self.protocol.describe()}."
-        text += self._corrected()
+        text += f"{title} {self._first_figure(first)}."
         best = "them" if tied else "it"
         different = "not significantly different"
         for verdict, told in (
@@ -392,13 +388,18 @@ class Comparison:
             text += f" {self.n_left} runs are still to be done."
         return text
 
-    def _corrected(self) -> str:
-        """Return the figure of the best method without the bias of selecting it."""
-        if self.winner is None:
-            return ""
-        show, found = METRICS[self.metric].show, self.winner.corrected
-        text = f" Corrected for its selection among {len(self.winner.shares)} methods:"
-        return f"{text} {show(found.mean)} [{show(found.low)}, {show(found.high)}]."
+    def _first_figure(self, first: RankRow) -> str:
+        """Return the figure of the best method, corrected for selecting it, as text."""
+        show = METRICS[self.metric].show
+        text, by = f"{show(first.mean)}{_ends(first, show)}", self.protocol.describe()
+        if self.winner is not None:
+            found, n = self.winner.corrected, len(self.winner.shares)
+            return (
+                f"{show(found.mean)}{_ends(found, show)}, corrected for its selection"
+                f" among {n} methods ({text} without the correction), by {by}"
+            )
+        few = "" if first.reliable else "; intervals from so few bags are unreliable"
+        return f"{text} by {by}{few}"
 
     def _of_groups(self, row: RankRow) -> str:
         """Return the AUROC of groups (such as patients), if enough of them count."""
@@ -446,10 +447,9 @@ class Comparison:
         show = METRICS[self.metric].show
         lines = [f"Comparison on {self.problem.name}: {self.summary()}"]
         for row in self.ranking:
-            missing = np.isnan(row.low)
-            interval = "" if missing else f" [{show(row.low)}, {show(row.high)}]"
-            lines.append(f"{row.rank:>3}  {row.method:<24} {show(row.mean)}{interval}")
-        return "\n".join(lines)
+            figure = f"{show(row.mean)}{_ends(row, show)}"
+            lines.append(f"{row.rank:>3}  {row.method:<24} {figure}")
+        return "\n".join([*lines, *self.cautions])
 
     def _repr_html_(self) -> str:
         """Return the ranking as an HTML table, with intervals on a common axis."""
@@ -502,6 +502,11 @@ class Comparison:
             "provenance": self.provenance,
             "files": {name: str(path) for name, path in self.paths.items()},
         }
+
+
+def _ends(found: RankRow | Interval, show: Callable[[float], str]) -> str:
+    """Return an interval as text."""
+    return "" if np.isnan(found.low) else f" [{show(found.low)}, {show(found.high)}]"
 
 
 def _cell(value: Any) -> Any:

@@ -33,6 +33,7 @@ from bagwise.comparison.tasks import task_of
 __all__ = ["RankRow", "Results", "cautions", "rank_methods", "select_method"]
 
 ALPHA = 0.05
+FEW = 50  # units, below which a warning tells what cannot be concluded
 NAN = float("nan")
 Arrays = dict[str, NDArray[Any]]
 
@@ -53,6 +54,10 @@ class Results(Protocol):
     def failures(self) -> list[dict[str, Any]]:
         """The rows of failed runs."""
 
+    @property
+    def ranking(self) -> list[RankRow]:
+        """Methods from best to worst."""
+
 
 @dataclass(frozen=True)
 class RankRow:
@@ -72,6 +77,8 @@ class RankRow:
         "best"; "worse" (adjusted p below 0.05); "equivalent" (the difference from the
         best method is known to be smaller than `margin`); "not significantly different"
         (neither is known); or "untested" where folds or bags are missing.
+    reliable : bool
+        False with fewer than 10 bags or 3 groups: the intervals are unreliable.
     effect, effect_low, effect_high : float
         By how much the best method is better, with its 95% interval.
     p_equivalent, margin : float
@@ -100,6 +107,7 @@ class RankRow:
     p: float
     p_holm: float
     verdict: str
+    reliable: bool = True
     effect: float = NAN
     effect_low: float = NAN
     effect_high: float = NAN
@@ -143,6 +151,12 @@ def explain_test(comparison: Results) -> str:
         unit = "bag (copies of a bag are one unit)"
     metric = METRICS[comparison.metric]
     models = "the fitted models" if _n_runs(comparison) > 1 else "the fitted model"
+    first = comparison.ranking[0]
+    if first.n_folds and not first.reliable:
+        return (
+            f"Intervals should contain the {metric.in_text} that {models} reach on new"
+            f" data in 95 of 100 studies. There are too few {units} for that."
+        )
     return (
         f"Intervals: if the study were repeated with new {units}, 95 of 100 such"
         f" intervals would contain the {metric.in_text} that {models} reach on"
@@ -335,6 +349,7 @@ def rank_methods(comparison: Results) -> list[RankRow]:
                 **asdict(figure_interval(found[name], comparison.metric)),
                 p_holm=p_holm,
                 verdict=verdict,
+                reliable=not _too_few(found[name]),
                 **_of_test(tests.get(name)),
                 **_of_runs(comparison, name),
             )
@@ -529,19 +544,23 @@ def cautions(comparison: Results) -> list[str]:
         f"The interval of {names[0]} is {metric.show(now.high - now.low)} wide with"
         f" {best.n_units} {unit}; expect {' and '.join(text)} as many."
     ]
-    if len(names) > 1:
-        test = compare_two(comparison, names[0], names[1])
-        needed = bags_needed(test, best.n_units)
-        if np.isfinite(needed):
-            sentences[0] += (
-                f" Detecting the difference from {names[1]}"
-                f" ({metric.show(test.effect)}) takes about {needed:,.0f} {unit}"
-                " (80% power)."
+    test = compare_two(comparison, *names[:2]) if len(names) > 1 else None
+    if test and np.isfinite(needed := bags_needed(test, best.n_units)):
+        sentences[0] += (
+            f" Detecting the difference from {names[1]} ({metric.show(test.effect)})"
+            f" takes about {needed:,.0f} {unit} (80% power)."
+        )
+    if best.n_units < FEW and np.isfinite(now.low):
+        sentences.append(
+            f"{best.n_units} {unit} are few. It cannot be concluded which"
+            f" {metric.in_text} between {metric.show(now.low)} and"
+            f" {metric.show(now.high)} holds for new data"
+        )
+        if test and np.isfinite(test.error):
+            sentences[-1] += (
+                f", nor that methods are equally good: a difference between {names[0]}"
+                f" and {names[1]} below {metric.show(detectable(test))} is likely to be"
+                " missed (power below 80%)"
             )
-        if best.n_units < 50 and not np.isnan(test.p):
-            sentences.append(
-                f"With {best.n_units} {unit} only large differences can be found:"
-                f" those between {names[0]} and {names[1]} from"
-                f" {metric.show(detectable(test))} on (80% power)."
-            )
+        sentences[-1] += "."
     return sentences
