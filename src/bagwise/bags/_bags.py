@@ -486,7 +486,13 @@ class Bags(Segmented):
         return out
 
     def in_memory(self) -> Self:
-        """Return the same bags with the instances in memory, at least in float32."""
+        """Return the same bags with the instances in memory, at least in float32.
+
+        Returns
+        -------
+        Bags
+            These bags if they are in memory already.
+        """
         half = self.dtype == np.float16
         if not (self.on_disk or half):
             return self
@@ -504,7 +510,13 @@ class Bags(Segmented):
         return out
 
     def to_list(self) -> list[Any]:
-        """Return the bags as a list of matrices (views)."""
+        """Return the bags as a list of matrices (views).
+
+        Returns
+        -------
+        list of ndarray or sparse matrix
+            One matrix per bag.
+        """
         return list(self)
 
     def iter_chunks(self, max_instances: int) -> Iterator[Self]:

@@ -97,6 +97,11 @@ def check_bags(
         selections on disk are brought into memory for all others.
     accept_codings : bool, default=False
         Whether columns may be categories, texts or dates.
+
+    Returns
+    -------
+    Bags
+        The bags.
     """
     bags = as_bags(X)
     if bags.codings and not accept_codings:

@@ -271,7 +271,13 @@ class Ragged(Segmented):
         return str(ragged_html(self))
 
     def to_list(self) -> list[npt.NDArray[Any]]:
-        """Return the bags as a list of arrays (views)."""
+        """Return the bags as a list of arrays (views).
+
+        Returns
+        -------
+        list of ndarray
+            One array per bag.
+        """
         return list(self)
 
     def _rebuild(self, stacked: Any, offsets: Offsets, bags: Any, rows: Any) -> Self:

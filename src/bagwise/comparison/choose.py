@@ -210,6 +210,11 @@ def _judge(method: Method, problem: Problem) -> Choice:
 def list_methods() -> list[Method]:
     """Return the methods that can be used, in the order of the catalog.
 
+    Returns
+    -------
+    list of Method
+        The entries.
+
     Examples
     --------
     >>> "SimpleMI" in [method.name for method in list_methods()]

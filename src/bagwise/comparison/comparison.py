@@ -337,7 +337,13 @@ class Comparison:
     # Display ---------------------------------------------------------------------
 
     def summary(self) -> str:
-        """Say the result in a sentence or two."""
+        """Say the result in a sentence or two.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         finished = [row for row in self.ranking if row.n_folds]
         if not finished:
             why = [
@@ -480,7 +486,13 @@ class Comparison:
         return str(title.format(self.problem.name, self.summary(), ranking))
 
     def to_json(self) -> dict[str, Any]:
-        """Return ranking, failures, choices and provenance as plain values."""
+        """Return ranking, failures, choices and provenance as plain values.
+
+        Returns
+        -------
+        dict
+            Values that `json` can write.
+        """
         return {
             "data": self.problem.name,
             "metric": self.metric,

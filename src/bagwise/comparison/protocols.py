@@ -117,7 +117,13 @@ class Protocol:
             yield self.split(y, repeat, fold, random_state, groups)
 
     def describe(self) -> str:
-        """Describe the protocol in words."""
+        """Describe the protocol in words.
+
+        Returns
+        -------
+        str
+            The description.
+        """
         raise NotImplementedError
 
     def check(
@@ -181,7 +187,13 @@ class Protocol:
         return int(counts.min()), max(2, inner + 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values.
+
+        Returns
+        -------
+        dict
+            The kind of the protocol and its parameters.
+        """
         return {"kind": self.kind, **asdict(self)}
 
 

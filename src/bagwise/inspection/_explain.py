@@ -140,6 +140,11 @@ class Explanation:
 
         "bag", "instance" (position in the bag), "id", "type" and "x", "y", ... if the
         bags have them, "score", "rank" in the bag, "key", "bag_label" and "bag_score".
+
+        Returns
+        -------
+        dict of str to list
+            The columns by name.
         """
         X = self.X
         bag = X.bag_index
@@ -166,7 +171,13 @@ class Explanation:
         return {name: np.asarray(values).tolist() for name, values in found.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict per instance, with the columns of `columns`."""
+        """Return one dict per instance, with the columns of `columns`.
+
+        Returns
+        -------
+        list of dict
+            The rows of the table.
+        """
         columns = self.columns()
         names = list(columns)
         return [
@@ -181,6 +192,11 @@ class Explanation:
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
             Library of the data frame.
+
+        Returns
+        -------
+        data frame
+            One row per instance.
         """
         import narwhals.stable.v1 as nw
 
@@ -251,6 +267,11 @@ class Explanation:
             Row of ``X.data``.
         n : int, default=6
             Number of features.
+
+        Returns
+        -------
+        list of (str, float, float)
+            The features, the most unusual one first.
         """
         if "moments" not in self._cache:
             self._cache["moments"] = moments(self.X)
@@ -345,6 +366,11 @@ class Explanation:
             Side of an instance; see :func:`bagwise.inspection.plot_heatmap`.
         ax : matplotlib axes, optional
             Axes to plot on.
+
+        Returns
+        -------
+        matplotlib axes
+            The axes.
         """
         bag = bag_position(self.X, bag)
         rows = self._rows_of(bag)
@@ -375,6 +401,11 @@ class Explanation:
             Side of an instance.
         path : path, optional
             File to write.
+
+        Returns
+        -------
+        dict
+            A GeoJSON feature collection.
         """
         rows = self._rows_of(bag_position(self.X, bag))
         ids = self.X.instance_ids

@@ -177,7 +177,13 @@ class MILAssumptions:
         return {test.name: test.low for test in self.tests}
 
     def to_frame(self) -> Any:
-        """Return one row per test as a pandas data frame."""
+        """Return one row per test as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per test.
+        """
         try:
             import pandas
         except ImportError:

@@ -38,6 +38,11 @@ def all_estimators():
     An estimator is exported if it is in the `__all__` of a public subpackage; nothing
     else is needed for it to be tested. Networks are found only if torch is installed;
     survival models have tests of their own.
+
+    Returns
+    -------
+    list of (str, type)
+        Names and classes.
     """
     found = {}
     for module in pkgutil.iter_modules(bagwise.__path__):

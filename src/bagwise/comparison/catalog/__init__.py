@@ -116,7 +116,13 @@ class Method:
         trust({self.path: None})
 
     def spec(self) -> Spec:
-        """Return the description of the estimator."""
+        """Return the description of the estimator.
+
+        Returns
+        -------
+        dict
+            The class and its parameters.
+        """
         own = {"class": self.path, "params": dict(self.params)}
         if self.then is None:
             return own
@@ -153,6 +159,11 @@ class Method:
         **params
             Parameters of the class, of nested estimators as ``estimator__C``, of the
             classifier that follows an embedding as ``classify__C``.
+
+        Returns
+        -------
+        Method
+            The new entry.
 
         Examples
         --------
@@ -256,7 +267,13 @@ class Method:
         )
 
     def names(self) -> tuple[str, ...]:
-        """Return all names of the method."""
+        """Return all names of the method.
+
+        Returns
+        -------
+        tuple of str
+            The name, the name of the class, and the aliases.
+        """
         return (self.name, self.path.rpartition(".")[2], *self.aliases)
 
 
