@@ -90,13 +90,28 @@ def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):
     options = {**QUIET, "methods": methods, "out": tmp_path, "grid": "none"}
     begun = compare(problem, time_budget=0.6, **options)
     assert 0 < len(begun.rows) < 10
-    assert "were not started within 0.6 s" in begun.provenance["time budget"]
+    assert "did not end within 0.6 s" in begun.provenance["time budget"]
     assert {row.verdict for row in begun.ranking} == {"untested"}
     text = json.dumps(begun.to_json(), default=str)
     assert "running it again continues" in text
     whole = compare(problem, **options)
     assert len(whole.rows) == 10
     assert "time budget" not in whole.provenance
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_budget_of_time_stops_what_runs(n_jobs):
+    """A run over the budget is no failed run; results name the folds that ended."""
+    problem = make_problem(40)
+    _, test = CrossValidation(5).split(problem.targets, 0, 0, 0)
+    bag = problem.X.ids.tolist()[test[0]]  # a training bag of all folds but the first
+    methods = [toy("quick", "Toy"), toy("slow", "Sleeps", seconds=600.0, bag=bag)]
+    options = {**QUIET, "methods": methods, "grid": "none", "n_jobs": n_jobs}
+    found = compare(problem, time_budget=3.0, **options)
+    assert not found.failures
+    assert len(found.runs("slow")) == 1
+    assert found.protocol_text.startswith("1 of 5 folds of 5-fold")
+    assert "1 of 5 folds of 5-fold cross-validation" in found.summary()
 
 
 @pytest.fixture

@@ -16,11 +16,13 @@ from bagwise.comparison._search import (
     SHARE,
     Search,
     expand,
+    score_candidates,
     shared_scores,
 )
 from bagwise.compose import OnInstances
+from bagwise.datasets import make_bags
 from bagwise.least_squares import SAFE
-from bagwise.svm import BagSVC
+from bagwise.svm import PCSVM, BagSVC, _pcsvm
 
 SIZES = []
 
@@ -133,3 +135,42 @@ def test_a_pipeline_shares_what_comes_before_its_last_step(last):
     np.testing.assert_allclose(shared, full.cv_results_["mean_test_score"])
     before = [{"reduce__transformer__n_components": 2}]
     assert shared_scores(model, before, X, y, splits, "accuracy") is None
+
+
+def test_a_parameter_is_tuned_after_the_others():
+    SIZES.clear()
+    one = search(60)
+    one.later = ("b",)
+    candidates = expand({"a": [float(k) for k in range(8)], "b": [3.0, 2.0, 1.0]})
+    best, score = one.best(candidates, extend=False)
+    assert best.values == {"a": 3.0, "b": 1.0}
+    assert score == 1.0
+    assert len(SIZES) == 3 * (8 + 2 * LEAST)  # not 3 * 24
+
+
+def test_steps_that_do_not_depend_on_the_candidate_are_kept(monkeypatch):
+    """PC-SVM computes a basis per width and fold; the scores are those of full fits."""
+    X, y = make_bags(24, random_state=0)
+    splits = bag_folds(X, y, 2, 0)
+    made = []
+    make = _pcsvm._make_basis
+
+    def counted(data, options, matrix):
+        made.append(options["gamma"])
+        return make(data, options, matrix)
+
+    monkeypatch.setattr(_pcsvm, "_make_basis", counted)
+    params = [
+        {"C": C, "gamma": gamma, "rho": rho}
+        for C in (1.0, 100.0)
+        for gamma in (0.1, 1.0)
+        for rho in (0.0, 0.9)
+    ]
+    found = score_candidates(PCSVM(), params, X, y, splits, "accuracy")
+    assert made == [0.1, 0.1, 1.0, 1.0]
+    full = [
+        np.mean([PCSVM(**p).fit(X[a], y[a]).score(X[b], y[b]) for a, b in splits])
+        for p in params
+    ]
+    np.testing.assert_array_equal(found, full)
+    assert len(set(full)) > 1

@@ -43,12 +43,15 @@ class Unsavable(Toy):
 class Sleeps(Toy):
     """Takes its time, and notes each fit in a file."""
 
-    def __init__(self, seconds=0.0, log=None):
+    def __init__(self, seconds=0.0, log=None, bag=None):
         self.seconds = seconds
         self.log = log
+        self.bag = bag
 
     def act(self, X):
         if len(X) <= 12:  # the warm-up of a process
+            return
+        if self.bag is not None and self.bag not in X.ids.tolist():
             return
         if self.log is not None:
             with Path(self.log).open("a") as file:

@@ -108,7 +108,8 @@ def compare(
         float, typer.Option(help="Time limit of one run in seconds; 0 for none.")
     ] = 900.0,
     time_budget: Annotated[
-        float | None, typer.Option(help="Time budget of all runs in seconds.")
+        float | None,
+        typer.Option(help="Time budget of all runs in seconds; it stops them."),
     ] = None,
     memory_limit: Annotated[
         str | None, typer.Option(help="Memory limit of one run, such as 4GB.")

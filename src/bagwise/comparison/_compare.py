@@ -119,8 +119,9 @@ def compare(
     memory_limit : int, str or None
         Bytes (or "4GB") that a run may allocate.
     time_budget : float or None
-        Seconds for the whole comparison: no run is started after them. All methods
-        finish their first folds first, and the same call continues.
+        Seconds for all runs: after them no run is started, and those that have not
+        ended are stopped. Folds are worked off one after the other, with all methods;
+        the same call continues.
     out : path, optional
         Folder for `results.csv`, the refitted best model and the store. A second call
         with the same folder continues where the first one ended.
@@ -398,7 +399,7 @@ def make_runs(
             random_state,
             method.scale,
             method.grid_of(grid),
-            tuning if method.grid_of(grid) else None,
+            method.tuning_of(grid, tuning),
             calibrate,
             impute,
             permute_features,
@@ -434,7 +435,7 @@ def _not_started(n_runs: int, n_done: int, budget: float | None) -> dict[str, st
     """Describe the runs that a time budget has left out."""
     if budget is None or n_done == n_runs:
         return {}
-    text = f"{n_runs - n_done} of {n_runs} runs were not started within {budget:g} s;"
+    text = f"{n_runs - n_done} of {n_runs} runs did not end within {budget:g} s;"
     return {"time budget": f"{text} running it again continues"}
 
 

@@ -5,16 +5,21 @@ Three things make wide grids affordable: estimators that share work between cand
 training bags, after which only the best candidates are fitted to all of them; and grids
 that are extended only if the best value is at an end. An end does not count if it is a
 natural limit: nothing is below zero for a share, or below one for a number of things.
+Parameters that refine a solution are tuned after the others, for the best settings of
+these; steps of a fit that do not depend on the candidate are kept between fits.
 """
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -87,6 +92,8 @@ class Search:
         Random seed of the selection of bags for the first round.
     weights : dict of ndarray
         Arguments of `fit` with an entry for each bag.
+    later : sequence of str
+        Parameters that are tuned after the others: these see their first value.
     """
 
     model: Any
@@ -97,6 +104,7 @@ class Search:
     scoring: Any
     random_state: int
     weights: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    later: Sequence[str] = ()
 
     def best(
         self, candidates: list[Candidate], *, extend: bool
@@ -107,8 +115,7 @@ class Search:
         """
         scores = self._shared(candidates)
         if scores is None:
-            candidates = self.screened(candidates)
-            scores = self.scores(candidates)
+            candidates, scores = self._in_stages(candidates)
         place = central(candidates, scores)
         best, score = candidates[place], float(scores[place])
         for _ in range(MAX_ROUNDS if extend else 0):
@@ -128,6 +135,33 @@ class Search:
             place = int(np.nanargmax(values))
             best, score = further[place], float(values[place])
         return best, score
+
+    def _in_stages(
+        self, candidates: list[Candidate]
+    ) -> tuple[list[Candidate], NDArray[np.float64]]:
+        """Return the candidates that were fitted to all bags, and their scores."""
+        early = [one for one in candidates if self._is_early(one)]
+        kept = self.screened(early)
+        scores = self.scores(kept)
+        if len(early) == len(candidates):
+            return kept, scores
+        few = _leaders(kept, scores, LEAST)
+        finer = [
+            one
+            for one in candidates
+            if one not in kept and any(self._differ_later(one, best) for best in few)
+        ]
+        return [*kept, *finer], np.concatenate([scores, self.scores(finer)])
+
+    def _is_early(self, one: Candidate) -> bool:
+        """Tell whether the parameters that are tuned later have their first value."""
+        own = [name for name in self.later if name in one.values]
+        return all(one.values[name] == one.grid[name][0] for name in own)
+
+    def _differ_later(self, one: Candidate, other: Candidate) -> bool:
+        """Tell whether two candidates differ in what is tuned later alone."""
+        names = [name for name in one.values if name not in self.later]
+        return all(one.values[name] == other.values.get(name) for name in names)
 
     def scores(
         self, candidates: list[Candidate], splits: list[tuple[Any, Any]] | None = None
@@ -164,11 +198,7 @@ class Search:
         except ValueError:  # perhaps a third of the bags is too few
             return candidates
         n_kept = min(max(LEAST, math.ceil(len(candidates) / SHARE)), MOST)
-        rest, kept = list(range(len(candidates))), []
-        for _ in range(n_kept):  # of equals, those far from the ends go first
-            place = central([candidates[k] for k in rest], scores[rest])
-            kept.append(rest.pop(place))
-        return [candidates[k] for k in sorted(kept)]
+        return _leaders(candidates, scores, n_kept)
 
     def _params(self, candidates: list[Candidate]) -> list[dict[str, Any]]:
         return [resolved(one, self.X, self.random_state) for one in candidates]
@@ -184,6 +214,18 @@ class Search:
             self.splits,
             self.scoring,
         )
+
+
+def _leaders(
+    candidates: list[Candidate], scores: NDArray[np.float64], n: int
+) -> list[Candidate]:
+    """Return the n best candidates, in their order; of equals, those far from ends."""
+    scores = np.nan_to_num(scores, nan=-np.inf)
+    rest, kept = list(range(len(candidates))), []
+    for _ in range(min(n, len(candidates))):
+        place = central([candidates[k] for k in rest], scores[rest])
+        kept.append(rest.pop(place))
+    return [candidates[k] for k in sorted(kept)]
 
 
 def shared_scores(
@@ -271,7 +313,11 @@ def score_candidates(
         shared = shared_scores(model, candidates, X, y, splits, scoring)
         if shared is not None:
             return shared
-    grid = [{name: [value] for name, value in one.items()} for one in candidates]
+    if "memory" in (known := model.get_params()) and known["memory"] is None:
+        model = clone(model).set_params(memory=Kept())
+    # One width after the other: what is kept is that of the last fits.
+    order = sorted(range(len(candidates)), key=lambda k: _widths_of(candidates[k]))
+    grid = [{name: [v] for name, v in candidates[k].items()} for k in order]
     search = GridSearchCV(model, grid, scoring=scoring, cv=splits, refit=False)
     try:
         search.fit(X, y, **(weights or {}))
@@ -281,7 +327,49 @@ def score_candidates(
             raise
         last = text.splitlines()[-1]
         raise ValueError(f"every candidate of the grid failed, with {last}") from error
-    return np.asarray(search.cv_results_["mean_test_score"], dtype=np.float64)
+    scores = np.empty(len(order))
+    scores[order] = search.cv_results_["mean_test_score"]
+    return scores
+
+
+def _widths_of(candidate: Mapping[str, Any]) -> str:
+    return str([value for name, value in candidate.items() if name.endswith("gamma")])
+
+
+class Kept:
+    """The last results of functions, in place of a :class:`joblib.Memory` on disk.
+
+    Parameters
+    ----------
+    size : int
+        Number of results.
+    """
+
+    def __init__(self, size: int = 8) -> None:
+        self.size = size
+        self._found: OrderedDict[str, Any] = OrderedDict()
+
+    def __sklearn_clone__(self) -> Kept:
+        """All candidates have the same one."""
+        return self
+
+    def cache(
+        self, function: Callable[..., Any], ignore: Sequence[str] = ()
+    ) -> Callable[..., Any]:
+        """Return the function with a memory; arguments to ignore do not change it."""
+
+        def call(*args: Any, **options: Any) -> Any:
+            given = inspect.signature(function).bind(*args, **options).arguments
+            told = [(name, given[name]) for name in given if name not in ignore]
+            key = joblib.hash((function.__qualname__, told))
+            if key not in self._found:
+                self._found[key] = function(*args, **options)
+                if len(self._found) > self.size:
+                    self._found.popitem(last=False)
+            self._found.move_to_end(key)
+            return self._found[key]
+
+        return call
 
 
 @dataclass(frozen=True)

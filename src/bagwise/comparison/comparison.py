@@ -125,8 +125,22 @@ class Comparison:
         return [row for row in self.rows if row["status"] != "ok"]
 
     @property
+    def protocol_text(self) -> str:
+        """How bags were split, with the number of folds that all methods finished."""
+        text = self.protocol.describe()
+        n_folds = len(self.protocol.folds(len(self.problem.y), self.problem.units))
+        if not self.n_left:
+            return text
+        ended: dict[tuple[int, int], int] = {}
+        for row in self.rows:
+            fold = row["repeat"], row["fold"]
+            ended[fold] = ended.get(fold, 0) + 1
+        n_full = sum(n == len(self.methods) for n in ended.values())
+        return f"{n_full} of {n_folds} folds of {text}"
+
+    @property
     def n_left(self) -> int:
-        """Number of runs that were not started within a time budget."""
+        """Number of runs that did not end within a time budget."""
         folds = self.protocol.folds(len(self.problem.y), self.problem.units)
         return len(folds) * len(self.methods) - len(self.rows)
 
@@ -197,7 +211,7 @@ class Comparison:
                 scale=entry.scale,
                 impute=self.impute,
                 grid=entry.grid_of(self.grid),
-                tuning=self.tuning,
+                tuning=entry.tuning_of(self.grid, self.tuning),
                 random_state=self.random_state,
                 calibrate=self.calibrate,
                 pos_label=self.problem.pos_label,
@@ -397,7 +411,7 @@ class Comparison:
     def _first_figure(self, first: RankRow) -> str:
         """Return the figure of the best method, corrected for selecting it, as text."""
         show = METRICS[self.metric].show
-        text, by = f"{show(first.mean)}{_ends(first, show)}", self.protocol.describe()
+        text, by = f"{show(first.mean)}{_ends(first, show)}", self.protocol_text
         if self.winner is not None:
             found, n = self.winner.corrected, len(self.winner.shares)
             return (

@@ -99,18 +99,42 @@ class Limits:
     n_bytes : int, optional
         Memory that it may allocate. On systems without resource limits (Windows) it is
         not enforced.
+    end : float, optional
+        When the time budget of all runs ends, by `time.monotonic` of this process.
     """
 
     seconds: float | None = None
     n_bytes: int | None = None
+    end: float | None = None
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds that are left of the budget."""
+        return None if self.end is None else self.end - time.monotonic()
+
+    def now(self) -> Limits:
+        """Return the limits of a run that starts now, to be sent anywhere."""
+        left = self.seconds_left()
+        if left is None:
+            return self
+        seconds = max(0.01, left)
+        if self.seconds is not None:
+            seconds = min(seconds, self.seconds)
+        return Limits(seconds, self.n_bytes)
+
+    def stopped(self, outcome: Outcome) -> bool:
+        """Tell whether a run was stopped because the budget had ended."""
+        left = self.seconds_left()
+        over = left is not None and left <= 0.0
+        return over and outcome.error.startswith(RunTimeLimit.__name__)
 
     def exceeded(self) -> str:
         """Return the message for a run that took too long."""
-        return f"RunTimeLimit: took longer than the limit of {self.seconds:g} s"
+        seconds = f"{self.seconds:g} s" if self.seconds else "the time budget"
+        return f"RunTimeLimit: took longer than the limit of {seconds}"
 
     def hold_here(self) -> bool:
         """Tell whether the time can be limited in this thread of this process."""
-        return self.seconds is None or _can_interrupt()
+        return (self.seconds is None and self.end is None) or _can_interrupt()
 
     @contextlib.contextmanager
     def hold(self, trace_file: str | os.PathLike[str] | None = None) -> Iterator[None]:
@@ -120,7 +144,7 @@ class Limits:
         ----------
         trace_file : path, optional
             Given only in a worker process that may be ended: if the code inside does
-            not react within a tenth of the limit (at least one second), the stack is
+            not react within a tenth of the limit (one to ten seconds), the stack is
             written to this file and the process ends.
         """
         with _time_limit(self.seconds, trace_file), _memory_limit(self.n_bytes):
@@ -146,7 +170,7 @@ def _time_limit(
             yield
             return
         if trace_file is not None:
-            grace = max(1.0, 0.1 * seconds) if _can_interrupt() else 0.0
+            grace = min(max(1.0, 0.1 * seconds), 10.0) if _can_interrupt() else 0.0
             faulthandler.dump_traceback_later(seconds + grace, exit=True, file=file)
             stack.callback(faulthandler.cancel_dump_traceback_later)
         if _can_interrupt():

@@ -41,6 +41,7 @@ __all__ = ["Event", "Listener", "run_all"]
 Problems = Mapping[str, Problem]
 Task = tuple[str, Run]
 MAX_LOST_WORKERS = 5
+PATIENCE = 12.0  # seconds until runs that have not stopped with the budget are given up
 WORKER_DIED = (
     "WorkerDied: the worker process died during this run, twice",
     "Killed because memory ran out, or crashed in compiled code.\n",
@@ -108,8 +109,8 @@ def run_all(
     memory_limit : int, optional
         Bytes that a run may allocate. A run that needs more is recorded as failed.
     time_budget : float, optional
-        Seconds for all runs together: after them no further run is started. Runs that
-        have started are finished.
+        Seconds for all runs together: after them no further run is started, and those
+        that have not ended are stopped and not recorded.
     retry_failed : bool, default=False
         Whether runs that the store has as failed are carried out again.
     folder : path, optional
@@ -154,17 +155,21 @@ def run_all(
     for row in store.rows(key for key in table if found.get(key) in accepted):
         report(row, cached=True)
     if todo:
-        limits = Limits(time_limit, memory_limit)
+        limits = Limits(time_limit, memory_limit, end)
         with _open_pool(n_jobs, scheduler, limits, problems, folder) as pool:
             for key, outcome in _outcomes(tasks(), pool):
-                report(store.put(key, table[key], outcome), cached=False)
+                if not limits.stopped(outcome):
+                    report(store.put(key, table[key], outcome), cached=False)
     return list(table)
 
 
 def _outcomes(
     tasks: Iterator[Task], pool: _InProcess, *, again: bool = True
 ) -> Iterator[tuple[str, Outcome]]:
-    """Keep the pool busy, and yield outcomes as they come."""
+    """Keep the pool busy, and yield outcomes as they come.
+
+    It ends with the time budget: runs that do not stop are left to the pool.
+    """
     busy: dict[Future[Outcome], Task] = {}
     ended: list[tuple[str, Outcome]] = []
     lost: list[Task] = []
@@ -174,7 +179,11 @@ def _outcomes(
         yield from ended
         if not busy:
             break
-        done, _ = wait(busy, return_when=FIRST_COMPLETED)
+        left = pool.limits.seconds_left()
+        patience = None if left is None else max(0.0, left) + PATIENCE
+        done, _ = wait(busy, timeout=patience, return_when=FIRST_COMPLETED)
+        if not done:
+            return
         ended = []
         for future in done:
             task = busy.pop(future)
@@ -200,7 +209,7 @@ class _InProcess:
     def submit(self, key: str, run: Run) -> Future[Outcome]:
         """Start a run."""
         future: Future[Outcome] = Future()
-        future.set_result(run_one(run, self.problems[run.data.hash], self.limits))
+        future.set_result(run_one(run, self.problems[run.data.hash], self.limits.now()))
         return future
 
     def result(self, key: str, future: Future[Outcome]) -> Outcome | None:
@@ -252,7 +261,7 @@ class _Processes(_FromFiles):
         trace = str(self._trace(key))
         try:
             future = worker.submit(
-                run_from_file, run, path, own_classes(run), self.limits, trace
+                run_from_file, run, path, own_classes(run), self.limits.now(), trace
             )
         except BrokenProcessPool as error:  # it died when it had nothing to do
             future = Future()
@@ -349,7 +358,7 @@ class _Cluster(_FromFiles):
 
     def submit(self, key: str, run: Run) -> Future[Outcome]:
         return self.executor.submit(
-            run_on_cluster, run, self.path(run), own_classes(run), self.limits
+            run_on_cluster, run, self.path(run), own_classes(run), self.limits.now()
         )
 
     def result(self, key: str, future: Future[Outcome]) -> Outcome | None:
@@ -413,7 +422,7 @@ def _open_pool(
         except BaseException:  # nobody waits for what the workers are busy with
             pool.close(kill=True)
             raise
-        pool.close(kill=False)
+        pool.close(kill=bool(pool.busy))
 
 
 @contextlib.contextmanager

@@ -158,7 +158,8 @@ def fit_method(
         Candidates, as for :class:`~sklearn.model_selection.GridSearchCV`.
     tuning : dict, optional
         ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None. With
-        ``"extend": True`` a grid is extended while the best value is at its end.
+        ``"extend": True`` a grid is extended while the best value is at its end;
+        ``"later"`` names parameters that are tuned after the others.
     random_state : int
         Fixes the inner splits and the estimator.
     calibrate : bool
@@ -248,7 +249,9 @@ def _fit_one(
             table = y["event"]
         splits = bag_folds(X, table, tuning["n_splits"], random_state)
         scoring = scorer(tuning["scoring"])
-        search = Search(model, X, y, table, splits, scoring, random_state, weights)
+        later = tuning.get("later", ())
+        how = (splits, scoring, random_state, weights, later)
+        search = Search(model, X, y, table, *how)
         best, score = search.best(candidates, extend=bool(tuning.get("extend")))
     tuned = time.perf_counter()
     chosen = resolved(best, X, random_state)

@@ -81,7 +81,7 @@ def facts(view: View) -> list[dict[str, str]]:
         ),
         _fact(
             "Protocol",
-            comparison.protocol.describe().replace(" cross-validation", ""),
+            comparison.protocol_text.replace(" cross-validation", ""),
             "parameters tuned within each training fold"
             if comparison.tuning
             else "default parameters",

@@ -80,6 +80,9 @@ class Method:
         Other names.
     needs : str
         Another package that has to be installed.
+    later : tuple of str
+        Parameters of the grid that are tuned after the others, for the best settings of
+        these.
 
     Attributes
     ----------
@@ -110,6 +113,7 @@ class Method:
     baseline: bool = False
     aliases: tuple[str, ...] = ()
     needs: str = ""
+    later: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Allow descriptions to name the class: entries come from programs."""
@@ -150,6 +154,25 @@ class Method:
         if size == "none":
             return {}
         raise ValueError(f"unknown grid {size!r}; known: default, large, auto, none")
+
+    def tuning_of(self, size: str, tuning: Mapping[str, Any] | None) -> Any:
+        """Return how a grid is searched.
+
+        Parameters
+        ----------
+        size : {"default", "large", "auto", "none"}
+            Which grid.
+        tuning : mapping or None
+            The inner cross-validation, see `fit_method`.
+
+        Returns
+        -------
+        dict or None
+            The same with what is tuned later; None where there is nothing to tune.
+        """
+        if tuning is None or not self.grid_of(size):
+            return None
+        return {**tuning, "later": list(self.later)} if self.later else dict(tuning)
 
     def with_params(self, **params: Any) -> Method:
         """Return the entry with some parameters fixed; these are not tuned.

@@ -182,6 +182,7 @@ CLASSIFIERS: list[Method] = [
         "bagwise.svm.PCSVM",
         grid={"C": tens(-1, 3), "gamma": fours(-2, 2), "rho": [0.0, 0.3, 0.6, 0.9]},
         large_grid={**SVM_LARGE, "rho": [0.0, 0.1, 0.3, 0.6, 0.9, 0.95]},
+        later=("rho",),  # with 0 it is MI-SVM
         paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
         " NIPS 2010",
         note="MI-SVM whose positive bags must spread along the normal.",
