@@ -97,7 +97,7 @@ def test_checks_bring_bags_into_memory_for_those_who_need_it(stored, monkeypatch
         assert copied.dtype == np.float32
         np.testing.assert_array_equal(copied.data, same.data)
     monkeypatch.setenv("BAGWISE_MEMORY", "1B")
-    with pytest.raises(ValueError, match=r"instances of 20 bags would take.*pieces"):
+    with pytest.raises(ValueError, match=r"instances of 20 bags would take.*chunks"):
         check_bags(X, accept_sparse=True)
 
 

@@ -132,9 +132,12 @@ def test_every_option_is_decided():
     assert known >= DESCRIBES_DATA
     assert known - DESCRIBES_DATA == {
         *(
+            "alpha",
             "by",
             "calibrate",
             "config",
+            "conformal",
+            "conformal_per_class",
             "csv_escape",
             "data",
             "folds",
@@ -143,6 +146,7 @@ def test_every_option_is_decided():
         ),
         *("images", "jobs", "json", "labels", "leave_one_out", "memory_limit"),
         *("method", "methods", "metric", "model", "out", "permute_features"),
+        *("outlier", "prediction_sets", "test_labels"),
         *("repeats", "retry_failed", "scheduler", "seed", "set_", "test"),
         *("time_budget", "time_limit"),
     }
@@ -262,7 +266,7 @@ def test_rows_of_a_store_run_no_code(run, folder, spec):
         "sklearn.svm._base.evil",
         "sklearn.svm._nowhere.SVC",
         "sklearn.metrics._scorer._PassthroughScorer",
-        "sklearn.feature_extraction.text.CountVectorizer",
+        "sklearn.feature_extraction.image.PatchExtractor",
         "sklearn.svm.SVC.__init__",
         "sksurv.datasets.load_whas500",
         "SVC",

@@ -19,7 +19,7 @@ HEAR = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("bagwise comp", "compare"), ("bagwise compare --inst", "--instance-id")],
+    [("bagwise comp", "compare"), ("bagwise compare --instance-i", "--instance-id")],
 )
 def test_bash_completes(words, expected):
     position = str(len(words.split()) - 1)

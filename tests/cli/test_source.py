@@ -156,7 +156,7 @@ def test_two_words_as_labels_need_a_choice(run, slides, tmp_path):
 
 def test_gaps_are_filled_where_asked(run, tmp_path):
     path = tmp_path / "gaps.csv"
-    rows = [f"b{i // 2},{i // 2 % 2},{'' if i % 7 == 0 else i % 4}" for i in range(60)]
+    rows = [f"b{i // 2},{i // 2 % 2},{'' if i % 7 == 0 else i}" for i in range(60)]
     path.write_text("bag,y,u\n" + "\n".join(rows) + "\n", encoding="utf-8")
     words = ["compare", path, "--bag", "bag", "--label", "y", *QUICK]
     status, _, err = run(*words)
@@ -382,8 +382,11 @@ def test_weights_and_places_have_columns(run, slides, tmp_path):
     assert (tmp_path / "why" / "heatmap.png").exists()
     # Test bags may lack weights, the data themselves may not.
     bare = tmp_path / "bare.csv"
-    others = [",".join([*line.split(",")[:7], *line.split(",")[8:]]) for line in lines]
-    others[1:] = [line.replace(",p", ",q", 1) for line in others[1:]]
+    rows = [line.split(",") for line in lines]
+    others = [",".join([*row[:7], *row[8:]]) for row in rows[:1]]
+    for row in rows[1:]:  # other patients with other values
+        values = [f"q{row[1]}", *row[2:6], row[6] + "1"]
+        others.append(",".join([row[0], *values, *row[8:]]))
     bare.write_text("\n".join(others) + "\n", encoding="utf-8")
     words = [*roles, *QUICK, "--out", tmp_path / "two"]
     status, _, err = run("compare", slides, "--test", bare, *words)

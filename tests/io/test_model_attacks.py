@@ -27,6 +27,11 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfVectorizer,
+)
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
@@ -860,3 +865,16 @@ def test_any_changed_value_is_refused_or_harmless(tmp_path_factory, sound, where
         # (Python errors are fine; reading beyond an array would end the interpreter)
         with suppress(Exception):
             model.decision_function(X)
+
+
+@pytest.mark.parametrize("kind", [CountVectorizer, HashingVectorizer, TfidfVectorizer])
+def test_vectorizers_read_no_files(kind, tmp_path):
+    """Texts of data must not become names of files that are read."""
+    X, y = Bags.from_list([["aa bb"], ["cc dd"], ["aa cc"], ["dd"]]), [1, 0, 1, 0]
+    model = make_pipeline(OnInstances(kind()), SimpleMI()).fit(X, y)
+    bagwise.save(model, tmp_path / "fine.bagwise")
+    assert bagwise.load(tmp_path / "fine.bagwise").predict(X).shape == (4,)
+    model[0].transformer_.set_params(input="filename")
+    with pytest.raises((TypeError, ValueError), match="takes texts as 'filename'"):
+        bagwise.save(model, tmp_path / "evil.bagwise")
+        bagwise.load(tmp_path / "evil.bagwise")

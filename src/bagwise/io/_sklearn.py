@@ -409,7 +409,9 @@ def _check_search(value: Any) -> None:
 
 
 def _check_words(value: Any) -> None:
-    """Every word of a vocabulary has a column of its own."""
+    """Texts are no names of files, and every word has a column of its own."""
+    if value.input != "content":
+        raise DamagedFile(f"a vectorizer takes texts as {str(value.input)[:20]!r}")
     words = vars(value).get("vocabulary_")
     if words is None:
         return
@@ -434,6 +436,7 @@ CHECKS["sklearn"] |= {
     **{name: _check_libsvm for name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")},
     "NearestNeighbors": _check_neighbours,
     "CountVectorizer": _check_words,
+    "HashingVectorizer": _check_words,
     "TfidfVectorizer": _check_words,
     "GridSearchCV": _check_search,
     "RandomizedSearchCV": _check_search,
