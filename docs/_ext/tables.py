@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 TEXTS = Path(__file__).parents[1] / "licences"
-EXTRAS = ("dask", "torch", "h5", "survival", "arrow")
+EXTRAS = ("dask", "torch", "h5", "survival", "arrow", "anndata", "chem")
 AXES = ("bags", "instances", "features")
 
 
@@ -179,7 +179,7 @@ def commands() -> list[str]:
                 names = f"``{(param.metavar or param.name).upper()}``"
             rows.append([names, _plain(getattr(param, "help", "")) or "--"])
         if rows:
-            lines += list_table(["Option", "What it says"], rows)
+            lines += list_table(["Option", "Meaning"], rows)
     return lines
 
 

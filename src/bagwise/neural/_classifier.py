@@ -43,25 +43,27 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     dropout : float, default=0.5
         Share of the hidden units that is left out at random in training.
     encoder : str or callable, default=None
-        What makes :math:`h` from an instance. None: the layers above. A callable gets
-        the shape of an instance and returns a torch module from (n, \*shape) to
-        (n, width). A name stands for a registered one (`register_encoder`); "image"
-        and "signal" are small convolutional networks.
+        The network that maps an instance to :math:`h`; by default the layers of
+        `hidden`. A callable gets the shape of an instance and returns a torch module
+        from (n, \*shape) to (n, width). A name is that of a registered encoder
+        (`register_encoder`); "image" and "signal" are small convolutional networks.
     instance_shape : tuple of int, default=None
-        The shape of an instance when `X` is `Bags`, which hold flat rows. A list of
-        arrays of shape (n_instances, ...) says it by itself.
+        The shape of an instance when `X` is `Bags`, which hold flat rows. It is
+        inferred from a list of arrays of shape (n_instances, ...).
     learning_rate, weight_decay : float, default=1e-3 and 1e-4
-        Of AdamW, with a warm-up and a cosine to zero at `max_epochs`.
+        Parameters of AdamW. After a warm-up, the learning rate follows a cosine to
+        zero at `max_epochs`.
     bags_per_step : int, default=32
-        Most bags in a step; fewer, but at least 4, where an epoch would have less
-        than 16 steps.
+        Maximum number of bags per step; fewer, but at least 4, if an epoch would have
+        less than 16 steps.
     max_instances : int, default=512
-        Most instances of a bag in a step, drawn anew each time; None takes all.
+        Maximum number of instances of a bag per step, sampled anew in each step; None
+        takes all.
         Prediction always uses all.
     max_epochs : int, default=80
-        Most passes over the bags.
+        Maximum number of passes over the bags.
     patience : int, default=10
-        Passes without a lower validation loss after which a model stops. Its best
+        A model stops after this many passes without a lower validation loss. Its best
         weights are kept.
     validation_fraction : float, default=0.0
         About this share of the bags is kept for the validation loss, another fold for
@@ -87,15 +89,15 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         The positive class when there are two; `classes_[1]` by default. It matters
         for ``pooling="max"``.
     random_state : int or RandomState, default=None
-        Draws weights, folds, the order of bags, instances and dropped units.
+        Random seed of weights, folds, the order of bags, instances and dropped units.
     device : str, default="auto"
         "cpu", "cuda", or any name torch knows; "auto" takes a GPU when there is one.
     precision : {"auto", "float32", "bfloat16", "float16", "float64"}, default="auto"
-        Of the products; "auto" is bfloat16 on a GPU and float32 else. Weights, sums
-        over bags and losses are float32 or better. `device` and `precision` may be
-        changed after `fit`.
+        Precision of the matrix products; "auto" is bfloat16 on a GPU and float32
+        otherwise. Weights, sums over bags and losses are float32 or better. `device`
+        and `precision` may be changed after `fit`.
     verbose : int, default=0
-        Prints the memory that is needed, and every epoch.
+        A positive value prints the memory that is needed, and every epoch.
 
     Attributes
     ----------
@@ -106,7 +108,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     attention_ : Ragged
         The weights :math:`a_j` of the training instances, averaged over the models.
     mean_, scale_ : ndarray of shape (n_features,)
-        What instances are standardized with.
+        Mean and scale that standardize the instances.
     train_loss_, validation_loss_ : ndarray of shape (n_epochs, n_models)
         Losses after each epoch.
     best_epoch_ : ndarray of shape (n_models,)
@@ -116,18 +118,19 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
 
     Notes
     -----
-    With ``pooling="max"`` and the additive head the score cannot fall when an instance
-    joins a bag: of the first four poolings and their heads it alone was measured to
-    respect the standard assumption. Attention takes its weights from what is beside: it
-    may learn "positive unless something negative is seen".
+    With ``pooling="max"`` and the additive head, adding an instance to a bag cannot
+    decrease its score. Of the first four poolings and their heads, only this one was
+    measured to respect the standard assumption. The attention to an instance depends on
+    the other instances of its bag: such a model may learn "positive unless a negative
+    instance is present".
 
     More than two classes have one score each and a softmax; a `y` of shape (n_bags, k)
     of zeros and ones means k labels, each with a logistic loss of its own.
 
-    Bags are not padded to one size: the rows of a step are stacked. The models go
-    through batched products together, so that five cost about as much as two on a GPU,
-    where steps of a few sizes are recorded and replayed. Instances stay on the host,
-    and stream, when they would take more than half of the free memory. An epoch costs
+    Bags are not padded to one size: the rows of a step are stacked. The models are
+    trained together in batched products, so that five cost about as much as two on a
+    GPU, where steps are recorded as CUDA graphs. Instances that would take more than
+    half of the free memory of the GPU stay on the host and are streamed. An epoch costs
     O(rows * n_features * hidden * n_models), with at most `max_instances` rows of each
     bag.
 
@@ -148,8 +151,8 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     (`studies/scripts/torchmil_forward.py`), apart from the differences below. They are
     evaluated on whole bags, and steps of a GPU are not recorded.
 
-    Differs from [1]_: one hidden layer instead of three, several bags a step instead of
-    one, several models. Differs from [2]_: the attention multiplies :math:`f(h_j)`
+    Differs from [1]_: one hidden layer instead of three, several bags per step instead
+    of one, several models. Differs from [2]_: the attention multiplies :math:`f(h_j)`
     instead of its argument. Differs from [3]_: with several outputs each has its own
     attention and no weights for those of the others. Differs from [4]_: bags of less
     than 16 instances. torchmil has no multiple branches, and its smooth loss sums over

@@ -42,19 +42,21 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     dropout : float, default=0.5
         Share of the hidden units that is left out at random in training.
     encoder : str or callable, default=None
-        What makes :math:`h` from an instance; see `NeuralBagClassifier`.
+        The network that maps an instance to :math:`h`; see `NeuralBagClassifier`.
     instance_shape : tuple of int, default=None
         The shape of an instance when `X` is `Bags`, which hold flat rows.
     learning_rate, weight_decay : float, default=1e-3 and 1e-4
-        Of AdamW, with a warm-up and a cosine to zero at `max_epochs`.
+        Parameters of AdamW. After a warm-up, the learning rate follows a cosine to
+        zero at `max_epochs`.
     bags_per_step : int, default=32
-        Most bags in a step; fewer, but at least 4, where an epoch would have less
-        than 16 steps.
+        Maximum number of bags per step; fewer, but at least 4, if an epoch would have
+        less than 16 steps.
     max_instances : int, default=512
-        Most instances of a bag in a step, drawn anew each time; None takes all.
+        Maximum number of instances of a bag per step, sampled anew in each step; None
+        takes all.
     max_epochs, patience : int, default=80 and 10
-        Most passes over the bags, and those without a lower validation loss after
-        which a model stops. Its best weights are kept.
+        Maximum number of passes over the bags, and number of passes without a lower
+        validation loss after which a model stops. Its best weights are kept.
     validation_fraction : float, default=0.0
         About this share of the bags is kept for the validation loss, another fold for
         each model; groups stay together. With zero all `max_epochs` are made.
@@ -69,13 +71,14 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     n_models : int, default=5
         Number of models that are trained together and averaged.
     random_state : int or RandomState, default=None
-        Draws weights, folds, the order of bags, instances and dropped units.
+        Random seed of weights, folds, the order of bags, instances and dropped units.
     device : str, default="auto"
         "cpu", "cuda", or any name torch knows; "auto" takes a GPU when there is one.
     precision : {"auto", "float32", "bfloat16", "float16", "float64"}, default="auto"
-        Of the products. `device` and `precision` may be changed after `fit`.
+        Precision of the matrix products. `device` and `precision` may be changed after
+        `fit`.
     verbose : int, default=0
-        Prints the memory that is needed, and every epoch.
+        A positive value prints the memory that is needed, and every epoch.
 
     Attributes
     ----------
@@ -84,9 +87,9 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     attention_ : Ragged
         The weights :math:`a_j` of the training instances, averaged over the models.
     mean_, scale_ : ndarray of shape (n_features,)
-        What instances are standardized with.
+        Mean and scale that standardize the instances.
     y_mean_, y_scale_ : float or ndarray of shape (n_outputs,)
-        What the targets are standardized with.
+        Mean and scale that standardize the targets.
     train_loss_, validation_loss_ : ndarray of shape (n_epochs, n_models)
         Losses after each epoch.
     best_epoch_ : ndarray of shape (n_models,)
