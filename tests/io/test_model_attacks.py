@@ -877,4 +877,3 @@ def test_vectorizers_read_no_files(kind, tmp_path):
     model[0].transformer_.set_params(input="filename")
     with pytest.raises((TypeError, ValueError), match="takes texts as 'filename'"):
         bagwise.save(model, tmp_path / "evil.bagwise")
-        bagwise.load(tmp_path / "evil.bagwise")
