@@ -379,7 +379,8 @@ def test_weights_and_places_have_columns(run, slides, tmp_path):
     assert len(list(csv.reader(io.StringIO(text)))) == 37
     status, text, err = run("explain", model, slides, *roles, "--out", tmp_path / "why")
     assert status == 0, err
-    assert (tmp_path / "why" / "heatmap.png").exists()
+    assert len(list((tmp_path / "why" / "heatmaps").glob("*.png"))) == 36
+    assert len(list((tmp_path / "why" / "geojson").glob("*.geojson"))) == 36
     # Test bags may lack weights, the data themselves may not.
     bare = tmp_path / "bare.csv"
     rows = [line.split(",") for line in lines]

@@ -10,8 +10,9 @@ import pytest
 from _exact_models import Pooled, PooledRegressor
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
 
-from bagwise import Bags
+from bagwise import Bags, Ragged
 from bagwise.cli._models import fit_file
 from bagwise.comparison.problem import as_problem
 from bagwise.compose import WrapperMI
@@ -73,7 +74,12 @@ def test_files_hold_the_same(bags, tmp_path):
     assert [len(bag["instances"]) for bag in stored["bags"]] == bags.sizes.tolist()
     assert stored["bags"][2]["instances"][1]["id"] == "c22"
     assert paths["picture"].stat().st_size > 1000
-    assert paths["heatmap"].stat().st_size > 1000
+    names = [str(one) for one in bags.ids]
+    assert sorted(p.stem for p in paths["heatmaps"].iterdir()) == sorted(names)
+    assert all(p.stat().st_size > 1000 for p in paths["heatmaps"].iterdir())
+    for i, name in enumerate(names):
+        made = json.loads((paths["geojson"] / f"{name}.geojson").read_text())
+        assert made == found.to_geojson(i)
 
 
 def test_every_model_can_be_explained():
@@ -121,6 +127,63 @@ def test_picture_has_title_names_axes_and_legend(bags):
     texts = [text.get_text() for text in plain.legends[0].get_texts()]
     assert "standard deviations" in texts[1]
     assert any("c2" in ax.get_title() for ax in plain.axes)
+
+
+class Moved(Pooled):
+    """Bags are positive from an instance score of 3 on."""
+
+    def _instance_scores(self, X):
+        found = super()._instance_scores(X)
+        return Ragged(found.values + 3.0, found.offsets)
+
+
+def test_colors_meet_at_the_score_that_makes_bags_positive():
+    X, _ = make_bags(40, random_state=0)
+    plain = explain(Pooled("max").fit(X), X)
+    assert plain.threshold == 0.0
+    found = explain(Moved("max").fit(X), X)
+    assert found.threshold == pytest.approx(3.0, abs=0.5)
+    top = found.scores[X.offsets[:-1] + found.key]
+    assert 0 < (found.bag_scores > 0).sum() < 40
+    np.testing.assert_array_equal(top > found.threshold, found.bag_scores > 0)
+    assert json.loads(found.to_json())["threshold"] == found.threshold
+    coords = np.column_stack([np.arange(X.n_instances), np.zeros(X.n_instances)])
+    placed = Bags(X.data, X.offsets, coords=coords)
+    found = explain(Moved("max").fit(placed), placed)
+    norms = [found.plot_heatmap(i).images[0].norm for i in range(3)]
+    assert {norm.vcenter for norm in norms} == {found.threshold}
+    assert len({(norm.vmin, norm.vmax) for norm in norms}) == 1
+    assert norms[0](found.threshold) == 0.5
+    above = found.scores[found.scores > found.threshold]
+    assert np.mean(above > norms[0].vmax) == pytest.approx(0.01, abs=1 / len(above))
+    called = [
+        feature["properties"]["classification"]["name"] == "Positive"
+        for i in range(40)
+        for feature in found.to_geojson(i)["features"]
+    ]
+    np.testing.assert_array_equal(called, found.scores > found.threshold)
+    assert explain(PooledRegressor().fit(X), X).threshold is None
+    for method in ("leave_out", "add_to", "single"):
+        assert explain(Pooled("max").fit(X), X, method=method).threshold == 0.0
+
+
+def test_bars_are_contributions_also_where_scores_are_not_linear(tmp_path):
+    X, y = make_bags(30, random_state=0)
+    found = explain(WrapperMI(GaussianNB()).fit(X, y), X)
+    assert found.contributions is None
+    parts = found._shown_parts(np.arange(30), 2)
+    assert len(parts.values) == np.minimum(X.sizes, 2).sum()
+    rows = list(parts.values)
+    total = np.array([parts.values[row].sum() for row in rows])
+    np.testing.assert_allclose(np.ptp(found.scores[rows] - total), 0, atol=1e-8)
+    shown = {text.get_text() for text in found.plot(2).legends[0].get_texts()}
+    assert shown == {"feature increases the score", "decreases it"}
+    page = found.write(tmp_path, 2, format="svg")["picture"]
+    assert page.name == "key_instances.svg"
+    assert "feature increases the score" in page.read_text(encoding="utf-8")
+    assert found.write(tmp_path, 1, format="pdf")["picture"].read_bytes()[:4] == b"%PDF"
+    with pytest.raises(ValueError, match="png, pdf or svg, got 'gif'"):
+        found.write(tmp_path, format="gif")
 
 
 def test_heatmap_and_geojson_of_a_bag(bags, tmp_path):
@@ -178,7 +241,11 @@ def test_names_that_look_like_formulas_are_drawn_as_they_are(bags, tmp_path):
     )
     model = Pooled("mean", classes=("$a$", r"$\b$")).fit(X)
     found = explain(model, X)
-    assert set(found.write(tmp_path)) == {"instances", "json", "picture", "heatmap"}
+    kinds = {"instances", "json", "picture", "heatmaps", "geojson"}
+    assert set(found.write(tmp_path)) == kinds
+    assert len(list((tmp_path / "heatmaps").glob("*.png"))) == len(bags)
+    assert len(list((tmp_path / "geojson").glob("*.geojson"))) == len(bags)
+    assert {p.parent for p in tmp_path.rglob("*.geojson")} == {tmp_path / "geojson"}
     figure = found.plot(1)
     assert figure.axes[0].get_title().startswith(r"<b>\$\frac\$ aaa")
     assert found.columns()["id"] == [odd] * bags.n_instances
@@ -187,7 +254,7 @@ def test_names_that_look_like_formulas_are_drawn_as_they_are(bags, tmp_path):
 def test_one_coordinate_is_no_map(bags, tmp_path):
     X = named(bags, coords=bags.coords[:, :1])
     found = explain(Pooled("mean").fit(X), X)
-    assert "heatmap" not in found.write(tmp_path)
+    assert "heatmaps" not in found.write(tmp_path)
     assert found.columns()["x"] == bags.coords[:, 0].tolist()
 
 

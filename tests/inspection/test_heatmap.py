@@ -45,6 +45,19 @@ def test_colors_meet_at_zero():
     assert centered.images[0].get_clim() == (0.0, 4.0)
 
 
+def test_both_sides_of_the_middle_have_a_scale_of_their_own():
+    grid = [[0, 0], [1, 0], [2, 0]]
+    norm = (
+        plot_heatmap([-9.0, 0.0, 1.0], grid, center=0.5, limits=(-9, 1)).images[0].norm
+    )
+    np.testing.assert_allclose(norm([-9, -4.25, 0.5, 0.75, 1]), [0, 0.25, 0.5, 0.75, 1])
+    norm = plot_heatmap([2.0, 3.0, 4.0], grid, center=5.0, limits=(2, 4)).images[0].norm
+    np.testing.assert_allclose(norm([2.0, 3.5, 5.0]), [0, 0.25, 0.5])
+    assert plot_heatmap([1.0, 1.0, 1.0], grid, center=1.0, limits=(1, 1)).images
+    with pytest.raises(ValueError, match="limits must increase"):
+        plot_heatmap([1.0, 2.0, 3.0], grid, limits=(3, 1))
+
+
 def test_geojson_is_what_qupath_reads(tmp_path):
     path = tmp_path / "slide.geojson"
     made = to_geojson([0.5, -1.0], [[0, 10], [256, 10]], path=path, ids=["a", "b"])

@@ -13,6 +13,7 @@ from bagwise.cli._common import (
     Escape,
     Json,
     Seed,
+    UsageError,
     with_settings,
     write_json,
     write_rows,
@@ -453,17 +454,23 @@ def explain(
         Path | None,
         typer.Option(help="Pictures of instances: an .npz or .npy file, or a folder."),
     ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="Format of plots: png, pdf or svg.")
+    ] = "png",
     csv_escape: Escape = True,
     json: Json = False,
 ) -> int:
     """Score every instance of DATA, to see which ones made a bag positive.
 
-    Writes instances.csv, instances.json and key_instances.png, and a heat map where
-    instances have coordinates. If a model does not score instances, each instance is
-    scored alone (--by single), or by the change of the score without it (--by
-    leave_out). Scores are high for the positive class of two, or for the predicted one
-    of more classes; --positive names another class.
+    Writes instances.csv, instances.json and key_instances.png, and where instances have
+    coordinates, a heat map and a GeoJSON file (for QuPath) of every bag. If a model
+    does not score instances, each instance is scored alone (--by single), or by the
+    change of the score without it (--by leave_out). Scores are high for the positive
+    class of two, or for the predicted one of more classes; --positive names another
+    class.
     """
+    if format_ not in ("png", "pdf", "svg"):
+        raise UsageError(f"--format is png, pdf or svg, got {format_!r}")
     found = explain_file(
         model,
         source.bags() if source.is_file else replace(source, positive=None).problem(),
@@ -471,7 +478,7 @@ def explain(
         pos_label=source.positive,
         images=images,
     )
-    paths = found.write(out, escape=csv_escape)
+    paths = found.write(out, escape=csv_escape, format=format_)
     if json:
         files = {name: str(path) for name, path in paths.items()}
         write_json({"files": files, "instances": found.rows()})

@@ -19,6 +19,7 @@ from bagwise.inspection.contributions import (
     MemberContributions,
     linear_contributions,
     member_contributions,
+    sampled_parts,
 )
 from bagwise.inspection.features import moments, top_features
 from bagwise.inspection.heatmap import plot_heatmap, to_geojson
@@ -29,6 +30,7 @@ from bagwise.inspection.pictures import (
     instance_name,
     plot_bags,
     plot_text,
+    save_figure,
 )
 from bagwise.inspection.scores import (
     bag_position,
@@ -36,14 +38,20 @@ from bagwise.inspection.scores import (
     bags_for,
     instance_scores,
     positive_class,
+    predicts_values,
+    score_threshold,
     scored_class,
 )
 from bagwise.io.csv_files import write_csv
+from bagwise.io.files import file_names
 
 __all__ = ["Explanation", "explain"]
 
 N_HTML = 10  # bags in a notebook
 MOST_PROBES = 2_000  # features up to which linear contributions are computed
+MOST_SAMPLED = 64  # features up to which other contributions are sampled for a plot
+OUTER = 0.01  # share of the instances of a side beyond the outer color
+FORMATS = ("png", "pdf", "svg")
 
 
 @dataclass(eq=False, repr=False)
@@ -73,6 +81,11 @@ class Explanation:
     pos_label : label or None
         The class for which scores are high; None if it is the predicted one of several
         classes, or for a regressor.
+    threshold : float or None
+        Instance score from which bags are predicted positive: 0 where that holds, and
+        otherwise the score that best separates the key instances of bags that are
+        predicted positive from those of the others. 0 for changes of a score, and for
+        several classes; None for a regressor.
     """
 
     X: Bags
@@ -85,6 +98,7 @@ class Explanation:
     contributions: FeatureContributions | None = None
     members: MemberContributions | None = None
     pos_label: Any = None
+    threshold: float | None = None
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -251,6 +265,7 @@ class Explanation:
         whole = {
             "method": self.method,
             "pos_label": None if label is None else np.asarray(label).tolist(),
+            "threshold": self.threshold,
             "bags": list(bags.values()),
         }
         text = json.dumps(whole, default=str)  # ids may be dates
@@ -278,13 +293,19 @@ class Explanation:
         return top_features(self.X, row, n, *self._cache["moments"])
 
     def write(
-        self, folder: str | os.PathLike[str], n_bags: int = 8, *, escape: bool = True
+        self,
+        folder: str | os.PathLike[str],
+        n_bags: int = 8,
+        *,
+        escape: bool = True,
+        format: str = "png",
     ) -> dict[str, Path]:
         """Write tables and a plot of the key instances into a folder.
 
         `instances.csv`, `instances.json`, `key_instances.png`; if bags have two
-        coordinates, `heatmap.png` of the bag with the highest score; for a stack,
-        `members.csv`, the contribution of each member to the score of each bag.
+        coordinates, a heat map and a GeoJSON file of every bag in the folders
+        `heatmaps` and `geojson`; for a stack, `members.csv`, the contribution of each
+        member to the score of each bag.
 
         Parameters
         ----------
@@ -294,19 +315,23 @@ class Explanation:
             Number of bags in the plot.
         escape : bool, default=True
             As in `to_csv`.
+        format : {"png", "pdf", "svg"}, default="png"
+            Format of plots.
 
         Returns
         -------
         dict of str to Path
-            The files by kind.
+            The files and folders by kind.
         """
+        if format not in FORMATS:
+            raise ValueError(f"format must be png, pdf or svg, got {format!r}.")
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         found = {"instances": self.to_csv(folder / "instances.csv", escape=escape)}
         found["json"] = folder / "instances.json"
         self.to_json(found["json"])
-        found["picture"] = folder / "key_instances.png"
-        self.plot(n_bags).savefig(found["picture"], dpi=120)
+        found["picture"] = folder / f"key_instances.{format}"
+        save_figure(self.plot(n_bags), found["picture"])
         if self.members is not None:
             found["members"] = folder / "members.csv"
             table = {"bag": self.X.ids.tolist(), **self.members.to_dict()}
@@ -315,9 +340,18 @@ class Explanation:
                 rows = zip(*table.values(), strict=True)
                 write_csv(file, table, rows, escape=escape)
         if self.X.coords is not None and self.X.coords.shape[1] > 1:
-            found["heatmap"] = folder / "heatmap.png"
-            ax = self.plot_heatmap(int(self._order()[0]))
-            ax.figure.savefig(found["heatmap"], dpi=120)
+            found |= self._write_maps(folder, format)
+        return found
+
+    def _write_maps(self, folder: Path, format: str) -> dict[str, Path]:
+        """Write a heat map and a GeoJSON file of every bag."""
+        found = {"heatmaps": folder / "heatmaps", "geojson": folder / "geojson"}
+        for path in found.values():
+            path.mkdir(exist_ok=True)
+        for bag, name in enumerate(file_names(self.X.ids)):
+            figure = self.plot_heatmap(bag).figure
+            save_figure(figure, found["heatmaps"] / f"{name}.{format}")
+            self.to_geojson(bag, path=found["geojson"] / f"{name}.geojson")
         return found
 
     def _order(self) -> Any:
@@ -351,12 +385,22 @@ class Explanation:
                 f"predicted {plot_text(_predicted(self, int(i)), 30)}"
                 for i in order
             ],
-            contributions=self.contributions,
+            contributions=self._shown_parts(order, n_instances),
             about=f"{_ABOUT[self.method]}{for_class(self.pos_label)}",
         )
 
+    def _shown_parts(self, bags: Any, n_instances: int) -> Any:
+        """Return contributions to the scores of shown instances, sampled if needed."""
+        model, X = self._cache.get("model"), self.X
+        if self.contributions is not None or model is None or self.images is not None:
+            return self.contributions
+        return sampled_parts(model, X, self.scores, bags, n_instances, self.pos_label)
+
     def plot_heatmap(self, bag: Any, size: float | None = None, ax: Any = None) -> Any:
         """Plot the scores of one bag at the coordinates of its instances.
+
+        The middle color is the threshold. All bags have the same colors: each side of
+        the threshold ends at the score that 1% of its instances exceed.
 
         Parameters
         ----------
@@ -376,14 +420,31 @@ class Explanation:
         rows = self._rows_of(bag)
         label = _predicted(self, bag)
         title = plot_text(f"bag {self.X.ids[bag]}: predicted {label}", 60)
+        what = f"instance score{for_class(self.pos_label)}"
+        if self.threshold is not None:
+            what += f" (threshold {self.threshold:.3g})"
         return plot_heatmap(
             self.scores[rows],
             self.X.coords[rows],
             size,
             ax=ax,
+            center=self.threshold,
+            limits=self._limits(),
             title=title,
-            label=f"instance score{for_class(self.pos_label)}",
+            label=what,
         )
+
+    def _limits(self) -> tuple[float, float]:
+        """Return the scores of the outer colors."""
+        if "limits" not in self._cache:
+            scores, middle = np.asarray(self.scores), self.threshold
+            if middle is None:
+                middle = float(np.median(scores))
+            below, above = scores[scores < middle], scores[scores > middle]
+            low = np.quantile(below, OUTER) if below.size else middle
+            high = np.quantile(above, 1 - OUTER) if above.size else middle
+            self._cache["limits"] = float(low), float(high)
+        return self._cache["limits"]  # type: ignore[no-any-return]
 
     def to_geojson(
         self,
@@ -415,6 +476,7 @@ class Explanation:
             size,
             path=path,
             ids=None if ids is None else ids[rows],
+            threshold=0.0 if self.threshold is None else self.threshold,
         )
 
     def _rows_of(self, bag: int) -> slice:
@@ -479,8 +541,8 @@ def explain(
         raise ValueError(f"unknown method {method!r}; choose one of {known}.")
     X = bags_for(model, X)
     images = as_images(images, X)
+    scored = instance_scores(model, X[:1]) is not None
     if method == "auto":
-        scored = instance_scores(model, X[:1]) is not None
         method = "native" if scored else "single"
     positive_class(model, pos_label)  # raises for an unfitted model or an unknown label
     labels = np.asarray(model.predict(X))
@@ -505,6 +567,14 @@ def explain(
     if whole.ndim == 1:
         members = member_contributions(model, X, pos_label=pos_label)
     label = scored_class(model, pos_label)
-    return Explanation(
+    made = Explanation(
         X, scores, labels, whole, key, images, method, parts, members, label
     )
+    made.threshold = score_threshold(
+        model, method, scores[key + X.offsets[:-1]], labels, label
+    )
+    if scored if method == "native" else method == "single" and not scored:
+        few = X.n_features <= MOST_SAMPLED and not X.is_sparse and not X.codings
+        if few and labels.ndim == 1 and (label is not None or predicts_values(model)):
+            made._cache["model"] = model
+    return made

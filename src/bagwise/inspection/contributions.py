@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,14 @@ __all__ = [
     "linear_contributions",
     "linear_slope",
     "member_contributions",
+    "sampled_parts",
 ]
 
 Array = NDArray[np.float64]
 EXACT = 1e-8  # relative tolerance below which a score counts as a sum
 EXACT_SINGLE = 1e-5  # the same for rows in single precision
 PAIRS = 16  # of instances, for a first test of linearity
+SAMPLED_ORDERS = 4  # of features, for a plot
 PROBES = 1_000  # features per prediction
 
 
@@ -245,6 +248,52 @@ def linear_contributions(model: Any, X: Bags) -> FeatureContributions | None:
         return None
     label = scored_class(model)
     return FeatureContributions(*found, scores, names, "instance", "linear", X, label)
+
+
+def sampled_parts(
+    model: Any, X: Bags, scores: Array, bags: Any, n_instances: int, pos_label: Any
+) -> SimpleNamespace:
+    """Return sampled contributions to the highest instance scores of some bags.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+    X : Bags
+        The bags.
+    scores : ndarray of shape (n_instances,)
+        Instance scores.
+    bags : sequence of int
+        Positions of bags.
+    n_instances : int
+        Number of instances of each.
+    pos_label : label or None
+        The class for which scores are high.
+
+    Returns
+    -------
+    SimpleNamespace
+        `values`, a dict by row of ``X.data``, and `names` of the features.
+    """
+    rows = []
+    for i in bags:
+        start, stop = int(X.offsets[i]), int(X.offsets[i + 1])
+        order = np.argsort(-scores[start:stop], kind="stable")[:n_instances]
+        rows.append(start + np.sort(order))
+    chosen = np.concatenate(rows)
+    found = feature_contributions(
+        model,
+        Bags(
+            X.take_rows(chosen),
+            np.append(0, np.cumsum([len(part) for part in rows])),
+            feature_names=X.feature_names,
+        ),
+        pos_label=pos_label,
+        baseline=_baseline(X, None),
+        n_permutations=SAMPLED_ORDERS,
+    )
+    values = dict(zip(chosen.tolist(), found.values, strict=True))
+    return SimpleNamespace(values=values, names=found.names)
 
 
 def _with_rest(X: Bags, names: list[str], columns: list[Any]) -> Any:

@@ -25,6 +25,7 @@ def plot_heatmap(
     ax: Any = None,
     cmap: str = "coolwarm",
     center: float | None = None,
+    limits: tuple[float, float] | None = None,
     title: str | None = None,
     label: str = "instance score",
 ) -> Any:
@@ -45,8 +46,12 @@ def plot_heatmap(
     cmap : str, default="coolwarm"
         Color map.
     center : float, default=None
-        Score of the middle color. By default 0 if scores have both signs; otherwise
-        the colors range from the lowest to the highest score.
+        Score of the middle color, such as the threshold. By default 0 if scores have
+        both signs; otherwise the colors range from the lowest to the highest score.
+    limits : (float, float), default=None
+        Scores of the outer colors, for a common scale of several bags. With a `center`
+        both sides of it have a scale of their own. By default equal steps of color on
+        both sides, up to the score that is furthest from it.
     title : str, optional
         Title of the axes.
     label : str, default="instance score"
@@ -77,19 +82,9 @@ def plot_heatmap(
         sides = 6.0 * np.array(raster.shape) / max(raster.shape)  # inches
         height, width = np.maximum(sides, 2.0)
         ax = Figure(figsize=(width + 1.2, height + 0.6), layout="tight").subplots()
-    low, high = float(values.min()), float(values.max())
-    if center is None and low < 0 < high:
-        center = 0.0
-    if center is not None:
-        half = max(abs(low - center), abs(high - center)) or 1.0
-        low, high = center - half, center + half
+    norm = _norm(values, center, limits)
     image = ax.imshow(
-        raster,
-        cmap=cmap,
-        vmin=low,
-        vmax=high,
-        extent=extent,
-        interpolation="nearest",
+        raster, cmap=cmap, norm=norm, extent=extent, interpolation="nearest"
     )
     ax.set_facecolor("#f1f3f5")
     ax.set_xlabel("x")
@@ -99,6 +94,26 @@ def plot_heatmap(
     ax.tick_params(labelsize=7)
     ax.figure.colorbar(image, ax=ax, label=label, shrink=0.8)
     return ax
+
+
+def _norm(values: Array, center: float | None, limits: Any) -> Any:
+    """Return how scores become colors."""
+    from matplotlib.colors import Normalize, TwoSlopeNorm
+
+    low, high = float(values.min()), float(values.max())
+    if limits is not None:
+        low, high = float(limits[0]), float(limits[1])
+        if not low <= high:
+            raise ValueError(f"limits must increase, got {low:g} and {high:g}.")
+    if center is None and low < 0 < high:
+        center = 0.0
+    if center is None:
+        return Normalize(low, high)
+    if limits is None:
+        half = max(abs(low - center), abs(high - center)) or 1.0
+        return Normalize(center - half, center + half)
+    least = 1e-6 * max(high - low, abs(center), 1e-300)
+    return TwoSlopeNorm(center, min(low, center - least), max(high, center + least))
 
 
 def rasterize(

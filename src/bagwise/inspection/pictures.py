@@ -21,6 +21,7 @@ __all__ = [
     "plot_bags",
     "plot_feature_importance",
     "plot_text",
+    "save_figure",
 ]
 
 UP, DOWN, KNOWN, PLAIN = "#d9480f", "#1c7ed6", "#d9480f", "#c8c8c8"
@@ -70,6 +71,16 @@ def plot_text(name: Any, length: int | None = None) -> str:
 def for_class(label: Any) -> str:
     """Return " for class LABEL" for the label of a score; empty if it is None."""
     return "" if label is None else f" for class {plot_text(label, 24)}"
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure; text of PDF and SVG files stays text."""
+    import matplotlib as mpl
+
+    kept = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "bagwise"}
+    known = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    with mpl.rc_context(kept):
+        figure.savefig(path, dpi=120, metadata=known.get(path.suffix))
 
 
 def plot_bags(

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from bagwise.bags import Bags, Ragged, as_bags, with_columns
 from bagwise.bags.segments import segment_argmax
+from bagwise.base.thresholds import best_threshold
 from bagwise.exceptions import ParameterError
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "ragged_arange",
     "row_bags",
     "score_in_chunks",
+    "score_threshold",
     "scored_class",
 ]
 
@@ -300,6 +302,42 @@ def key_instances(model: Any, X: Any) -> Any:
         return None
     offsets = as_bags(X).offsets
     return segment_argmax(scores.values, offsets) - offsets[:-1]
+
+
+def score_threshold(
+    model: Any, method: str, top: Array, labels: Any, label: Any
+) -> float | None:
+    """Return the instance score from which bags are predicted positive.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+    method : str
+        Definition of the scores, see `instance_importance`.
+    top : ndarray of shape (n_bags,)
+        Score of the key instance of each bag.
+    labels : ndarray of shape (n_bags,) or (n_bags, n_labels)
+        Predicted labels.
+    label : label or None
+        The class for which scores are high.
+
+    Returns
+    -------
+    float or None
+        0 for changes of a score, and where no other score separates the predicted
+        classes better. None for models of values.
+    """
+    if predicts_values(model):
+        return None
+    if label is None or method in ("leave_out", "add_to") or labels.ndim != 1:
+        return 0.0
+    if method == "single":  # a score of bags, or a probability
+        return 0.0 if hasattr(model, "decision_function") else 0.5
+    called = labels == label
+    best = best_threshold(top, called)
+    hits = [np.mean((top > t) == called) for t in (0.0, best)]
+    return 0.0 if hits[0] >= hits[1] else float(best)
 
 
 def bags_for(model: Any, X: Any) -> Bags:

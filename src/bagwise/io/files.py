@@ -213,3 +213,32 @@ def label_values(tokens: Sequence[str]) -> npt.NDArray[Any]:
     if all(f is not None for f in floats.values()):
         return np.array([floats[t] for t in tokens], dtype=np.float64)
     return values
+
+
+def file_names(ids: Sequence[Any]) -> list[str]:
+    """Return a distinct name of a file, without suffix, for each id.
+
+    Ids come from data: letters, digits, ``.``, ``_`` and ``-`` stay, and what follows
+    is never hidden, a path, or a name of another id in other letter case.
+
+    Parameters
+    ----------
+    ids : sequence of object
+        Such as the ids of bags.
+
+    Examples
+    --------
+    >>> file_names(["slide 1", "../slide_1", "a.svs", "A.svs"])
+    ['slide_1', 'slide_1-2', 'a.svs', 'A.svs-2']
+    """
+    names: list[str] = []
+    used: set[str] = set()
+    for one in ids:
+        plain = re.sub(r"[^\w.-]+", "_", str(one))[:80].strip("._- ") or "bag"
+        name, k = plain, 1
+        while name.casefold() in used:
+            k += 1
+            name = f"{plain}-{k}"
+        used.add(name.casefold())
+        names.append(name)
+    return names

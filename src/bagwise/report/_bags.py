@@ -15,7 +15,13 @@ from bagwise.inspection.features import feature_name, moments, top_features
 from bagwise.inspection.heatmap import rasterize, spacing
 from bagwise.report.view import View, plain
 
-__all__ = ["browser_context", "instance_table", "slide_maps"]
+__all__ = [
+    "browser_context",
+    "instance_table",
+    "sampled_by_row",
+    "slide_maps",
+    "slopes_by_bag",
+]
 
 MAX_BAGS = 150  # shown in full
 MAX_INSTANCES = 2_500  # of the bags shown in full
@@ -314,8 +320,8 @@ def instance_parts(view: View, index: Any) -> dict[str, dict[str, Any]]:
     bag = X.bag_index
     found: dict[str, dict[str, Any]] = {}
     for name in view.finished:
-        slope_of = _slopes_by_bag(view, name)
-        sampled = {} if slope_of else _sampled_by_row(view, name)
+        slope_of = slopes_by_bag(view, name)
+        sampled = {} if slope_of else sampled_by_row(view, name)
         if (slope_of or sampled) and len(found) < MAX_PART_METHODS:
             rows = [
                 _parts(X, int(row), slope_of.get(int(bag[row])), mean, sampled)
@@ -338,7 +344,7 @@ def _parts(X: Any, row: int, slope: Any, mean: Any, sampled: Any) -> list[Any]:
     ]
 
 
-def _slopes_by_bag(view: View, method: str) -> dict[int, Any]:
+def slopes_by_bag(view: View, method: str) -> dict[int, Any]:
     """Return, for each bag, the slope of the model that was not fitted to it."""
     arrays, found = view.comparison.arrays, {}
     for row in view.comparison.runs(method):
@@ -350,7 +356,7 @@ def _slopes_by_bag(view: View, method: str) -> dict[int, Any]:
     return found
 
 
-def _sampled_by_row(view: View, method: str) -> dict[int, Any]:
+def sampled_by_row(view: View, method: str) -> dict[int, Any]:
     """Return sampled contributions by row, from models not fitted to the bag."""
     arrays, offsets, found = view.comparison.arrays, view.problem.X.offsets, {}
     for row in view.comparison.runs(method):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
+from bagwise.inspection.features import feature_name, moments
 from bagwise.inspection.pictures import for_class, plot_bags, plot_text
-from bagwise.report._bags import instance_table
+from bagwise.report._bags import instance_table, sampled_by_row, slopes_by_bag
 from bagwise.report._curves import Curve, confusion, mean_precision, mean_roc
 from bagwise.report.view import View
 
@@ -182,7 +184,10 @@ def plot_key_instances(
 ) -> Any:
     """Plot the instances of positive bags with the highest out-of-fold scores.
 
-    Every bag is scored by a model that was not fitted to it.
+    Every bag is scored by a model that was not fitted to it. Bars are contributions of
+    features to the score, of bags for which the comparison has stored them. Where there
+    are none (sparse or many features, many classes), bars show the features that are
+    furthest from their mean.
 
     Parameters
     ----------
@@ -213,7 +218,10 @@ def plot_key_instances(
     chosen = ~np.isnan(scores[problem.X.offsets[:-1]])
     if view.positive is not None:
         chosen &= view.truth == view.positive
-    bags = np.flatnonzero(chosen)[:n_bags]
+    bags, parts = np.flatnonzero(chosen), None
+    if problem.images is None:
+        bags, parts = _contributions(view, name, bags, n_bags)
+    bags = bags[:n_bags]
     label = None if view.positive is None else view.names[view.positive]
     return plot_bags(
         problem.X,
@@ -222,9 +230,34 @@ def plot_key_instances(
         images=problem.images,
         instance_labels=problem.instance_labels,
         n_instances=n_instances,
+        contributions=parts,
         about=f"scores{for_class(label)}, out of fold",
-        titles=[plot_text(f"bag {problem.X.ids[i]}: {problem.y[i]}", 40) for i in bags],
+        titles=[
+            plot_text(f"bag {problem.X.ids[i]}: {problem.y[i]}", 40)
+            for i in bags[:n_bags]
+        ],
     )
+
+
+def _contributions(view: View, method: str, bags: Any, most: int) -> tuple[Any, Any]:
+    """Return the first bags with known contributions of features, and these.
+
+    Of all bags where instance scores are linear, and of a few with sampled ones.
+    """
+    X = view.problem.X
+    slopes = {} if X.is_sparse else slopes_by_bag(view, method)
+    values = {} if slopes or X.is_sparse else sampled_by_row(view, method)
+    known = {*slopes, *X.bag_index[np.array([*values], dtype=np.int64)].tolist()}
+    chosen = [int(i) for i in bags if int(i) in known][:most]
+    if not chosen:
+        return bags[:most], None
+    mean = moments(X)[0]
+    for i in chosen if slopes else ():
+        rows = np.arange(X.offsets[i], X.offsets[i + 1])
+        parts = slopes[i] * (X.take_rows(rows) - mean)
+        values |= zip(rows.tolist(), parts, strict=True)
+    names = [feature_name(X, j) for j in range(X.n_features)]
+    return chosen, SimpleNamespace(values=values, names=names)
 
 
 def _axes(ax: Any, size: tuple[float, float]) -> Any:
