@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from bagwise.bags.segments import bag_matrix, repeat
@@ -37,11 +38,18 @@ def precise(X, mean):
 
     Rows far from zero for their spread: products with them are large, and alike.
     """
-    if mean is None or X.is_sparse or X.dtype != np.float32:
+    if X.dtype != np.float32 or _distance(X.data, mean) <= 100.0:
         return X
-    spread = np.ptp(X.data[:1000], axis=0)
-    far = (np.abs(mean) > 100.0 * spread) & (spread > 0)
-    return X.with_data(X.data.astype(np.float64)) if far.any() else X
+    return X.with_data(X.data.astype(np.float64))
+
+
+def _distance(data, mean):
+    """Return how far dense rows are from zero, in spreads of the first rows."""
+    if mean is None or sp.issparse(data):
+        return 0.0
+    spread = np.ptp(data[:1000], axis=0)
+    varies = spread > 0
+    return float(np.max(np.abs(mean[varies]) / spread[varies], initial=0.0))
 
 
 class BagLoss:
@@ -123,7 +131,10 @@ class BagLoss:
     @property
     def rounding(self):
         """Relative decrease of the loss that is rounding."""
-        return relative_rounding(self.data.dtype == np.float32, self.data.shape[0])
+        own = relative_rounding(self.data.dtype == np.float32, self.data.shape[0])
+        # Scores of rows far from zero are differences of large numbers.
+        far = _distance(self.data, self.mean)
+        return max(own, 16 * float(np.finfo(np.float64).eps) * far)
 
     def rates(self):
         """Return the weighted frequency of each output and the mean size of bags."""

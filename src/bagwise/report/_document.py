@@ -10,7 +10,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
@@ -134,6 +133,8 @@ def _plain(text: Any) -> str:
 
 def as_svg(figure: Any) -> str:
     """Return a matplotlib figure as a data address."""
+    import matplotlib as mpl
+
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "bagwise"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
