@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure as MplFigure
 
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.evaluation import Evaluation
@@ -159,6 +158,8 @@ def _calibration_text(found: Evaluation) -> str:
 
 
 def _axes(size: tuple[float, float] = SIZE) -> Any:
+    from matplotlib.figure import Figure as MplFigure
+
     ax = MplFigure(figsize=size, layout="tight").subplots()
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8)
@@ -316,6 +317,8 @@ def _equals(p: float) -> str:
 
 
 def _plot_risks(found: Evaluation) -> Any:
+    from matplotlib.figure import Figure as MplFigure
+
     risks = found.risks or {}
     curves, ticks = risks["curves"], risks["ticks"]
     figure = MplFigure(figsize=(5.6, 3.6 + 0.25 * len(curves)), layout="constrained")
