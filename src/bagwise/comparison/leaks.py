@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 from scipy.stats import rankdata
 
+from bagwise._sizes import memory_budget
 from bagwise.bags import Bags
 from bagwise.bags.segments import (
     bag_matrix,
@@ -32,7 +33,7 @@ from bagwise.bags.segments import (
     segment_min,
 )
 from bagwise.comparison.problem import Problem
-from bagwise.compose import EncodeColumns
+from bagwise.compose import EncodeColumns, SampleInstances
 from bagwise.exceptions import DataWarning
 
 __all__ = ["Finding", "Findings", "find_leaks"]
@@ -175,7 +176,7 @@ def find_leaks(problem: Problem) -> Findings:
     """Look for columns, and facts about the bags, that predict the label alone.
 
     Every column is reduced to its mean, maximum, minimum and standard deviation per
-    bag. Of large data an even sample of the bags is looked at.
+    bag. Of large data an even sample of the bags, and of the rows of each, is used.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def find_leaks(problem: Problem) -> Findings:
         Suspicious columns with their AUROC, columns that are constant within bags, and
         copies of bags.
     """
-    X, target = _sample(problem)
+    X, sizes, target = _sample(problem)
     columns, scores, constant, suspicious, certain = _columns(X, target)
     if X.codings:  # (a column of codes is as constant as what it is encoded to)
         encoder = EncodeColumns().fit(X)
@@ -208,7 +209,7 @@ def find_leaks(problem: Problem) -> Findings:
     near = top[others[0]] if others else 0.5
     alone = near < _NEXT and suspicious.sum() <= max(3, X.n_features // 10)
     leaks = [finding(j) for j in order if suspicious[j] and (alone or certain[j])]
-    facts = [Finding("bag size", float(target.score(X.sizes[:, None])[0]))]
+    facts = [Finding("bag size", float(target.score(sizes[:, None])[0]))]
     if target.too_good(facts[0].score, 1, constant=True):
         leaks.append(facts[0])
     facts += _facts(problem)
@@ -336,8 +337,8 @@ class _Columns:
         return f"column {place}" if self.names is None else str(self.names[place])
 
 
-def _sample(problem: Problem) -> tuple[Bags, _Target]:
-    """Return an even sample of the bags of large data, and their target."""
+def _sample(problem: Problem) -> tuple[Bags, Array, _Target]:
+    """Return an even sample of large data, the sizes of the bags, and their target."""
     X = problem.X
     share = min(1.0, _BAGS / X.n_bags, _ROWS / X.n_instances)
     n_kept = max(min(X.n_bags, 2 * _MANY), int(share * X.n_bags))
@@ -348,7 +349,12 @@ def _sample(problem: Problem) -> tuple[Bags, _Target]:
         order = np.argsort(strata, kind="stable")
     bags = np.sort(order[np.linspace(0, X.n_bags - 1, n_kept).astype(int)])
     X = X if n_kept == X.n_bags else X[bags]
-    return X.in_memory(), _Target.of(problem, bags)
+    sizes, target = X.sizes, _Target.of(problem, bags)
+    n_rows = min(_ROWS, memory_budget() / (32 * X.n_features))
+    if X.on_disk and X.n_instances > n_rows:
+        sample = SampleInstances(max(2, int(n_rows / n_kept)), random_state=0)
+        X = sample.fit(X).transform(X)
+    return X.in_memory(), sizes, target
 
 
 def _columns(X: Bags, target: _Target) -> tuple[_Columns, Array, Array, Array, Array]:
