@@ -180,7 +180,7 @@ def draw_bags(path: Path, table: bool = True) -> None:
     path : Path
         File of the picture.
     table : bool
-        Whether the same bags stand beside it as a table.
+        Whether the same bags are shown next to it as a table.
     """
     if table:
         shares = {"width_ratios": [1.2, 1]}

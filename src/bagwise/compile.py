@@ -112,7 +112,7 @@ def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
 
 
 def main() -> None:
-    """Compile, and say what."""
+    """Compile, and print the names."""
     parser = argparse.ArgumentParser(
         prog="python -m bagwise.compile", description="Compile all loops ahead."
     )

@@ -162,10 +162,10 @@ def short_cuts(plan):
     """Say what the size of the data has changed."""
     found = [] if plan["exact_distances"] else ["sliced distances"]
     for name, what in (
-        ("max_bag_size", "{} instances a bag in fits"),
+        ("max_bag_size", "{} instances per bag in fits"),
         ("max_prototypes", "{} prototypes"),
         ("basis", "basis of {}"),
-        ("tree_draws", "{} instances a tree"),
+        ("tree_draws", "{} instances per tree"),
         ("bag_draws", "{} bags a tree"),
     ):
         if plan[name] is not None:

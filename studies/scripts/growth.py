@@ -192,7 +192,7 @@ def claimed(method, axis):
     model = model_of(method)
     steps = list(model) if isinstance(model, Pipeline) else [model]
     if axis == "bags" and not type(steps[-1]).__module__.startswith("bagwise"):
-        return None  # what comes behind an embedding promises nothing here
+        return None  # what comes behind an embedding gives no guarantee here
     text = " ".join(" ".join(inspect.getdoc(type(s)) or "" for s in steps).split())
     terms = [match[1] for match in re.finditer(r"O\(((?:[^()]|\([^()]*\))*)\)", text)]
     # ``n_bags ** 2`` without the O counts as well.

@@ -41,7 +41,7 @@ def methods():
     linear = LogisticRegression(max_iter=2000)
     return {
         "standardize": OnInstances(),
-        "sample 200 a bag": SampleInstances(200, random_state=0),
+        "sample 200 per bag": SampleInstances(200, random_state=0),
         "mean + logistic": SimpleMI(linear),
         "mean+std + logistic": SimpleMI(linear, pooling="mean+std"),
         "miFV": MiFV(max_samples=20_000, random_state=0),

@@ -204,7 +204,7 @@ def test_several_labels_are_means_over_labels(tmp_path):
         found = [row[f"label_{k}"] for row in rows]
         assert found == model.predict(problem.X)[:, k - 1].tolist()
         assert all((r[f"score_of_{k}"] > 0) == (r[f"label_{k}"] == 1) for r in rows)
-    with pytest.raises(ValueError, match="several labels a bag; explain them one by"):
+    with pytest.raises(ValueError, match="several labels per bag; explain them one by"):
         explain_file(model, problem.X)
     # Half of the bags have each label.
     assert "as most of them are rare" not in both.metric_reason

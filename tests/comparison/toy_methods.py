@@ -15,7 +15,7 @@ from bagwise.comparison.problem import Problem
 
 
 class Toy(ClassifierMixin, BaseEstimator):
-    """Scores a bag by the mean of its first feature."""
+    """Score a bag by the mean of its first feature."""
 
     def fit(self, X, y):
         self.act(X)

@@ -182,7 +182,7 @@ def test_groups_stay_on_one_side(toy):
     labels = groups % 2
 
     class Neighbor(Witness):
-        """Scores a bag 1 when it has seen another one of the group."""
+        """Score a bag 1 when it has seen another one of the group."""
 
         def fit(self, X, y):
             self.seen_ = set(X.groups)

@@ -15,7 +15,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 def check_offsets(offsets: npt.ArrayLike, n_rows: int) -> Offsets:
-    """Return `offsets` as a read-only int64 array, or say what is wrong with it."""
+    """Return `offsets` as a read-only int64 array, or raise an error."""
     array = np.ascontiguousarray(offsets)
     if array.ndim != 1 or array.size < 1 or array.dtype.kind not in "iu":
         raise ValueError(

@@ -109,7 +109,7 @@ class BagClassifierMixin(ClassifierMixin):
         return weight * class_factors(class_weight, labels, codes, weight)[codes]
 
     def _training(self, X, y, sample_weight=None):
-        """Return sound bags, codes and weights, without bags of no weight."""
+        """Return valid bags, codes and weights, without bags of weight zero."""
         X, y = self._check_bags(X, y, reset=True)
         codes = self._encode_labels(y)
         weight = self._bag_weight(codes, sample_weight, X)

@@ -20,7 +20,7 @@ class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
 
     A method writes ``_fit_bags(X, y, weight)`` and ``_predict_bags(X)``, and
     ``_score_instances(X)`` if it has a value for single instances, in units of y. What
-    `_fit_bags` gets is sound: `X` is `Bags`, `y` finite float64 of shape (n_bags,), or
+    `_fit_bags` gets is valid: `X` is `Bags`, `y` finite float64 of shape (n_bags,), or
     (n_bags, n_outputs) where the tag ``target_tags.multi_output`` is set and a table
     was passed, `weight` one positive number per bag.
     """
@@ -51,7 +51,7 @@ class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
         return self
 
     def _training(self, X, y, sample_weight):
-        """Return sound bags, targets and weights, without bags of no weight."""
+        """Return valid bags, targets and weights, without bags of weight zero."""
         X, y = self._check_bags(X, y, reset=True)
         weight = check_bag_weight(sample_weight, len(X), X)
         used = weight > 0

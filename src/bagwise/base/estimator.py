@@ -152,7 +152,7 @@ class DocumentedEstimator(BaseEstimator):
 class BaseBagEstimator(DocumentedEstimator):
     """Base of all estimators whose samples are bags.
 
-    `_check_bags` turns what the user gave into sound `Bags` and remembers, or compares,
+    `_check_bags` turns the input into valid `Bags` and remembers, or compares,
     the features.
     """
 
@@ -174,7 +174,7 @@ class BaseBagEstimator(DocumentedEstimator):
         return tags
 
     def _check_bags(self, X, y=None, *, reset, min_bags=1):
-        """Return `X` as sound `Bags`, with the checked `y` when one is given."""
+        """Return `X` as valid `Bags`, with the checked `y` if one is given."""
         tags = self.__sklearn_tags__()
         if y is None and reset and tags.target_tags.required:
             raise ValueError(

@@ -325,7 +325,7 @@ def print_ranking(result: Any) -> None:
 
 
 def write_outcome(result: Any, out: Path, *, as_json: bool) -> int:
-    """Write the report of a comparison, say what was found; return the exit status."""
+    """Write and summarize the report of a comparison; return the exit status."""
     from bagwise.report import write_report
 
     result.paths["report"] = write_report(result, out / "report.html")

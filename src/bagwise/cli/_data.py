@@ -87,7 +87,7 @@ def _fill_in(
 
 
 def _refuse_more_than_data(context: typer.Context, file: Path, data: str) -> None:
-    """Refuse a file that was found and says more than what columns and labels mean."""
+    """Refuse a found file that does more than describe columns and labels."""
     keys = _read_settings(file, data)
     more = [key for key in keys if _name(key) not in DESCRIBES_DATA]
     for key in more:

@@ -113,7 +113,7 @@ def fit_file(
     refuse_other_task(entry, problem)
     if problem.sample_weight is not None and not entry.weights:
         warnings.warn(
-            f"{entry.name} takes no weights: all bags count alike",
+            f"{entry.name} takes no weights: all bags have the same weight",
             UserWarning,
             stacklevel=2,
         )
@@ -183,11 +183,11 @@ def predict_file(
     Returns
     -------
     list of dict
-        One entry a bag: `bag` and `label`, then `score_of_...` and, where the model
-        has them, `probability_of_...` with the name of the class: of two the positive
-        one, of more each of them. Of several labels a bag `label_1`, `score_of_1` and
-        so on, numbered as in reports. Of a regressor `bag` and `value`, of a model of
-        survival `bag` and `risk`. On request `prediction_set` (classes separated by
+        One entry per bag: `bag` and `label`, then `score_of_...` and, if the model has
+        them, `probability_of_...`, with the name of the class: the positive one of two,
+        or each of more. With several labels per bag, `label_1`, `score_of_1` and so on,
+        numbered as in reports. For a regressor `bag` and `value`, for a survival model
+        `bag` and `risk`. On request `prediction_set` (classes separated by
         "|", empty if none fits) or `low` and `high` of values, and `outlier`, between 0
         and 1: about 5% of bags like those of the training are above 0.95.
     """
@@ -309,8 +309,8 @@ def explain_file(
         images = as_problem(data).images
     if isinstance(model, OneModelPerLabel):
         raise ValueError(
-            "the model gives several labels a bag; explain them one by one, in Python:"
-            " bagwise.inspection.explain(model.estimators_[0], X)"
+            "the model predicts several labels per bag; explain them one by one, in"
+            " Python: bagwise.inspection.explain(model.estimators_[0], X)"
         )
     X = as_unlabeled(data, bag=bag, label=label)
     chosen = _class_called(model, pos_label)

@@ -148,7 +148,7 @@ def compare(
         added.
     sample_weight : str or array-like of shape (n_bags,), optional
         Weights of bags in fitting: a column of a file, or one number per bag. Scalers,
-        tuning scores and all results count bags alike, whatever their weight;
+        tuning scores and all results give every bag the same weight;
         `Comparison.unweighted` names the methods that take no weights.
     test : as `data`, or a pair (X, y), optional
         Test bags of their own; `protocol` is one train/test split then.

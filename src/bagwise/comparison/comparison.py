@@ -228,7 +228,7 @@ class Comparison:
         return [method.name for method in self.methods if not method.weights]
 
     def grid_ends(self, method: str) -> list[str]:
-        """Say which parameters were chosen at an end of their grid, and how often.
+        """Describe which parameters were chosen at an end of their grid.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class Comparison:
         return widen_note([row.get("grid_ends") or {} for row in self.runs(method)])
 
     def disagreement(self, method: str) -> dict[str, Any]:
-        """Say how often members of a stack that assume different things disagree.
+        """Describe how often members with different assumptions disagree.
 
         Those that respect the standard assumption (a bag is positive if and only if it
         holds a positive instance) against the others, on training bags held out inside
@@ -351,7 +351,7 @@ class Comparison:
     # Display ---------------------------------------------------------------------
 
     def summary(self) -> str:
-        """Say the result in a sentence or two.
+        """Summarize the result in one or two sentences.
 
         Returns
         -------

@@ -134,7 +134,7 @@ class Protocol:
         groups: Groups = None,
         copies: bool = False,
     ) -> None:
-        """Refuse data that are too small, and say what helps.
+        """Raise an error if there are too few bags, with the options that help.
 
         Parameters
         ----------

@@ -81,7 +81,7 @@ class OnNeighbors(BagTransformerMixin, BaseBagEstimator):
         self.aggregate = aggregate
 
     def _names(self):
-        """Return the statistics, or say which are not known."""
+        """Return the names of the statistics, or raise an error."""
         one = isinstance(self.aggregate, str)
         names = (self.aggregate,) if one else tuple(self.aggregate)
         unknown = [name for name in names if name not in AGGREGATES]

@@ -42,7 +42,7 @@ class Survey:
 
 
 def import_dask():
-    """Return dask, or say how to get it."""
+    """Return dask, or raise an error that names the extra."""
     try:
         import dask
     except ImportError:

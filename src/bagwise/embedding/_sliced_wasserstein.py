@@ -101,7 +101,7 @@ class SlicedWassersteinEmbedding(
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Draw the directions.
+        """Sample the directions.
 
         Parameters
         ----------

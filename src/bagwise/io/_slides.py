@@ -344,7 +344,7 @@ def _plain(found: Any) -> npt.NDArray[Any]:
 
 
 def require(module: str, path: Path) -> Any:
-    """Import a module of an extra, or say how to install it."""
+    """Import a module of an extra, or raise an error that names the extra."""
     import importlib
 
     try:

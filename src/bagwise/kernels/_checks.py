@@ -12,7 +12,7 @@ from bagwise.kernels.instance import INSTANCE_KERNELS, resolve_gamma
 
 
 def check_pair(X: Any, Y: Any = None) -> tuple[Bags, Bags | None]:
-    """Return both sides as sound bags of the same width; `Y` may stay None."""
+    """Return both sides as valid bags of the same width; `Y` may stay None."""
     X = check_bags(X, accept_sparse=True)
     if Y is None:
         return X, None

@@ -32,7 +32,7 @@ from bagwise.kernels.instance import instance_kernel, row_blocks, squared_distan
 
 Array = npt.NDArray[Any]
 
-# Bags are looked at together up to this many rows: one matrix product, not one a bag.
+# Bags are looked at together up to this many rows: one matrix product, not one per bag.
 _GROUP_ROWS = 256
 
 # In a bag of two the only distance is the mean distance, and whether it is below the

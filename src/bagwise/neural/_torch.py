@@ -12,7 +12,7 @@ def has_torch():
 
 
 def require_torch(who):
-    """Import torch, or say which extra brings it."""
+    """Import torch, or raise an error that names the extra."""
     try:
         import torch
     except ImportError as error:

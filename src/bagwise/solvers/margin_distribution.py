@@ -312,7 +312,7 @@ def solve_odm(
     max_iter : int
         Maximum number of Newton steps.
     limit : float
-        Of no interest is an optimum above this.
+        An optimum above this value is irrelevant.
 
     Returns
     -------

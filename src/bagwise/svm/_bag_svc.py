@@ -200,7 +200,7 @@ class BagSVC(MulticlassBagClassifier):
         60,000 instances and 500 features beyond. Another kernel is always exact, and
         "auto" refuses it before the work where that takes hours: "emd" beyond
         2,000,000 pairs of bags (2,000 bags), "graph" and "distribution" beyond 150,000
-        instances, "box" beyond 20,000. None insists.
+        instances, "box" beyond 20,000. None computes it in any case.
     fit_intercept : bool, default=True
         Whether to fit the intercept :math:`b`. Without it, and with a kernel matrix
         that is dominated by its diagonal, the decision becomes

@@ -213,7 +213,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
                 f"bags with {X.n_instances:,} instances, which takes hours "
                 f"(max_instances={self.max_instances:,}). Take random boxes as features"
                 ", make_pipeline(RandomBoxFeatures(1000), LinearSVC()), or fit on fewer"
-                " bags; max_instances=None counts all the same."
+                " bags; max_instances=None removes this limit."
             )
         self.grid_ = make_grid(self.grid, X)
         self.normalize_ = self.normalize

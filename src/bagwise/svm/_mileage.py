@@ -94,7 +94,7 @@ class MILEAGE(KernelBagSVM):
 
     Notes
     -----
-    A reconstruction: of [1]_ the summary was at hand (a large margin over global
+    A reconstruction: only the summary of [1]_ was available (a large margin over global
     features and bags of instances, whose weights are tuned for each example while the
     classifier is trained; a concave-convex procedure with cutting planes), not the
     formulas. Chosen here: one function for both views (separate ones are the case of
@@ -207,7 +207,7 @@ class MILEAGE(KernelBagSVM):
         self._store(X, wide, path.solution, means)
 
     def _rows(self, X, t, layout, represent, shares):
-        """Rows of negative bags, one an instance, then a row for each positive bag.
+        """Rows of negative bags, one per instance, then a row for each positive bag.
 
         `represent` are the points that represent the best instances of the latter.
         """

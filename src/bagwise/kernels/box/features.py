@@ -209,7 +209,7 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the grid and draw the boxes.
+        """Fit the grid and sample the boxes.
 
         Parameters
         ----------

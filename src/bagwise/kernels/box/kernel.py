@@ -390,7 +390,7 @@ def box_kernel(
     stop : {"clt", "bernstein"}, default="clt"
         When the draws for an entry are enough. "bernstein" uses an empirical Bernstein
         bound and carries the (epsilon, delta) guarantee. "clt" trusts a normal interval
-        and *promises nothing*: it needs several times fewer draws and misses epsilon
+        and gives *no guarantee*: it needs several times fewer draws and misses epsilon
         in about delta to 2 delta of the entries in practice.
     max_samples : int, default=1_000_000
         Maximum number of boxes drawn for one pair. A pair that gets there has no
