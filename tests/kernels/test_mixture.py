@@ -3,7 +3,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.mixture import GaussianMixture
 
+from bagwise.datasets import make_generalized_bags
 from bagwise.kernels import ppmm_kernel
+from bagwise.svm import BagSVC
+from bagwise.svm._bag_svc import candidate_scores
 
 
 @pytest.fixture
@@ -35,10 +38,37 @@ def test_the_mixture_is_that_of_the_reference_bags(make):
     assert_allclose(ppmm_kernel(test[1:], train, n_components=2), both[1:], rtol=1e-12)
 
 
+def test_alignment_chooses_the_power_by_brute_force():
+    X, y = make_generalized_bags(40, n_features=2, random_state=0)
+    labels = np.array(["no", "yes"])[y]
+    params = {"n_components": 8, "p": "alignment"}
+    model = BagSVC(kernel="ppmm", kernel_params=params).fit(X, labels)
+    target = np.outer(2.0 * y - 1.0, 2.0 * y - 1.0)
+
+    def cosine(p):
+        K = ppmm_kernel(X, n_components=8, p=p)
+        return (K * target).sum() / np.sqrt((K * K).sum() * (target * target).sum())
+
+    steps = [0.3 * k for k in range(1, 11)]
+    found = model.kernel_params_["p"]
+    assert found == pytest.approx(steps[int(np.argmax([cosine(p) for p in steps]))])
+    plain = BagSVC(kernel="ppmm", kernel_params={"n_components": 8, "p": found})
+    plain.fit(X, labels)
+    assert_allclose(
+        model.decision_function(X), plain.decision_function(X), rtol=1e-7, atol=1e-9
+    )
+    # Folds of a search find their own: labels of test bags are not seen.
+    assert candidate_scores(model, [{"C": 1.0}], X, labels, [], "accuracy") is None
+
+
 def test_bad_parameters(make, as_csr):
     X = make([3, 3])
     with pytest.raises(ValueError, match="p must be a number above 0"):
         ppmm_kernel(X, p=0.0)
+    with pytest.raises(ValueError, match="needs the labels"):
+        ppmm_kernel(X, p="alignment")
+    with pytest.raises(ValueError, match="p must be a number above 0"):
+        ppmm_kernel(X, p="other")
     with pytest.raises(ValueError, match="n_components must be an integer"):
         ppmm_kernel(X, n_components=0)
     with pytest.raises(TypeError, match="TruncatedSVD"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -294,7 +294,8 @@ def ppmm_kernel(
     n_components : int, default=30
         Number of components of the mixture, which has diagonal covariances.
     p : float, default=1.0
-        The power, above zero.
+        The power, above zero. ``BagSVC(kernel="ppmm", kernel_params={"p":
+        "alignment"})`` chooses it (see Notes).
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="linear"
         The kernel on the vectors :math:`q(B)`.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -313,9 +314,11 @@ def ppmm_kernel(
     Notes
     -----
     Differs from [1]_: the text of [1]_ was not available. The definition is that of the
-    MIL toolbox of D. M. J. Tax, which chooses `p` from (0, 3] by kernel alignment. Here
-    `p` is a parameter, to be chosen by cross-validation. Sparse instances are refused
-    (their mixtures are not sparse): reduce the dimension first.
+    MIL toolbox of D. M. J. Tax, which chooses `p` from 0.3, 0.6, ..., 3 by kernel
+    alignment, the cosine of the kernel matrix and of the matrix that is 1 for bags of
+    the same class and -1 for others. Here `p` is a parameter, to be chosen by
+    cross-validation, or by alignment in ``BagSVC``. Sparse instances are refused (their
+    mixtures are not sparse): reduce the dimension first.
 
     Cost: that of the mixture, ``O(n_instances * n_components * n_features)`` per step,
     and ``O(n_bags ** 2 * n_components)``.
@@ -347,24 +350,38 @@ def ppmm_kernel(
         random_state=random_state,
     )
     check_gram_memory(X, Y)
-    left = _posteriors(X, params["mixture"], p)
-    right = None if Y is None else _posteriors(Y, params["mixture"], p)
+    left = _posteriors(X, params["mixture"]) ** p
+    right = None if Y is None else _posteriors(Y, params["mixture"]) ** p
     K = instance_kernel(left, right, kernel=kernel, gamma=params["gamma"])
     return symmetrized(K) if right is None else K
+
+
+#: The powers among which kernel alignment chooses.
+POWERS = np.arange(1, 11) * 0.3
 
 
 def resolve_ppmm(
     X: Bags,
     *,
     n_components: int = 30,
-    p: float = 1.0,
+    p: float | str = 1.0,
     kernel: str = "linear",
     gamma: float | str = "scale",
     mixture: GaussianMixture | None = None,
     random_state: Any = 0,
+    labels: npt.NDArray[Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the parameters of `ppmm_kernel` with a fitted mixture and a width."""
-    if not (np.isfinite(p) and p > 0):
+    """Return the parameters of `ppmm_kernel` with a fitted mixture and a width.
+
+    With the labels of the bags, ``p="alignment"`` becomes a number.
+    """
+    aligned = isinstance(p, str) and p == "alignment"
+    if aligned and labels is None:
+        raise ValueError(
+            "p='alignment' needs the labels of the bags: use BagSVC(kernel='ppmm',"
+            " kernel_params={'p': 'alignment'}), or give p as a number."
+        )
+    if not aligned and not (isinstance(p, Real) and np.isfinite(p) and p > 0):
         raise ValueError(f"p must be a number above 0, got {p!r}.")
     if not isinstance(n_components, Integral) or n_components < 1:
         raise ValueError(
@@ -372,9 +389,23 @@ def resolve_ppmm(
         )
     if mixture is None:
         mixture = _fit_mixture(X, int(n_components), random_state)
-    width = resolve_kernel(
-        _posteriors(X, mixture, p), kernel=kernel, gamma=gamma, degree=3, coef0=1.0
-    )["gamma"]
+    mean = _posteriors(X, mixture)
+
+    def width_of(power: Any) -> float:
+        shape = {"kernel": kernel, "degree": 3, "coef0": 1.0}
+        return float(resolve_kernel(mean**power, gamma=gamma, **shape)["gamma"])
+
+    if aligned:
+        same = np.where(np.equal.outer(labels, labels), 1.0, -1.0)
+
+        def alignment(power: float) -> float:
+            width = width_of(power)
+            K = instance_kernel(mean**power, None, kernel=kernel, gamma=width)
+            norm = float(np.linalg.norm(K))
+            return float(np.vdot(K, same)) / norm if norm > 0 else 0.0
+
+        p = max(map(float, POWERS), key=alignment)
+    width = width_of(p)
     return {
         "n_components": n_components,
         "p": p,
@@ -398,14 +429,14 @@ def _fit_mixture(X: Bags, n_components: int, random_state: Any) -> GaussianMixtu
     ).fit(data)
 
 
-def _posteriors(X: Bags, mixture: GaussianMixture, p: float) -> Array:
-    """Return the powers of the mean posteriors of each bag."""
+def _posteriors(X: Bags, mixture: GaussianMixture) -> Array:
+    """Return the mean posteriors of each bag."""
     _refuse_sparse(X)
     width = mixture.n_components
     out = np.empty((X.n_instances, width))
     for block in row_blocks(X.n_instances, 8.0 * 4 * (width + X.n_features)):
         out[block] = mixture.predict_proba(np.asarray(X.data[block], dtype=np.float64))
-    return np.asarray(segment_mean(out, X.offsets) ** p)
+    return np.asarray(segment_mean(out, X.offsets))
 
 
 def _refuse_sparse(X: Bags) -> None:

@@ -88,13 +88,18 @@ def bag_kernel(
 
 
 def fit_bag_kernel(
-    X: Bags, metric: str, params: dict[str, Any], weight: Any = None
+    X: Bags,
+    metric: str,
+    params: dict[str, Any],
+    weight: Any = None,
+    labels: Any = None,
 ) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
     """Return the kernel matrix of training bags and the parameters for later ones.
 
     With the parameters returned, ``bag_kernel(X_test, X, metric, **params)`` does not
     depend on which test bags come together, and agrees with the training matrix. With
-    weights of the bags, ``gamma="scale"`` is the width of repeated bags.
+    weights of the bags, ``gamma="scale"`` is the width of repeated bags. Labels of the
+    bags are used by `ppmm_kernel` alone, and only with ``p="alignment"``.
     """
     kernel = _look_up(metric)
     params = weighted_scale(X, metric, params, weight)
@@ -105,7 +110,9 @@ def fit_bag_kernel(
         return fit_emd(X, **params)
     if metric == "distribution":
         return fit_distribution(X, **params)
-    if metric in KERNEL_RESOLVERS:
+    if metric == "ppmm":
+        params = resolve_ppmm(X, **params, labels=labels)
+    elif metric in KERNEL_RESOLVERS:
         params = KERNEL_RESOLVERS[metric](X, **params)
     return kernel(X, None, **params), dict(params)
 

@@ -141,9 +141,10 @@ def candidate_scores(model, candidates, X, y, splits, scoring):
 
 
 def _has_matrix(model, X):
-    """Tell whether a named kernel between bags is evaluated exactly."""
+    """Tell whether a named kernel without labels is evaluated exactly."""
     named = isinstance(model.kernel, str) and model.kernel != "precomputed"
-    return named and model._n_explicit(X) is None
+    aligned = named and model._given_params().get("p") == "alignment"
+    return named and not aligned and model._n_explicit(X) is None
 
 
 # More instances than this make "auto" take so many explicit features.
@@ -390,7 +391,7 @@ class BagSVC(MulticlassBagClassifier):
         return self
 
     def _fit_kernel(self, X, codes, weight):
-        K = self._training_matrix(X, weight)
+        K = self._training_matrix(X, codes, weight)
         coef, support = self._solve(K, codes, weight, lambda a: K @ a)
         self.support_ = support
         self.dual_coef_ = coef[support]
@@ -447,7 +448,7 @@ class BagSVC(MulticlassBagClassifier):
     def _score_candidates(self, candidates, X, y, splits, scoring):
         return candidate_scores(self, candidates, X, y, splits, scoring)
 
-    def _training_matrix(self, X, weight):
+    def _training_matrix(self, X, codes, weight):
         if self._pairwise:
             return X
         n = X.n_bags
@@ -460,7 +461,8 @@ class BagSVC(MulticlassBagClassifier):
         if callable(self.kernel):
             self.kernel_params_ = params
             return call_kernel(self.kernel, X, X, params)
-        K, self.kernel_params_ = fit_bag_kernel(X, self.kernel, params, weight)
+        found = fit_bag_kernel(X, self.kernel, params, weight, codes)
+        K, self.kernel_params_ = found
         return K
 
     def decision_function(self, X):
