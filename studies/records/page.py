@@ -32,11 +32,16 @@ sets (80 epochs, rate 0.001, decay 0.01, dropout 0.5, chosen on other data, see
 and the maximum of each feature before its two layers. `BagClassifier` has its defaults,
 and no epochs to choose.
 
-The same scores are reported in several ways. Only the first is an estimate of the
+The same scores are reported in five ways. Only the first is an estimate of the
 accuracy on new bags. A test fold has 9 to 20 bags: choosing one of 80 epochs and one of
 10 to 21 thresholds on so few bags adds several points, without any better model. Two
 published papers also left the label of the bag among the features of its instances, as
 the README files of their programs say.
+
+With the epoch and the threshold chosen on the test folds, each of these plain networks
+exceeds the published figures below on all five sets. The honest figures of the same
+networks are those of simple methods. A record on these sets is therefore no evidence of
+a better model, unless the paper says that nothing was chosen on the test folds.
 """
 END = """## What to report instead
 
@@ -50,8 +55,9 @@ END = """## What to report instead
 
 def write_page(rows: list[dict[str, str]], folder: Path) -> None:
     """Write the page from the rows of `figures.csv`."""
-    lines = [INTRODUCTION]
-    for method in METHODS:
+    lines = [INTRODUCTION, *_gains(rows)]
+    present = {row["method"] for row in rows}
+    for method in (one for one in METHODS if one in present):
         lines += _ways(rows, method)
     lines += _published()
     lines += _digits(rows)
@@ -65,6 +71,36 @@ def _values(rows: list[dict[str, str]], **wanted: Any) -> list[float]:
         for row in rows
         if all(row[key] == value for key, value in wanted.items())
     ]
+
+
+def _gains(rows: list[dict[str, str]]) -> list[str]:
+    """Return what each way of reporting adds, on average over the sets."""
+    present = {row["method"] for row in rows}
+    methods = [one for one in METHODS if one in present]
+    lines = [
+        "## What each choice adds",
+        "",
+        "Accuracy in points over the honest figure of the same scores, mean over the"
+        " five sets.",
+        "",
+        f"| reported | {' | '.join(methods)} |",
+        "|---" * (len(methods) + 1) + "|",
+    ]
+    for way, said in WAYS.items():
+        if way == "last":
+            continue
+        cells = []
+        for method in methods:
+            found = []
+            for name in SETS:
+                key = {"part": "networks", "data": name, "method": method}
+                own = _values(rows, **key, way=way)
+                base = _values(rows, **key, way="last")
+                if own and base:
+                    found.append(100 * (np.mean(own) - np.mean(base)))
+            cells.append(f"{np.mean(found):+.1f}" if found else "-")
+        lines.append(f"| {said} | {' | '.join(cells)} |")
+    return [*lines, ""]
 
 
 def _ways(rows: list[dict[str, str]], method: str) -> list[str]:
