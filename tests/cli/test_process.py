@@ -14,7 +14,10 @@ MAIN = "from bagwise.cli import main; main()"
 COMMAND = [sys.executable, "-c", MAIN]
 # A shell that runs the tests in the background has them ignore Ctrl-C, and what they
 # start does as they do.
-HEAR = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+HEAR = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    " signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +44,12 @@ def test_the_package_can_be_run():
     assert (done.returncode, done.stdout) == (0, f"bagwise {__version__}\n")
 
 
-def test_interrupted_says_how_to_go_on(tmp_path):
-    words = ["compare", "digits", "--methods", "SimpleMI,MI-SVM", "--jobs", "1"]
+@pytest.mark.parametrize(
+    ("signum", "jobs"), [("SIGINT", 1), ("SIGINT", 2), ("SIGTERM", 2), ("SIGHUP", 1)]
+)
+def test_ended_by_a_signal_says_how_to_go_on(tmp_path, signum, jobs):
+    number = getattr(signal, signum)
+    words = ["compare", "digits", "--methods", "SimpleMI,MI-SVM", "--jobs", str(jobs)]
     process = subprocess.Popen(
         [sys.executable, "-c", HEAR + MAIN, *words, "--out", str(tmp_path / "out")],
         stderr=subprocess.PIPE,
@@ -53,11 +60,12 @@ def test_interrupted_says_how_to_go_on(tmp_path):
     while not store.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=300)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert "the same command continues" in err
-    assert "Traceback" not in err
+    for word in ("Traceback", "leaked", "resource_tracker"):
+        assert word not in err
 
 
 def test_workers_end_without_a_word(tmp_path):

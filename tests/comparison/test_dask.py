@@ -5,6 +5,8 @@ import time
 import pytest
 from toy_methods import toy
 
+from bagwise.comparison import runner
+from bagwise.comparison._data_files import DataFileError
 from bagwise.comparison.runner import run_all
 from bagwise.comparison.store import Store
 
@@ -78,3 +80,46 @@ def test_a_lost_scheduler_blames_no_run(tmp_path, toy_runs, problems):
         assert 2 <= len(store) < 8
         run_all(runs, problems, store)
         assert len(store) == 8
+
+
+@pytest.fixture
+def cluster(request):
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "processes": False}
+    with distributed.LocalCluster(
+        n_workers=request.param, silence_logs=50, **options
+    ) as found:
+        yield found.scheduler_address
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("cluster", [0], indirect=True)
+def test_a_cluster_without_workers_is_refused(
+    cluster, tmp_path, toy_runs, problems, monkeypatch
+):
+    monkeypatch.setattr(runner, "WORKER_SECONDS", 0.2)
+    with Store(tmp_path / "s.sqlite") as store:
+        with pytest.raises(ConnectionError, match=r"has no workers; start .* dask wor"):
+            run_all(toy_runs(toy("a")), problems, store, scheduler=cluster)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("cluster", [1], indirect=True)
+def test_workers_of_another_version_are_refused(
+    cluster, tmp_path, toy_runs, problems, monkeypatch
+):
+    monkeypatch.setattr(runner, "__version__", "99.0")
+    with Store(tmp_path / "s.sqlite") as store:
+        with pytest.raises(ConnectionError, match=r"has bagwise .*, this process 99.0"):
+            run_all(toy_runs(toy("a")), problems, store, scheduler=cluster)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("cluster", [1], indirect=True)
+def test_data_that_a_worker_does_not_have_are_no_failed_run(
+    cluster, tmp_path, toy_runs, problems, monkeypatch
+):
+    monkeypatch.setattr(runner, "write_problem", lambda problem, folder: None)
+    with Store(tmp_path / "s.sqlite") as store:
+        with pytest.raises(DataFileError, match="does not find"):
+            run_all(toy_runs(toy("a")), problems, store, scheduler=cluster)
+        assert len(store) == 0

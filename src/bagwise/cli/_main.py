@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from bagwise._signals import exit_on_signals
 from bagwise._version import __version__
 from bagwise.cli import _compare, _listings, _models, _use
 from bagwise.cli._common import UsageError, in_options
@@ -34,6 +35,16 @@ app = typer.Typer(
 class Stopped(Exception):
     """Ctrl-C, before the option parser turns it into a bare status."""
 
+    status = 128 + int(signal.SIGINT)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, which end a command as Ctrl-C does."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
 
 def _register(
     name: str, command: Callable[..., int], *, continues: bool = False
@@ -44,9 +55,11 @@ def _register(
     def run(*args: Any, **options: Any) -> int:
         try:
             return command(*args, **options)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             text = "; what was finished is kept, the same command continues"
-            raise Stopped(f"stopped{text if continues else ''}") from None
+            end = Stopped(f"stopped{text if continues else ''}")
+            end.status = getattr(error, "status", end.status)
+            raise end from None
 
     app.command(name)(run)
 
@@ -144,11 +157,13 @@ def _call(action: Callable[[], int], *, debug: bool, as_json: bool) -> int:
         with warnings.catch_warnings():
             if not debug:
                 warnings.showwarning = warn
-            return action()
+            with exit_on_signals(Terminated):
+                return action()
     except typer.Exit as end:
         return int(end.exit_code)
     except (Stopped, KeyboardInterrupt, typer.Abort) as error:
-        return fail(str(error) or "stopped", 130)
+        status = getattr(error, "status", Stopped.status)
+        return fail(str(error) or "stopped", status)
     except BrokenPipeError:
         # The reader of our output has gone, which is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

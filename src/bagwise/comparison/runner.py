@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import tempfile
 import threading
 import time
@@ -16,12 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import joblib
 
+from bagwise._signals import exit_on_signals
+from bagwise._version import __version__
 from bagwise.comparison._data_files import DataFileError, write_problem
 from bagwise.comparison.description import Run, own_classes, run_key
 from bagwise.comparison.problem import Problem
@@ -41,6 +45,7 @@ __all__ = ["Event", "Listener", "run_all"]
 Problems = Mapping[str, Problem]
 Task = tuple[str, Run]
 MAX_LOST_WORKERS = 5
+WORKER_SECONDS = 8.0  # until a cluster without workers is refused
 PATIENCE = 12.0  # seconds until runs that have not stopped with the budget are given up
 WORKER_DIED = (
     "WorkerDied: the worker process died during this run, twice",
@@ -156,7 +161,10 @@ def run_all(
         report(row, cached=True)
     if todo:
         limits = Limits(time_limit, memory_limit, end)
-        with _open_pool(n_jobs, scheduler, limits, problems, folder) as pool:
+        with (
+            exit_on_signals(),
+            _open_pool(n_jobs, scheduler, limits, problems, folder) as pool,
+        ):
             for key, outcome in _outcomes(tasks(), pool):
                 if not limits.stopped(outcome):
                     report(store.put(key, table[key], outcome), cached=False)
@@ -440,6 +448,37 @@ def _dask_client(address: str) -> Iterator[Any]:
             f"no dask scheduler answers at {address}: {error}"
         ) from error
     try:
+        _check_workers(client, address)
         yield client
     finally:
         client.close()
+
+
+def _check_workers(client: Any, address: str) -> None:
+    """Refuse a cluster without workers, or with workers of other versions."""
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+    except TimeoutError:
+        raise ConnectionError(
+            f"the dask scheduler at {address} has no workers; start one on each"
+            f" computer: dask worker {address}"
+        ) from None
+    own = worker_versions() | {"bagwise": __version__}
+    for worker, found in client.run(worker_versions, on_error="return").items():
+        if isinstance(found, Exception):
+            raise ConnectionError(
+                f"the dask worker {worker} cannot run bagwise {__version__}:"
+                f" {one_line(found)}"
+            )
+        for name, version in found.items():
+            if version != own[name]:
+                raise ConnectionError(
+                    f"the dask worker {worker} has {name} {version}, this process"
+                    f" {own[name]}; install the same version on both"
+                )
+
+
+def worker_versions() -> dict[str, str]:
+    """Return the versions that have to agree for a run to be sent."""
+    major, minor, _ = platform.python_version_tuple()
+    return {"bagwise": metadata.version("bagwise"), "python": f"{major}.{minor}"}
