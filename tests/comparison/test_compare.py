@@ -1,7 +1,9 @@
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 from toy_methods import make_problem, toy
@@ -12,7 +14,7 @@ from bagwise.comparison.problem import Problem, as_problem
 from bagwise.comparison.tuning import fit_method
 from bagwise.compose import SimpleMI
 from bagwise.least_squares import SAFE
-from bagwise.report._tables import member_table
+from bagwise.report._tables import member_table, notes
 from bagwise.report.view import View
 from bagwise.svm import BagSVC
 
@@ -287,3 +289,24 @@ def test_pictures_of_instances_come_with_the_data(tmp_path):
     np.testing.assert_array_equal(found.problem.images, pictures)
     with pytest.raises(ValueError, match="images has 2 entries"):
         compare(problem, images=pictures[:2], **options)
+
+
+def test_warnings_are_counted_per_method():
+    """Of the chosen model in each fold; those of candidates are counted apart."""
+    method = replace(toy("a", "Unsettled"), grid={"level": [0.0, 1.0, 2.0]})
+    options = {"n_jobs": 1, "time_limit": None, "progress": False}
+    found = compare(make_problem(40), methods=[method, toy("b")], **options)
+    assert found.unconverged == ["a did not converge in 5 of 5 fits"]
+    (row,) = [row for row in notes(found) if "gap" in row["note"]]
+    assert row["count"] == 5  # though the gaps differ
+    tuning = [row for row in notes(found) if row["note"].endswith("of the tuning")]
+    assert [row["note"] for row in tuning] == [
+        "ConvergenceWarning: 9 in fits of the tuning"
+    ]
+    fitted = found.fit_best("b")
+    assert fitted.notes == []
+    with pytest.warns(ConvergenceWarning) as caught:
+        assert found.fit_best("a").notes == [
+            "ConvergenceWarning: 9 in fits of the tuning"
+        ]
+    assert len(caught) == 1

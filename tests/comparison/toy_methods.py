@@ -3,10 +3,12 @@
 import os
 import signal
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info
 
 from bagwise import Bags
@@ -60,6 +62,17 @@ class Sleeps(Toy):
         while gate and not Path(gate).exists():
             time.sleep(0.01)
         time.sleep(self.seconds)
+
+
+class Unsettled(Toy):
+    """Does not converge, by a gap that differs between fits."""
+
+    def __init__(self, level=0.0):
+        self.level = level
+
+    def act(self, X):
+        gap = float(X.data.sum())
+        warnings.warn(f"a gap of {gap:.3e}", ConvergenceWarning, stacklevel=2)
 
 
 class InThisProcess(Toy):

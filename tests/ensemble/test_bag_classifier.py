@@ -325,3 +325,13 @@ def test_what_is_refused_is_named():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="y contains NaN.*label of bag 5 is nan"):
             BagClassifier().fit(X, gap)
+
+
+def test_a_bar_of_progress_does_not_ask_for_ipywidgets(monkeypatch, recwarn):
+    """In a notebook rich would warn at every update; warnings are errors here."""
+    from rich import console
+
+    monkeypatch.setattr(console, "_is_jupyter", lambda: True)
+    monkeypatch.setattr(_stack.importlib.util, "find_spec", lambda name: None)
+    assert list(_stack._shown(["a", "b"], "BagClassifier")) == ["a", "b"]
+    assert not recwarn.list

@@ -318,6 +318,8 @@ def print_ranking(result: Any) -> None:
         if told.get("warn"):
             text = f"{row.method}: {told['text']}"
             console.print(text, markup=False, highlight=False)
+    for text in result.unconverged:
+        console.print(f"{text}: see the warnings in the report", highlight=False)
     for name in ("time budget", "weights"):
         if name in result.provenance:
             text = f"{name}: {result.provenance[name]}"

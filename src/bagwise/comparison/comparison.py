@@ -35,7 +35,7 @@ from bagwise.comparison.ranking import (
 from bagwise.comparison.record import attach_comparison
 from bagwise.comparison.run_one import single_thread
 from bagwise.comparison.store import COLUMNS
-from bagwise.comparison.tuning import TunedModel, fit_method
+from bagwise.comparison.tuning import OF_TUNING, TunedModel, fit_method
 from bagwise.io import save
 from bagwise.io.csv_files import write_csv
 
@@ -227,6 +227,22 @@ class Comparison:
             return []
         return [method.name for method in self.methods if not method.weights]
 
+    @property
+    def unconverged(self) -> list[str]:
+        """Methods that did not converge, with the number of their fits.
+
+        Fits of candidates for tuning do not count: what was chosen is fitted again.
+        """
+        told = []
+        for method in self.methods:
+            rows = [row["notes"] for row in self.runs(method.name)]
+            n = sum(any(map(_is_unconverged, notes)) for notes in rows)
+            if n:
+                told.append(
+                    f"{method.name} did not converge in {n} of {len(rows)} fits"
+                )
+        return told
+
     def grid_ends(self, method: str) -> list[str]:
         """Describe which parameters were chosen at an end of their grid.
 
@@ -339,6 +355,8 @@ class Comparison:
         try:
             fitted = self.fit_best()
             found: dict[str, Any] = {"best_params": fitted.params}
+            if fitted.notes:
+                found["refit"] = "; ".join(fitted.notes)
             save(fitted.model, path)
         except Exception as error:
             name = self.ranking[0].method
@@ -548,3 +566,8 @@ def _pandas() -> Any:
             " as a list of dicts"
         ) from None
     return pandas
+
+
+def _is_unconverged(note: str) -> bool:
+    kind = note.startswith("ConvergenceWarning")
+    return kind and not note.endswith(OF_TUNING)

@@ -360,7 +360,8 @@ def _run_limited(
     if outcome.error.startswith("MemoryError") and limits.n_bytes is not None:
         outcome.error += f" (limit: {limits.n_bytes / 1e6:.0f} MB)"
     notes = dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
-    outcome.notes = [note.splitlines()[0][:300] for note in notes][:5]
+    told = [note.splitlines()[0][:300] for note in notes]
+    outcome.notes = [*told, *outcome.notes][:5]
     return outcome
 
 
@@ -432,6 +433,7 @@ def _measure(run: Run, problem: Problem) -> Outcome:
         peak.n_bytes,
         fitted.params,
         arrays,
+        notes=fitted.notes,
         grid_ends=fitted.grid_ends,
         versions=versions(),
     )

@@ -8,6 +8,7 @@ folds, and an estimator may share more (a kernel matrix, a path of solutions) by
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,7 @@ from bagwise.compose import EncodeColumns, OneModelPerLabel, OnInstances
 __all__ = ["IMPUTE", "TunedModel", "Preparation", "fit_method", "uncalibrated"]
 
 CALIBRATION_FOLDS = 5
+OF_TUNING = "in fits of the tuning"
 SCALES = ("standard", "minmax", "l2", "none")
 IMPUTE = ("median", "mean", "most_frequent")
 
@@ -58,6 +60,8 @@ class TunedModel:
         Seconds.
     grid_ends : dict
         "lower" or "upper" for every parameter whose value is at an end of its grid.
+    notes : list of str
+        What was warned about while candidates were scored, in a sentence each.
     """
 
     model: Any
@@ -66,6 +70,7 @@ class TunedModel:
     tune_time: float = 0.0
     fit_time: float = 0.0
     grid_ends: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -226,6 +231,7 @@ def _join(parts: list[TunedModel], steps: list[tuple[str, Any]]) -> TunedModel:
         sum(part.tune_time for part in parts),
         sum(part.fit_time for part in parts),
         ends,
+        list(dict.fromkeys(note for part in parts for note in part.notes)),
     )
 
 
@@ -242,6 +248,7 @@ def _fit_one(
     candidates = expand(grid)
     started = time.perf_counter()
     best, score = candidates[0], None
+    notes: list[str] = []
     if tuning is not None and len(candidates) > 1:
         # Real values that happen to be whole numbers are no classes.
         table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
@@ -252,7 +259,10 @@ def _fit_one(
         later = tuning.get("later", ())
         how = (splits, scoring, random_state, weights, later)
         search = Search(model, X, y, table, *how)
-        best, score = search.best(candidates, extend=bool(tuning.get("extend")))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            best, score = search.best(candidates, extend=bool(tuning.get("extend")))
+        notes = _of_candidates(caught)
     tuned = time.perf_counter()
     chosen = resolved(best, X, random_state)
     fitted = clone(model).set_params(**chosen).fit(X, y, **weights)
@@ -265,7 +275,17 @@ def _fit_one(
         tuned - started,
         time.perf_counter() - tuned,
         {} if score is None else ends_of(best),
+        notes,
     )
+
+
+def _of_candidates(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Sum up the warnings of fits that were tried; the chosen one warns again."""
+    counts: dict[str, int] = {}
+    for one in caught:
+        kind = one.category.__name__
+        counts[kind] = counts.get(kind, 0) + 1
+    return [f"{kind}: {n} {OF_TUNING}" for kind, n in counts.items()]
 
 
 def _calibrated(

@@ -4,6 +4,7 @@
 How the scores of members become one decision is in `_combine`.
 """
 
+import importlib.util
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -247,9 +248,12 @@ def _shown(members, progress):
     """Wrap the members in a progress bar, where there is a title for one."""
     if progress is None:
         return members
+    from rich.console import Console
     from rich.progress import track
 
-    return track(members, description=progress)
+    # In a notebook without ipywidgets rich warns at every update of its bar.
+    shown = not Console().is_jupyter or importlib.util.find_spec("ipywidgets")
+    return track(members, description=progress, disable=not shown)
 
 
 def _jobs(member, made, y, n_classes, folds, weight, seed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -473,13 +474,14 @@ def _short(value: Any) -> str:
 
 
 def notes(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the warnings of each method with the number of runs that raised them."""
-    counts: dict[tuple[str, str], int] = {}
+    """Return the warnings of each method with the number of runs that raised them.
+
+    Those that differ by numbers alone are one; of them the first is shown.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in comparison.rows:
-        for note in row["notes"]:
-            key = (row["method"], note)
-            counts[key] = counts.get(key, 0) + 1
-    return [
-        {"method": method, "note": note, "count": count}
-        for (method, note), count in sorted(counts.items())
-    ]
+        plain = {re.sub(r"[-+]?\d[\d.,e+-]*", "#", note): note for note in row["notes"]}
+        for kind, note in plain.items():
+            new = {"method": row["method"], "note": note, "count": 0}
+            found.setdefault((row["method"], kind), new)["count"] += 1
+    return [found[key] for key in sorted(found)]
