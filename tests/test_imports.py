@@ -13,7 +13,16 @@ import bagwise
 ROOT = Path(bagwise.__file__).parent
 # From the bottom up. A subpackage imports from its own layer and from lower ones.
 LAYERS = [
-    ["_version", "_compat", "_config", "_jit", "_later", "_sizes", "exceptions"],
+    [
+        "_version",
+        "_compat",
+        "_config",
+        "_jit",
+        "_later",
+        "_signals",
+        "_sizes",
+        "exceptions",
+    ],
     ["bags"],
     ["base"],
     ["kernels", "solvers"],
