@@ -124,7 +124,7 @@ def facts(methods: list) -> list[str]:
         ]
         found = [measured.assumptions().get(m.name) for m in methods]
         if any(found):
-            rows += [("Bags are recognized by", [f.label if f else NO for f in found])]
+            rows += [("Assumption found", [f.label if f else NO for f in found])]
         keys = [measured.key_success().get(m.name) for m in methods]
         if any(keys):
             rows += [
@@ -184,12 +184,17 @@ LEGEND = """\
 </results/bag-classifier/README>`; in brackets the mean AUROC. *Standard assumption*:
 "yes" if the method respects it, otherwise the worst AUROC in :doc:`two tests
 </results/assumptions/README>` (negative bags with distractor instances; irrelevant
-instances whose frequency changes). *Seconds per fit*: one untuned fit and prediction
-on 200 bags. *Key instances found*: :doc:`how often the top instance is a true one
-</results/key-instances/README>`. *Growth*: :doc:`the exponent of the run time
-</results/growth/README>` as the number of bags, of instances per bag, or of features
-is doubled; 1 is linear. "–": not measured. :doc:`/guide/which-method` compares all
-methods."""
+instances whose frequency changes). *Assumption found*: what the method learned in all
+tests: "standard", "generalized" (also several kinds of instances together, or enough
+of one kind), "neither" (irrelevant instances mislead it) or "cannot learn it" (it does
+not recognize bags with one or two positive instances). *Seconds per fit*: one untuned
+fit and prediction on 200 bags. *Key instances found*: :doc:`how often the top instance
+is a true one </results/key-instances/README>`. *Growth*: :doc:`the exponent of the run
+time </results/growth/README>` as the number of bags, of instances per bag, or of
+features is doubled; 1 is linear. *Sparse rows*: sparse matrices stay sparse. *Scores
+instances*: the model has scores of its own for single instances. *Probabilities*: it
+has ``predict_proba``. *More than two classes*: without a wrapper. "–": not measured.
+:doc:`/guide/which-method` compares all methods."""
 
 
 def page(public: Public, methods: list) -> list[str]:

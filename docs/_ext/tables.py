@@ -88,7 +88,7 @@ def scripts() -> list[str]:
 
 
 def licences() -> list[str]:
-    """Return version, licence and use of what is needed, with a link to the text."""
+    """Return version, license and use of what is needed, with a link to the text."""
     needs = needed()
     rows = []
     for name in sorted(needs, key=str.lower):
@@ -102,7 +102,7 @@ def licences() -> list[str]:
             write(TEXTS / f"{name}.txt", texts)
         row = [about["Name"], about["Version"], _licence(about), told]
         rows.append([*row, ", ".join(sorted(needs[name]))])
-    return list_table(["Package", "Version", "Licence", "Text", "Needed for"], rows)
+    return list_table(["Package", "Version", "License", "Text", "Needed for"], rows)
 
 
 def needed() -> dict[str, set[str]]:
@@ -135,7 +135,7 @@ def _requirements(name: str, extra: str) -> list[Requirement]:
 
 
 def licence_texts(found: metadata.Distribution) -> list[str]:
-    """Return the lines of the licences that a package brings along."""
+    """Return the lines of the licenses that a package brings along."""
     named = {Path(name).name for name in found.metadata.get_all("License-File") or []}
     paths = [
         path
