@@ -23,7 +23,7 @@ UNTRIED = {"torch"}
 
 def promised():
     extras = PROJECT["optional-dependencies"]
-    users = ("dask", "h5", "arrow", "survival", "anndata", "chem")
+    users = ("dask", "h5", "arrow", "survival", "anndata", "chem", "excel")
     texts = [*PROJECT["dependencies"], *(r for name in users for r in extras[name])]
     for requirement in map(Requirement, texts):
         (bound,) = [s for s in requirement.specifier if s.operator == ">="]

@@ -29,7 +29,7 @@ def test_the_positive_class_is_asked_for_before_anything_is_said(run, slides):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--label", "stain"], "--label takes one value and got diagnosis and stain"),
+        (["--bag", "stain"], "--bag takes one value and got slide and stain"),
         (["--methods", "SimpleMI", "--methods=MILR"], "got SimpleMI and MILR"),
         (["-j", "1", "--jobs", "2"], "--jobs takes one value and got 1 and 2"),
     ],

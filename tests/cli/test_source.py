@@ -408,3 +408,25 @@ def test_provenance_names_no_argument_of_python(run, tmp_path):
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "real values)" in page
     assert "task=" not in page
+
+
+def test_several_labels_and_labels_to_leave_out(run, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["bag,msi,braf,grade,u"]
+    for i in range(40):
+        grade = "unknown" if i % 10 == 9 else "high" if i % 2 else "low"
+        lines.append(f"b{i},{i % 2},{i // 2 % 2},{grade},{rng.normal():.4f}")
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    words = ["compare", path, "--bag", "bag", *QUICK, "--drop"]
+    status, _, err = run(
+        *words, "grade", "--label", "msi,braf", "--out", tmp_path / "a"
+    )
+    assert status == 0, err
+    assert "msi" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    one = ["msi,braf", "--label", "grade", "--positive", "high"]
+    status, _, err = run(*words, *one, "--exclude-label", "unknown", "--json")
+    assert status == 0, err
+    status, _, err = run(*words, *one)
+    assert status == 1
+    assert "'unknown'" in err

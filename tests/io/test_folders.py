@@ -343,9 +343,9 @@ def test_coordinates_that_do_not_fit(folder):
 def test_slips(tmp_path, folder):
     with pytest.raises(FileNotFoundError, match="no such file or folder"):
         read_bags(tmp_path / "absent")
-    (tmp_path / "clini.xlsx").write_bytes(b"PK")
-    with pytest.raises(DataError, match="not from spreadsheets. Save the sheet"):
-        read_bags(folder, labels=tmp_path / "clini.xlsx", **COLUMNS)
+    (tmp_path / "clini.xls").write_bytes(b"PK")
+    with pytest.raises(DataError, match="only xlsx is read. Save the sheet"):
+        read_bags(folder, labels=tmp_path / "clini.xls", **COLUMNS)
     (tmp_path / "nothing").mkdir()
     with pytest.raises(DataError, match="no file of features"):
         read_bags(tmp_path / "nothing")

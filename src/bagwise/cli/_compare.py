@@ -224,6 +224,8 @@ def _what_is_predicted(problem: Any) -> str:
         text += f" {len(times) - seen} censored; ranked by the concordance index"
     elif problem.task == "multilabel":
         text = f"{problem.y.shape[1]} labels per bag"
+        if problem.label_names:
+            text += f": {', '.join(problem.label_names)}"
     else:
         labels, counts = np.unique(problem.y, return_counts=True)
         named = [f"{label} {n}" for label, n in zip(labels, counts, strict=True)]

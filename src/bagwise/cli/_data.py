@@ -229,7 +229,11 @@ class InputData:
             sample_weight=weight,
         )
         found.check_positive()
-        return replace(found, path=name)
+        label = self.columns.get("label", "")
+        names = label.split(",") if isinstance(label, str) else label
+        several = found.task == "multilabel" and found.y.shape[1] == len(names)
+        names = [word.strip() for word in names] if several else None
+        return replace(found, path=name, label_names=names)
 
     def labeled(self, name: str, may_lack: Sequence[str]) -> tuple[Any, Any, Any]:
         """Read a file with its labels, or say that their column is not given."""
@@ -272,11 +276,17 @@ class InputData:
         try:
             return self.read(data)
         except UnknownColumnError as error:
-            gone = [p for p in may_lack if self.columns.get(p) in error.columns]
+            gone = [p for p in may_lack if self._lacks(p, error.columns)]
             if not gone:
                 raise
             kept = {k: v for k, v in self.columns.items() if k not in gone}
             return replace(self, columns=kept).read(data)
+
+    def _lacks(self, part: str, unknown: Sequence[Any]) -> bool:
+        """Whether the columns of a role are among those that a file lacks."""
+        named = self.columns.get(part)
+        names = named if isinstance(named, list) else str(named).split(",")
+        return named in unknown or {*names} <= {*unknown}
 
     def _refuse_columns(self, name: str) -> None:
         from bagwise.comparison.problem import as_problem
@@ -292,6 +302,11 @@ class InputData:
 def _at_commas(columns: dict[str, Any], unknown: Sequence[Any]) -> dict[str, Any]:
     """Split lists like ``--drop a,b`` if there is no column of that name."""
     found = dict(columns)
+    label = found.get("label", ())
+    named = [label] if isinstance(label, str) else label
+    split = [w for n in named for w in (n.split(",") if n in unknown else [n])]
+    if len(split) > len(named):
+        found["label"] = [word.strip() for word in split]
     for part in ("drop", "features", "coords", "encode", "text"):
         names = [
             name.split(",") if name in unknown else [name]
@@ -344,6 +359,8 @@ def reads_data(command: Callable[..., int]) -> Callable[..., int]:
         given, settled = with_settings_of_file(context, given, run.__annotations__)
         columns = {name: given.pop(name) for name in OPTIONS}
         columns = {name: value for name, value in columns.items() if value}
+        if len(columns.get("label", ())) == 1:
+            (columns["label"],) = columns["label"]
         what = {name: columns.pop(name, None) for name in ("positive", "impute")}
         task = columns.pop("task", "auto")
         if "target" in columns:

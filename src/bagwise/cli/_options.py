@@ -20,8 +20,25 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "label": (
-        Annotated[str | None, typer.Option("--label", help="Column of the label.")],
-        None,
+        Annotated[
+            list[str],
+            typer.Option(
+                "--label",
+                help="Column of the label; several columns of 0 and 1 for several"
+                " labels, separated by commas or repeated.",
+            ),
+        ],
+        [],
+    ),
+    "exclude_label": (
+        Annotated[
+            list[str],
+            typer.Option(
+                "--exclude-label",
+                help="A label whose bags are left out, such as unknown; repeated.",
+            ),
+        ],
+        [],
     ),
     "target": (
         Annotated[
@@ -161,7 +178,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--format",
-                help="airr, arff, csv, h5ad, musk, npz, parquet, sdf, smi or svmlight;"
+                help="airr, arff, csv, h5ad, musk, npz, parquet, sdf, smi, svmlight or"
+                " xlsx;"
                 " by default inferred from the suffix.",
             ),
         ],
@@ -259,6 +277,7 @@ DESCRIBES_DATA = frozenset(
         "drop",
         "encode",
         "event",
+        "exclude_label",
         "features",
         "format",
         "gapped",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +62,8 @@ class Problem:
         How much every bag counts in fitting; figures count all test bags alike.
     path : str, optional
         The file or folder of the data.
+    label_names : sequence of str, optional
+        What several labels per bag are called.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Problem:
     task: str = "classification"
     sample_weight: NDArray[np.float64] | None = None
     path: str | None = None
+    label_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Check that all parts belong together."""

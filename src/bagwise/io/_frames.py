@@ -11,15 +11,16 @@ import numpy.typing as npt
 from bagwise.bags import Bags
 from bagwise.exceptions import DataError
 from bagwise.io._columns import frame_table
-from bagwise.io.roles import Roles, positive_or_not
+from bagwise.io.roles import Roles, leave_out, positive_or_not
 from bagwise.io.table import bags_from_table
 
 
 def from_frame(
     frame: Any,
     bag: str,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     *,
+    exclude_label: str | Sequence[str] | None = None,
     time: str | None = None,
     event: str | None = None,
     pos_label: Any = None,
@@ -45,9 +46,12 @@ def from_frame(
     bag : str
         The column with the id of the bag of each row. Rows of a bag need not be next
         to each other.
-    label : str, default=None
+    label : str or sequence of str, default=None
         The column with the label of the bag, constant inside every bag. The type of the
-        labels is kept: numbers, booleans or text.
+        labels is kept: numbers, booleans or text. Several columns of zeros and ones
+        give several labels per bag, a column of `y` each.
+    exclude_label : str or sequence of str, default=None
+        Labels such as "unknown", whose bags are left out.
     time, event : str, default=None
         For survival, in place of `label`: the column of times until the event or until
         the end of observation, and the column that is true, or 1, if the event was
@@ -89,7 +93,7 @@ def from_frame(
     X : Bags
         The bags in the order of first appearance, with ids and feature names, and
         with groups, names of instances and coordinates if they are given.
-    y : ndarray of shape (n_bags,)
+    y : ndarray of shape (n_bags,) or (n_bags, n_labels)
         The labels, or a structured array with the fields `event` and `time`. Only if
         `label`, or `time` and `event`, are given.
     sample_weight : ndarray of shape (n_bags,)
@@ -113,6 +117,7 @@ def from_frame(
     roles = Roles.of(
         bag=bag,
         label=label,
+        exclude_label=exclude_label,
         time=time,
         event=event,
         group=group,
@@ -132,6 +137,9 @@ def from_frame(
         X, y, sample_weight = bags_of_anndata(frame, roles)
     else:
         X, y, sample_weight = bags_from_table(frame_table(frame), roles)
+    if roles.exclude_label:
+        found = (X, y, sample_weight)
+        X, y, sample_weight = leave_out(found, roles.exclude_label, "", False)
     if pos_label is not None:
         y = positive_or_not(y, pos_label)
     found = (X, *(part for part in (y, sample_weight) if part is not None))

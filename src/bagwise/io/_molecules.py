@@ -204,15 +204,7 @@ def _of_table(
 ) -> tuple[dict[str, _Molecule], Table, Roles]:
     """Read a table with one row per molecule; without names, SMILES are the names."""
     roles = replace(roles, bag=smiles if roles.bag is None else roles.bag)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        from bagwise.io.formats import read_parquet
-
-        table = read_parquet(path)
-        roles.check_names(table.names, table.source)
-    else:
-        from bagwise.io.csv_files import read_csv
-
-        table = read_csv(path, roles, more=(smiles,))
+    table, _ = label_table(path, roles, None, more=(smiles,))
     if smiles not in table.names:
         shown = ", ".join(map(repr, list(table.names)[:20]))
         raise UnknownColumnError(

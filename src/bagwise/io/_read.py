@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bagwise.exceptions import DataError, ParameterError
-from bagwise.io.roles import Roles, positive_or_not
+from bagwise.io.roles import Roles, leave_out, positive_or_not
 from bagwise.io.table import bags_from_table
 
 _SUFFIXES = {
@@ -17,6 +17,7 @@ _SUFFIXES = {
     ".txt": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".xlsx": "xlsx",
     ".npz": "npz",
     ".data": "musk",
     ".svm": "svmlight",
@@ -29,14 +30,19 @@ _SUFFIXES = {
 }
 FORMATS = (
     *("airr", "arff", "csv", "h5ad", "musk"),
-    *("npz", "parquet", "sdf", "smi", "svmlight"),
+    *("npz", "parquet", "sdf", "smi", "svmlight", "xlsx"),
 )
-_TABLES = ("csv", "parquet")
+_TABLES = ("csv", "parquet", "xlsx")
+# Labels of these formats are in a separate table, whose rows are left out before.
+_BY_LABELS_TABLE = ("folder", "airr", "sdf", "smi", "smiles")
+_TEXT = ("csv", "arff")
 _LABELED = (*_TABLES, "folder", "airr", "h5ad", "sdf", "smi", "smiles")
 # Which formats know which roles and options; all other formats refuse them.
 _KNOWN_TO = {
     "bag": (*_LABELED, "npz", "arff"),
     "label": (*_LABELED, "npz", "arff"),
+    "more_labels": _LABELED,
+    "exclude_label": (*_LABELED, "npz", "arff"),
     "time": (*_LABELED, "npz"),
     "event": (*_LABELED, "npz"),
     "group": (*_LABELED, "npz"),
@@ -64,8 +70,9 @@ _KNOWN_TO = {
 def read_bags(
     path: str | os.PathLike[str],
     bag: str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     *,
+    exclude_label: str | Sequence[str] | None = None,
     time: str | None = None,
     event: str | None = None,
     pos_label: Any = None,
@@ -101,6 +108,7 @@ def read_bags(
                                          semicolon or tab; decimal commas with the
                                          latter two
     ``parquet``   .parquet .pq           one row per instance (pyarrow or polars)
+    ``xlsx``      .xlsx                  one row per instance (pandas and openpyxl)
     ``npz``       .npz                   arrays ``X`` (or ``data``, ``indices``,
                                          ``indptr``, ``shape``), ``bag``, ``y``; a
                                          3-D ``X`` needs no ``bag``
@@ -141,13 +149,16 @@ def read_bags(
     path : str or path
         The file or folder.
     bag : str, default=None
-        Name of the bag column. Required for ``csv``, ``parquet`` and ``h5ad``. For
+        Name of the bag column. Required for tables and for ``h5ad``. For
         ``npz`` it defaults to ``"bag"``, for ``arff`` to the first attribute that is
         neither the relation nor the label, for ``sdf`` to the title of the molecule.
         ``musk`` and ``svmlight`` have a fixed position.
-    label : str, default=None
-        Name of the label column. Without it ``csv`` and ``parquet`` give no labels,
-        ``npz`` uses ``"y"`` if it exists, ``arff`` the last attribute.
+    label : str or sequence of str, default=None
+        Name of the label column. Without it tables give no labels, ``npz`` uses ``"y"``
+        if it exists, ``arff`` the last attribute. Several columns of zeros and ones
+        give several labels per bag, a column of `y` each.
+    exclude_label : str or sequence of str, default=None
+        Labels such as "unknown", whose bags are left out.
     time, event : str, default=None
         For survival, in place of `label` (``csv``, ``parquet``, ``npz``, folders): the
         column of times until the event or until the end of observation, and the column
@@ -283,6 +294,7 @@ def read_bags(
     roles = Roles.of(
         bag=bag,
         label=label,
+        exclude_label=exclude_label,
         time=time,
         event=event,
         group=group,
@@ -311,6 +323,8 @@ def read_bags(
     _refuse_options(file, kind, roles, options)
     own = {name: v for name, v in options.items() if kind in _KNOWN_TO[name]}
     found = _READERS.get(kind, _read_table)(file, kind, roles, on_missing, own)
+    if roles.exclude_label and kind not in _BY_LABELS_TABLE:
+        found = leave_out(found, roles.exclude_label, str(file), kind in _TEXT)
     if pos_label is None:
         return found
     X, y, *weights = found
@@ -322,6 +336,10 @@ def _read_table(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) 
         from bagwise.io.csv_files import read_csv
 
         table = read_csv(file, roles)
+    elif kind == "xlsx":
+        from bagwise.io.formats import read_xlsx
+
+        table = read_xlsx(file)
     else:
         from bagwise.io.formats import read_parquet
 
@@ -427,6 +445,7 @@ def _refuse_options(
     """Refuse roles and options that a format would ignore."""
     for name, formats in _KNOWN_TO.items():
         given = options[name] is not None if name in options else getattr(roles, name)
+        name = {"more_labels": "label"}.get(name, name)
         if given and kind not in formats:
             problem = f"is for {_listed(formats)}, not for {kind} ({path})"
             raise ParameterError(name, problem, "Leave out {0}.", (name, None))

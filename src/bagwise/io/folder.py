@@ -20,10 +20,11 @@ from bagwise.io._row_cache import Stacked, problem_of, stacked_rows
 from bagwise.io._slides import SUFFIXES, SlideFile, look_at
 from bagwise.io.files import label_values
 from bagwise.io.problems import Problems, check_on_missing
-from bagwise.io.roles import Roles
+from bagwise.io.roles import Roles, which_excluded
 from bagwise.io.table import Table, is_missing, join_targets
 
-_SHEETS = (".xlsx", ".xls", ".ods")
+_SHEETS = (".xls", ".ods")
+_EXCLUDED = -2
 _NO_LABEL = "no label for the file of"
 # Rows of up to this many bytes are checked if other files are wrong already.
 _CHECKED_BYTES = 2 * 10**9
@@ -116,25 +117,32 @@ def _files(folder: Path, problems: Problems) -> dict[str, Path]:
 
 
 def label_table(
-    labels: Any, roles: Roles, pool: str | None
+    labels: Any, roles: Roles, pool: str | None, more: tuple[str, ...] = ()
 ) -> tuple[Table, str | None]:
-    """Open the table of labels, one row per slide; find the column to pool by."""
+    """Open the table of labels, one row per slide; find the column to pool by.
+
+    Of a CSV file, only the columns with a role are read, and `more`.
+    """
     if isinstance(labels, str | os.PathLike):
         path = Path(labels)
         if path.suffix.lower() in _SHEETS:
             raise DataError(
-                f"{path}: labels are read from csv and parquet, not from spreadsheets",
-                "Save the sheet as csv and give that with {0}.",
+                f"{path}: of spreadsheets, only xlsx is read",
+                "Save the sheet as xlsx or csv and give that with {0}.",
                 ("labels", ...),
             )
         if path.suffix.lower() in (".parquet", ".pq"):
             from bagwise.io.formats import read_parquet
 
             table = read_parquet(path)
+        elif path.suffix.lower() == ".xlsx":
+            from bagwise.io.formats import read_xlsx
+
+            table = read_xlsx(path)
         else:
             from bagwise.io.csv_files import read_csv
 
-            table = read_csv(path, roles, more=_spellings(pool))
+            table = read_csv(path, roles, more=(*_spellings(pool), *more))
     else:
         from bagwise.io._columns import frame_table
 
@@ -174,11 +182,17 @@ def match_rows(
     for target in roles.targets.values():  # a time without an event is no label
         values = table.column(target).values
         unlabeled |= np.array([is_missing(v) for v in values.tolist()], dtype=bool)
+    excluded = np.zeros(table.n_rows, dtype=bool)
+    if roles.exclude_label and roles.label is not None:
+        values = table.column(roles.label).values
+        excluded = which_excluded(values, roles.exclude_label, table.source)
     rows: dict[str, int] = {}
     for row, name in enumerate(names):
         if name in rows:
             place = f"{name!r} in {table.where(row)}"
             problems.add(f"two rows of one {what[0]}", place)
+        elif excluded[row]:
+            rows[name] = _EXCLUDED
         elif unlabeled[row]:
             rows[name] = -1
         elif name not in paths:
@@ -186,7 +200,7 @@ def match_rows(
         else:
             rows[name] = row
     for name in paths:
-        if rows.get(name, -1) < 0:
+        if rows.get(name, -1) == -1:
             problems.add(f"no label for the {what[1]} of", repr(name))
     rows = {name: row for name, row in rows.items() if row >= 0}
     # Slides of unknown patients do not belong to one patient without a name.

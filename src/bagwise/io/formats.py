@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import scipy.sparse as sp
 from bagwise._sizes import check_memory, check_unpacked
 from bagwise.bags import Bags, Ragged
 from bagwise.bags.validation import group_rows
-from bagwise.exceptions import MissingValuesError, UnknownColumnError
+from bagwise.exceptions import DataWarning, MissingValuesError, UnknownColumnError
 from bagwise.io._columns import frame_table
 from bagwise.io.files import (
     NO_LABELS,
@@ -419,7 +421,37 @@ def assemble(
     return X, first
 
 
-# -------------------------------------------------------------------------- Parquet
+# ------------------------------------------------------------ spreadsheets, Parquet
+
+
+def read_xlsx(path: Path) -> Table:
+    """Read the first sheet of a spreadsheet as a table; see `read_bags`."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    if find_spec("pandas") is None or find_spec("openpyxl") is None:
+        raise ImportError(
+            f"{path}: reading spreadsheets needs pandas and openpyxl; install them with"
+            ' pip install "bagwise[excel]", or save the sheet as CSV.'
+        )
+    import pandas as pd
+
+    _check_unpacked_size(path)
+    missing = sorted(NO_LABELS)
+    try:
+        with pd.ExcelFile(path, engine="openpyxl") as book:
+            sheets = book.sheet_names
+            frame = book.parse(keep_default_na=False, na_values=missing)
+    # Damage raises zip, XML or key errors, whichever comes first.
+    except Exception as error:
+        fail(path, f"not a readable xlsx file, or truncated ({str(error)[:300]})")
+    if len(sheets) > 1:
+        text = f"{path}: of {len(sheets)} sheets only the first, {sheets[0]!r}, is read"
+        warnings.warn(DataWarning(text), stacklevel=5)
+    frame.columns = [str(name) for name in frame.columns]
+    frame = frame.dropna(how="all")
+    lines = frame.index.to_numpy() + 2  # the header is the first line
+    table = frame_table(frame.reset_index(drop=True), str(path))
+    return replace(table, where=lambda row: f"row {lines[row]}")
 
 
 def read_parquet(path: Path) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bagwise.exceptions import DataError, ParameterError, UnknownColumnError
+from bagwise.exceptions import (
+    DataError,
+    DataWarning,
+    ParameterError,
+    UnknownColumnError,
+)
+from bagwise.io.files import label_values
 
-__all__ = ["Roles", "positive_or_not", "same_label", "sounds_like_a_group"]
+__all__ = [
+    "Roles",
+    "leave_out",
+    "positive_or_not",
+    "same_label",
+    "sounds_like_a_group",
+    "which_excluded",
+]
 
 _SHOWN = 20
 _SINGLE = (
@@ -33,6 +47,8 @@ class Roles:
 
     bag: str | None = None
     label: str | None = None
+    more_labels: tuple[str, ...] = ()
+    exclude_label: tuple[str, ...] = ()
     time: str | None = None
     event: str | None = None
     group: str | None = None
@@ -51,6 +67,13 @@ class Roles:
         """Check the arguments of `from_frame` and `read_bags`."""
         if isinstance(given.get("text"), str):
             given["text"] = [given["text"]]
+        if isinstance(given.get("label"), list | tuple):
+            labels = _list_of_names(given["label"] or "none", "label")
+            given["label"], given["more_labels"] = labels[0], labels[1:]
+        excluded = given.get("exclude_label")
+        excluded = [] if excluded is None else excluded
+        excluded = [excluded] if isinstance(excluded, str) else list(excluded)
+        given["exclude_label"] = tuple(map(_as_text, excluded))
         for name in ("coords", "features", "drop", "encode", "text"):
             if name == "features" and _names_a_matrix(given.get(name)):
                 given[name] = (given[name],)
@@ -87,6 +110,7 @@ class Roles:
     def targets(self) -> dict[str, str]:
         """The columns that say what is to be predicted, by role."""
         found = {part: getattr(self, part) for part in ("label", "time", "event")}
+        found |= {f"label {name}": name for name in self.more_labels}
         return {part: name for part, name in found.items() if name is not None}
 
     @property
@@ -98,6 +122,7 @@ class Roles:
         """Return the columns that are not features, with the role of each."""
         parts = {getattr(self, part): part for part in _SINGLE}
         parts |= dict.fromkeys(self.coords, "coords")
+        parts |= dict.fromkeys(self.more_labels, "label")
         return {name: part for name, part in parts.items() if name is not None}
 
     def feature_columns(self, names: Sequence[str], source: str) -> list[str]:
@@ -134,6 +159,7 @@ class Roles:
             )
         wanted = [
             *(getattr(self, part) for part in _SINGLE),
+            *self.more_labels,
             *self.coords,
             *self.drop,
             *(self.features or ()),
@@ -152,6 +178,10 @@ class Roles:
 
     def _refuse_two_roles(self, source: str) -> None:
         single = [getattr(self, part) for part in _SINGLE]
+        for name in self.more_labels:
+            if [*self.more_labels, *single, *self.coords].count(name) > 1:
+                problem = f"{name!r} is a label and has another role"
+                raise DataError(source + problem, columns=[name])
         for name in [n for n in (*single, *self.coords) if n is not None]:
             roles = [part for part in _SINGLE if getattr(self, part) == name]
             roles += ["coords"] * self.coords.count(name)
@@ -204,6 +234,43 @@ def same_label(pos_label: Any, classes: npt.NDArray[Any]) -> Any:
         return pos_label
     same = [label for label in classes.tolist() if str(label) == pos_label]
     return same[0] if same else pos_label
+
+
+def which_excluded(
+    labels: npt.NDArray[Any], excluded: Sequence[str], source: str
+) -> npt.NDArray[np.bool_]:
+    """Return which labels are to be left out; warn of those that no bag has."""
+    texts = [_as_text(label) for label in labels.tolist()]
+    unknown = [label for label in excluded if label not in texts]
+    if unknown:
+        shown = ", ".join(map(repr, sorted({*texts})[:6]))
+        text = f"no bag has the label {unknown[0]!r} that is to be left out, "
+        text += f"{_prefix(source)}the labels are {shown}"
+        warnings.warn(DataWarning(text), stacklevel=4)
+    return np.array([text in excluded for text in texts], dtype=bool)
+
+
+def leave_out(found: Any, excluded: Sequence[str], source: str, from_text: bool) -> Any:
+    """Return bags, labels and weights without the bags of some labels."""
+    X, y, *more = found
+    if y is None or y.dtype.names is not None or y.ndim > 1:
+        problem = "leaves out bags by their label, and there is no single label"
+        raise ParameterError("exclude_label", problem)
+    kept = np.flatnonzero(~which_excluded(y, excluded, source))
+    if not kept.size:
+        raise DataError(f"{_prefix(source)}every bag has a label that is left out")
+    y = y[kept]
+    if from_text and y.dtype.kind == "U":
+        read = label_values(y.tolist())  # without words, labels may be numbers
+        y = y if read.dtype.kind == "O" else read
+    weights = [None if part is None else part[kept] for part in more]
+    return X[kept], y, *weights
+
+
+def _as_text(label: Any) -> str:
+    """Return a label as a table shows it."""
+    whole = isinstance(label, float) and label.is_integer()
+    return str(int(label)) if whole else str(label).strip()
 
 
 def positive_or_not(y: Any, pos_label: Any, source: str = "") -> npt.NDArray[np.int64]:

@@ -227,7 +227,7 @@ def annotated_bags(
     )
     y = join_targets(
         {
-            part: _labels(table, name, part, grouping)
+            part: _labels(table, name, part.split(" ")[0], grouping)
             for part, name in roles.targets.items()
         },
         table.source,
@@ -241,11 +241,22 @@ def annotated_bags(
 def join_targets(found: dict[str, Array], source: str) -> Array | None:
     """Return the labels, or times and events as one array, or None."""
     if "event" not in found:
-        return found.get("label")
+        return _several(found, source) if len(found) > 1 else found.get("label")
     try:
         return survival_target(found["event"], found["time"])
     except ValueError as error:
         raise DataError(f"{source}: {error}" if source else str(error)) from None
+
+
+def _several(found: dict[str, Array], source: str) -> Array:
+    """Return several labels, each yes or no, as columns of zeros and ones."""
+    for part, values in found.items():
+        if values.ndim != 1 or not np.isin(values, [0, 1]).all():
+            shown = ", ".join(map(repr, np.unique(values).tolist()[:4]))
+            text = f"one of several labels is yes or no, 1 or 0, and {part!r} is "
+            text += shown
+            raise DataError(f"{source}: {text}" if source else text)
+    return np.column_stack([values.astype(np.int64) for values in found.values()])
 
 
 def _names_in(table: Table, name: Any, what: str) -> Array:

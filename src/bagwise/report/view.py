@@ -81,7 +81,8 @@ class View:
         self.task, self.positive = self.problem.task, self.problem.positive
         self.names = [str(label) for label in self.problem.classes]
         if self.task == "multilabel":
-            self.names = [f"label {k + 1}" for k in range(len(self.names))]
+            numbered = [f"label {k + 1}" for k in range(len(self.names))]
+            self.names = list(self.problem.label_names or numbered)
         self._folds: dict[str, list[FoldPredictions]] = {}
 
     @cached_property
