@@ -354,7 +354,7 @@ def test_slips(tmp_path, folder):
     with pytest.raises(ValueError, match="labels is for folders.* not for csv"):
         read_bags(folder / "clini.csv", bag="slide_id", labels="x.csv")
     with pytest.raises(
-        ValueError, match="features is for csv files, parquet files and"
+        ValueError, match="features is for csv files, parquet files, xlsx files and"
     ):
         read_bags(folder, features=["a"])
     with pytest.raises(DataError, match="it has 'coords', 'features', not 'feats'"):

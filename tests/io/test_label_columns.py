@@ -68,9 +68,9 @@ def test_excluded_labels_of_frames_and_weights():
     assert weight.tolist() == [3.0, 4.0]
     with pytest.raises(DataError, match="every bag has a label"):
         bagwise.from_frame(TABLE, "slide", "msi", exclude_label=[0, 1], features=["u"])
-    with pytest.warns(DataWarning, match="no bag has the label 'unkown'"):
+    with pytest.warns(DataWarning, match="no bag has the label 'nowhere'"):
         bagwise.from_frame(
-            TABLE, "slide", "grade", exclude_label="unkown", features=["u"]
+            TABLE, "slide", "grade", exclude_label="nowhere", features=["u"]
         )
     with pytest.raises(ParameterError, match="no single label"):
         bagwise.from_frame(TABLE, "slide", exclude_label="1", features=["u"])

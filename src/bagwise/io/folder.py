@@ -20,8 +20,8 @@ from bagwise.io._row_cache import Stacked, problem_of, stacked_rows
 from bagwise.io._slides import SUFFIXES, SlideFile, look_at
 from bagwise.io.files import label_values
 from bagwise.io.problems import Problems, check_on_missing
-from bagwise.io.roles import Roles, which_excluded
-from bagwise.io.table import Table, is_missing, join_targets
+from bagwise.io.roles import Roles, join_targets, which_excluded
+from bagwise.io.table import Table, is_missing
 
 _SHEETS = (".xls", ".ods")
 _EXCLUDED = -2

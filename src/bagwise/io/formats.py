@@ -32,8 +32,8 @@ from bagwise.io.files import (
     read_text,
     whole_file,
 )
-from bagwise.io.roles import Roles
-from bagwise.io.table import Table, join_targets
+from bagwise.io.roles import Roles, join_targets
+from bagwise.io.table import Table
 
 _CSR = ("data", "indices", "indptr", "shape")
 # A matrix is kept sparse if it is both mostly zero and large as an array.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bagwise.base.survival import survival_target
 from bagwise.exceptions import (
     DataError,
     DataWarning,
@@ -22,6 +23,7 @@ from bagwise.io.files import label_values
 
 __all__ = [
     "Roles",
+    "join_targets",
     "leave_out",
     "positive_or_not",
     "same_label",
@@ -234,6 +236,29 @@ def same_label(pos_label: Any, classes: npt.NDArray[Any]) -> Any:
         return pos_label
     same = [label for label in classes.tolist() if str(label) == pos_label]
     return same[0] if same else pos_label
+
+
+def join_targets(
+    found: dict[str, npt.NDArray[Any]], source: str
+) -> npt.NDArray[Any] | None:
+    """Return the labels, or times and events as one array, or None."""
+    if "event" not in found:
+        return _several(found, source) if len(found) > 1 else found.get("label")
+    try:
+        return survival_target(found["event"], found["time"])
+    except ValueError as error:
+        raise DataError(f"{source}: {error}" if source else str(error)) from None
+
+
+def _several(found: dict[str, npt.NDArray[Any]], source: str) -> npt.NDArray[Any]:
+    """Return several labels, each yes or no, as columns of zeros and ones."""
+    for part, values in found.items():
+        if values.ndim != 1 or not np.isin(values, [0, 1]).all():
+            shown = ", ".join(map(repr, np.unique(values).tolist()[:4]))
+            text = f"one of several labels is yes or no, 1 or 0, and {part!r} is "
+            text += shown
+            raise DataError(f"{source}: {text}" if source else text)
+    return np.column_stack([values.astype(np.int64) for values in found.values()])
 
 
 def which_excluded(

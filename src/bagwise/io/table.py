@@ -14,7 +14,6 @@ import numpy.typing as npt
 from bagwise.bags import Bags
 from bagwise.bags.codings import Coding
 from bagwise.bags.validation import group_rows
-from bagwise.base.survival import survival_target
 from bagwise.exceptions import (
     DataError,
     DataWarning,
@@ -29,7 +28,7 @@ from bagwise.io.encoded import (
     kind_to_encode,
     longer_texts,
 )
-from bagwise.io.roles import Roles, sounds_like_a_group
+from bagwise.io.roles import Roles, join_targets, sounds_like_a_group
 
 Kind = Literal["number", "rows", "text", "date", "other"]
 Array = npt.NDArray[Any]
@@ -236,27 +235,6 @@ def annotated_bags(
     if roles.weight is not None:
         weight = _weights(table, roles.weight, grouping)
     return X, y, weight
-
-
-def join_targets(found: dict[str, Array], source: str) -> Array | None:
-    """Return the labels, or times and events as one array, or None."""
-    if "event" not in found:
-        return _several(found, source) if len(found) > 1 else found.get("label")
-    try:
-        return survival_target(found["event"], found["time"])
-    except ValueError as error:
-        raise DataError(f"{source}: {error}" if source else str(error)) from None
-
-
-def _several(found: dict[str, Array], source: str) -> Array:
-    """Return several labels, each yes or no, as columns of zeros and ones."""
-    for part, values in found.items():
-        if values.ndim != 1 or not np.isin(values, [0, 1]).all():
-            shown = ", ".join(map(repr, np.unique(values).tolist()[:4]))
-            text = f"one of several labels is yes or no, 1 or 0, and {part!r} is "
-            text += shown
-            raise DataError(f"{source}: {text}" if source else text)
-    return np.column_stack([values.astype(np.int64) for values in found.values()])
 
 
 def _names_in(table: Table, name: Any, what: str) -> Array:
