@@ -118,17 +118,17 @@ class Findings:
         columns = [found.name for found in self.leaks if found.statistic]
         if self.leaks:
             best = "" if self.best is None else f"; the next best column: {self.best}"
-            text = "alone, without any other column, this predicts the label ("
-            text += f"{self.measure}): {_listed(self.leaks)}{best}. It may hold the"
-            text += " label, or follow from it"
+            text = f"each of these predicts the label alone ({self.measure}):"
+            text += f" {_listed(self.leaks)}{best}. It may contain the label, or be"
+            text += " derived from it"
             remedy = "Leave it out with {0} unless it is known before the label."
             _warn(text, remedy if columns else "", columns)
         others = [found for found in self.constant if found.name not in columns]
         if others:
-            text = "the same value in all instances of every bag, with the "
-            text += f"{self.measure}: {_listed(others)}. This is information about the"
-            text += " bag, and often a leak"
-            remedy = "Leave out with {0} what is not known before the label."
+            text = "columns with the same value in all instances of every bag (with"
+            text += f" their {self.measure}): {_listed(others)}. They describe the bag,"
+            text += " and often contain the label"
+            remedy = "Leave out with {0} those that are not known before the label."
             _warn(text, remedy, [found.name for found in others])
         if self.opposed:
             _warn(self._copies(), "", [])
