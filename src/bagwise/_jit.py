@@ -195,7 +195,7 @@ class ShapeCheck:
 
     def __call__(self, arguments: Sequence[Any]) -> None:
         """Raise if the arguments of a call do not fit."""
-        flat = self._flat(arguments)
+        flat = self._flat(arguments) if self._tuples else arguments
         found = [getattr(value, "shape", None) for value in flat]
         shapes, limits = self._last
         if found != shapes:
@@ -203,8 +203,10 @@ class ShapeCheck:
             self._last = found, limits
         for place, indices, limit in limits:
             array = flat[place]
-            if indices == "to":
-                inside = not array.size or (array[0] >= 0 and array[-1] <= limit)
+            if indices == "to":  # item: faster than array[0]
+                inside = not array.size or (
+                    array.item(0) >= 0 and array.item(-1) <= limit
+                )
             else:
                 inside = not array.size or (array.min() >= 0 and array.max() < limit)
             if not inside:

@@ -144,7 +144,7 @@ def sparse_rows():
 
 def balls():
     """Steps of PC-SVM: Newton steps on the faces of the dual, and coordinate ascent."""
-    for name in ("musk1", "elephant"):
+    for name in ("musk1", "elephant", "fox", "tiger"):
         X, y = standardized(name)
         # Both to the same accuracy: Newton steps end there at any tolerance.
         options = {"rho": 0.5, "threshold": "zero", "tol": 1e-5}

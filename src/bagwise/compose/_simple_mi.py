@@ -4,7 +4,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -247,8 +246,15 @@ class SimpleMIRegressor(BaseBagRegressor):
 def _mean_variance(rows, weight):
     """Return the mean variance of the columns of weighted rows; 1 if all are constant.
 
-    `StandardScaler` separates variance from rounding, in dense and in sparse columns.
+    A variance that rounding can have made counts as zero.
     """
-    found = StandardScaler(with_mean=False).fit(rows, sample_weight=weight)
-    varies = found.scale_ == np.sqrt(found.var_)
-    return float((varies * found.var_).mean()) or 1.0
+    share, noise = weight / weight.sum(), len(weight) * np.finfo(np.float64).eps
+    mean = share @ rows
+    if sp.issparse(rows):
+        squares = share @ rows.multiply(rows)
+        variance = squares - mean**2
+        least = noise * squares
+    else:
+        variance = share @ (rows - mean) ** 2
+        least = (noise * mean) ** 2
+    return float(np.where(variance > least, variance, 0.0).mean()) or 1.0
