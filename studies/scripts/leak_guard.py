@@ -73,17 +73,18 @@ def added_leaks():
         signs = np.where(problem.targets == 1, 1.0, -1.0)
         value = signs * rng.gamma(1.0, size=len(signs))
         value = named(with_column(problem, repeat(value, problem.X.offsets)))
-        started = time.perf_counter()
+        started = time.process_time()
         clean = find_leaks(problem)
-        seconds = time.perf_counter() - started
-        result = compare(
+        seconds = time.process_time() - started
+        started = time.process_time()
+        compare(
             problem,
             methods=["SimpleMI"],
             protocol=CrossValidation(5),
             n_jobs=1,
             progress=False,
         )
-        share = seconds / result.provenance["seconds"]
+        share = seconds / (time.process_time() - started)
         rows.append((problem.name, label, value, not clean.leaks, seconds, share))
         print(rows[-1], flush=True)
     return rows
@@ -121,11 +122,11 @@ def main():
         f"- False alarms on the {len(clean)} clean sets: {len(alarms)}"
         f" {', '.join(alarms)}".rstrip()
         + ".",
-        f"- Largest share of the time of a comparison of SimpleMI alone:"
+        f"- Largest share of the CPU time of a comparison of SimpleMI alone:"
         f" {max(row[5] for row in leaks):.1%}.",
         "",
         "| data | instance label named | value per bag named | no alarm without |"
-        " seconds | share of the time |",
+        " CPU seconds | share |",
         "|---|---|---|---|---|---|",
     ]
     lines += [

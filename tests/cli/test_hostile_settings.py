@@ -133,6 +133,7 @@ def test_every_option_is_decided():
     assert known - DESCRIBES_DATA == {
         *(
             "alpha",
+            "bag_features",
             "by",
             "calibrate",
             "config",
@@ -141,6 +142,7 @@ def test_every_option_is_decided():
             "csv_escape",
             "data",
             "folds",
+            "format_",
             "grid",
             "half_splits",
         ),

@@ -196,6 +196,16 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "bag_features": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--bag-features",
+                help="A second table with one row per bag, whose columns are used too.",
+            ),
+        ],
+        None,
+    ),
     "pool": (
         Annotated[
             str | None,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags import Bags
-from bagwise.exceptions import DataError
+from bagwise.exceptions import DataError, ParameterError
 from bagwise.io._columns import frame_table
 from bagwise.io.roles import Roles, leave_out, positive_or_not
 from bagwise.io.table import bags_from_table
@@ -34,6 +34,7 @@ def from_frame(
     missing: Literal["error", "keep"] = "error",
     encode: Literal["auto"] | Sequence[str] | None = None,
     text: str | Sequence[str] | None = None,
+    bag_features: Any = None,
 ) -> Any:
     """Turn a long table, one row per instance, into bags.
 
@@ -87,6 +88,10 @@ def from_frame(
         Named columns of numbers become categories.
     text : str or sequence of str, default=None
         Columns with texts, which are encoded by their words.
+    bag_features : table, default=None
+        A second table with one row per bag and the same column `bag`. Its columns are
+        repeated for every instance of the bag. The label and the group may be among
+        them.
 
     Returns
     -------
@@ -132,11 +137,18 @@ def from_frame(
         text=text,
     )
     if type(frame).__module__.split(".")[0] == "anndata":
+        if bag_features is not None:
+            raise ParameterError("bag_features", "is for tables, not for AnnData")
         from bagwise.io._anndata import bags_of_anndata
 
         X, y, sample_weight = bags_of_anndata(frame, roles)
     else:
-        X, y, sample_weight = bags_from_table(frame_table(frame), roles)
+        rows = table = frame_table(frame)
+        if bag_features is not None:
+            from bagwise.io._bag_table import with_bag_features
+
+            table = with_bag_features(lambda _: rows, bag_features, roles, "error")
+        X, y, sample_weight = bags_from_table(table, roles)
     if roles.exclude_label:
         found = (X, y, sample_weight)
         X, y, sample_weight = leave_out(found, roles.exclude_label, "", False)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bagwise.exceptions import DataError, ParameterError
 from bagwise.io.roles import Roles, leave_out, positive_or_not
-from bagwise.io.table import bags_from_table
+from bagwise.io.table import Table, bags_from_table
 
 _SUFFIXES = {
     ".csv": "csv",
@@ -62,6 +62,7 @@ _KNOWN_TO = {
     "conformers": ("sdf", "smi", "smiles"),
     "kmer": ("airr",),
     "gapped": ("airr",),
+    "bag_features": _TABLES,
     "encode": _TABLES,
     "text": _TABLES,
 }
@@ -92,6 +93,7 @@ def read_bags(
     labels: Any = None,
     dataset: str | None = None,
     pool: str | None = None,
+    bag_features: Any = None,
     on_missing: Literal["error", "drop"] = "error",
     cache: str | os.PathLike[str] | bool | None = None,
     smiles: str | None = None,
@@ -220,12 +222,18 @@ def read_bags(
         "patient" (a column "patient_id" is found as well). The bag is then called by
         that value, and `instance_ids` hold the slide of each row if the files have no
         names for their rows.
+    bag_features : path or table, default=None
+        A second table with one row per bag and the same column `bag`, such as age and
+        income of customers next to their transactions. Its columns are repeated for
+        every instance of the bag, so that every method learns from them. The label and
+        the group may be among them.
     on_missing : {"error", "drop"}, default="error"
         For a folder: what happens to files without a label, labels without a file, and
         files that are empty, truncated, duplicated, of another width, or hold NaN. All
         are listed in one message; "drop" continues without them and warns. A slide
         without a time or without an event has no label. The same holds for cells
-        without a donor or a label, and for molecules that cannot be read or embedded.
+        without a donor or a label, for bags without a row in `bag_features`, and for
+        molecules that cannot be read or embedded.
     cache : path, bool or None, default=None
         For a folder: where the rows are kept. By default in memory if they take less
         than an eighth of it, otherwise in a file of the user's cache folder (or of
@@ -314,6 +322,7 @@ def read_bags(
         "labels": labels,
         "dataset": dataset,
         "pool": pool,
+        "bag_features": bag_features,
         "cache": cache,
         "smiles": smiles,
         "conformers": conformers,
@@ -332,18 +341,21 @@ def read_bags(
 
 
 def _read_table(file: Path, kind: str, roles: Roles, on_missing: str, own: Any) -> Any:
-    if kind == "csv":
-        from bagwise.io.csv_files import read_csv
+    def read(roles: Roles) -> Table:
+        if kind == "csv":
+            from bagwise.io.csv_files import read_csv
 
-        table = read_csv(file, roles)
-    elif kind == "xlsx":
-        from bagwise.io.formats import read_xlsx
+            return read_csv(file, roles)
+        from bagwise.io.formats import read_parquet, read_xlsx
 
-        table = read_xlsx(file)
+        return (read_xlsx if kind == "xlsx" else read_parquet)(file)
+
+    if own["bag_features"] is None:
+        table = read(roles)
     else:
-        from bagwise.io.formats import read_parquet
+        from bagwise.io._bag_table import with_bag_features
 
-        table = read_parquet(file)
+        table = with_bag_features(read, own["bag_features"], roles, on_missing)
     return _with_weights(bags_from_table(table, roles), roles)
 
 

@@ -56,11 +56,22 @@ class _Layout:
     missing: frozenset[str]
 
 
-def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Table:
+def csv_header(path: Path) -> list[str]:
+    """Return the names of the columns."""
+    return _layout(read_text(path), path).header
+
+
+def read_csv(
+    path: Path,
+    roles: Roles,
+    more: Sequence[str] | None = None,
+    *,
+    of_bags: bool = False,
+) -> Table:
     """Read delimited text as a table; see `read_bags`.
 
     With `more`, a table about bags is read: only the columns that `roles` and `more`
-    name.
+    name. With `of_bags`, all columns of such a table.
     """
     text = read_text(path)
     layout = _layout(text, path)
@@ -75,7 +86,10 @@ def read_csv(path: Path, roles: Roles, more: Sequence[str] | None = None) -> Tab
     }
     as_text |= {*roles.encoded, *roles.text}
     # Names that do not exist are refused before the rows are read.
-    if more is None:
+    if of_bags:
+        roles.check_names(layout.header, str(path))
+        wanted = {*layout.header}
+    elif more is None:
         roles.feature_columns(layout.header, str(path))
         wanted |= {*doubtful}
         as_text |= {*doubtful}

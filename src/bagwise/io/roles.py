@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,27 @@ class Roles:
             return []  # nothing is learned, or the user chose the features
         known = {*names}
         return [n for n in self.drop if n in known and sounds_like_a_group(n)]
+
+    def only(self, names: Sequence[Any]) -> Roles:
+        """Return the roles of the columns of one of two tables."""
+        return self._kept(lambda name: name in names)
+
+    def without(self, names: Any) -> Roles:
+        """Return the roles without those of columns of another table."""
+        return self._kept(lambda name: name not in names)
+
+    def _kept(self, keep: Callable[[Any], bool]) -> Roles:
+        changed: dict[str, Any] = {
+            part: None
+            for part in _SINGLE[1:]
+            if getattr(self, part) is not None and not keep(getattr(self, part))
+        }
+        for part in ("more_labels", "coords", "features", "drop", "encode", "text"):
+            given = getattr(self, part)
+            if isinstance(given, tuple):
+                changed[part] = tuple(name for name in given if keep(name))
+        changed["features"] = changed.get("features") or None
+        return replace(self, **changed)
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Report given names that are not columns, or that have two roles."""
