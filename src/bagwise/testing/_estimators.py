@@ -67,6 +67,8 @@ _SMALL_NET = {
     "n_models": 2,
     "learning_rate": 0.03,
     "max_epochs": 8,
+    "dropout": 0.25,
+    "precision": "float64",  # (answers of subsets agree to 1e-7)
 }
 
 # Parameters that shorten a fit. A class that is not listed is tested with its defaults.
