@@ -106,6 +106,14 @@ def test_nothing_public_without_a_page(pages):
     assert missing == []
 
 
+def test_the_site_has_the_version_of_the_package(site):
+    index = (site / "index.html").read_text(encoding="utf-8")
+    title = re.search(r"<title>(.*?)</title>", index, re.DOTALL)[1]
+    assert f"bagwise {bagwise.__version__}" in title
+    new = (site / "whats-new.html").read_text(encoding="utf-8")
+    assert f"<h2>{bagwise.__version__}<" in new
+
+
 def test_every_method_has_a_picture_and_figures(site):
     pages = [p for p in (site / "methods").glob("*.html") if p.stem != "index"]
     assert len(pages) > 30
