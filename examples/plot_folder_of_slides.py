@@ -43,7 +43,7 @@ def scaled(method):
     return make_pipeline(OnInstances(StandardScaler()), method)
 
 
-def honest_auroc(X, y):
+def held_out_auroc(X, y):
     """Return the area under the curve of each method, patients held out whole."""
     folds = bag_folds(X, y, 5, random_state=0)
     found = {}
@@ -72,7 +72,7 @@ def main(folder):
         )
     print(X)
     print(X.dtype, f"{len(set(X.groups))} patients")
-    for name, area in honest_auroc(X, y).items():
+    for name, area in held_out_auroc(X, y).items():
         print(f"{name:22s} AUROC {area:.3f}")
     train, test = bag_folds(X, y, 5, random_state=0)[0]
     model = scaled(METHODS["MILogisticRegression"]).fit(X[train], y[train])

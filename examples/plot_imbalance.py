@@ -29,7 +29,9 @@ plain = MILogisticRegression(random_state=0)
 models = {
     "plain": plain,
     "balanced": MILogisticRegression(class_weight="balanced", random_state=0),
-    "tuned cut": TunedThresholdClassifierCV(plain, scoring="balanced_accuracy", cv=3),
+    "tuned threshold": TunedThresholdClassifierCV(
+        plain, scoring="balanced_accuracy", cv=3
+    ),
 }
 fig, ax = plt.subplots(figsize=(5.5, 4), layout="constrained")
 for name, model in models.items():
@@ -39,7 +41,7 @@ for name, model in models.items():
         f"balanced accuracy {balanced_accuracy_score(y[test], found):.2f}"
     )
     scores = model.predict_proba(X[test])[:, 1]
-    if name != "tuned cut":
+    if name != "tuned threshold":
         PrecisionRecallDisplay.from_predictions(y[test], scores, ax=ax, name=name)
     precision = np.mean(y[test][found == 1]) if found.any() else np.nan
     ax.plot(recall(y[test], found), precision, "o", ms=9, label=f"threshold of {name}")
