@@ -5,8 +5,10 @@ A folder of slides
 From a folder of features to an evaluation: one h5 file per slide, a table with one row
 per slide, and several slides per patient. The slides are simulated, so that the example
 needs no data. Replace the first lines by your own folder. Folds keep the slides of a
-patient together, because the groups are stored with the bags. The figure shows the
-patches of a held-out slide at their coordinates: the true labels and the scores.
+patient together, because the groups are stored with the bags. Tumors are regions, so
+that the mean of the neighbors of each patch, which ``OnNeighbors`` appends, helps. The
+figure shows the patches of a held-out slide at their coordinates: the true labels and
+the scores.
 
 Run it with a folder for the figure:
 ``python plot_folder_of_slides.py build/examples``.
@@ -28,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import read_bags
 from bagwise.base import bag_folds
-from bagwise.compose import OnInstances, SimpleMI
+from bagwise.compose import OnInstances, OnNeighbors, SimpleMI
 from bagwise.datasets import make_slides
 from bagwise.inspection import plot_heatmap
 from bagwise.linear_model import MILogisticRegression
@@ -36,6 +38,9 @@ from bagwise.linear_model import MILogisticRegression
 METHODS = {
     "mean of the patches": SimpleMI(LogisticRegression()),
     "MILogisticRegression": MILogisticRegression(random_state=0),
+    "with neighbors": make_pipeline(
+        OnNeighbors(k=8, radius=400), MILogisticRegression(random_state=0)
+    ),
 }
 
 
@@ -61,7 +66,7 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as features:
         *_, tumor = make_slides(
-            60, features, separation=2.5, random_state=0, return_instance_labels=True
+            60, features, separation=1.5, random_state=0, return_instance_labels=True
         )
         X, y = read_bags(
             features,
@@ -75,10 +80,11 @@ def main(folder):
     for name, area in held_out_auroc(X, y).items():
         print(f"{name:22s} AUROC {area:.3f}")
     train, test = bag_folds(X, y, 5, random_state=0)[0]
-    model = scaled(METHODS["MILogisticRegression"]).fit(X[train], y[train])
+    model = scaled(METHODS["with neighbors"]).fit(X[train], y[train])
     i = int(test[np.flatnonzero(y[test])[0]])
-    instances = model[:-1].transform(X[[i]])
-    scores = model[-1].instance_scores(instances).values
+    slide = model[0].transform(X[[i]])
+    near, method = model[-1]
+    scores = method.instance_scores(near.transform(slide)).values
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.5), layout="constrained")
     plot_heatmap(tumor[i], X[[i]].coords, ax=axes[0], title=f"tumor, {X.ids[i]}")
     plot_heatmap(scores, X[[i]].coords, ax=axes[1], title="scores, slide held out")
