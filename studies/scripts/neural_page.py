@@ -1,5 +1,7 @@
 """The page of the study of networks, written from its rows."""
 
+import csv
+
 import numpy as np
 from neural_data import IMAGES, OTHERS, SETS
 from neural_study import (
@@ -22,7 +24,7 @@ def write_page(figures, folder):
         "",
         "`python studies/scripts/neural_study.py` writes `figures.csv` and this page.",
     ]
-    for part in (_setting, _options, _classic, _spread, _images):
+    for part in (_setting, _options, _torchmil, _classic, _spread, _images):
         lines += ["", *part(figures)]
     (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -87,6 +89,29 @@ def _options(figures):
             shown = "" if option == "defaults" else f"{gain.mean():+.3f} ± {error:.3f}"
             cells += [f"{own.mean():.3f}", shown]
         lines.append(f"| {option} | {len(pairs)} | {' | '.join(cells)} |")
+    return lines
+
+
+def _torchmil(figures):
+    """Differences from another package on the same weights."""
+    lines = [
+        "## Poolings against torchmil",
+        "",
+        "`python studies/scripts/torchmil_forward.py` copies the weights of each "
+        "pooling into the model of torchmil 1.0.2 and compares scores and losses on "
+        "the same bags, in double precision. The clustering loss of CLAM is compared "
+        "with the equation of its paper, from which torchmil deviates; the groups of "
+        "DTFD are random in its loss.",
+        "",
+        "| pooling | largest difference of scores | of losses |",
+        "|---|---|---|",
+    ]
+    path = figures.path.parent / "torchmil.csv"
+    if not path.exists():
+        return [*lines[:2], "Not measured yet."]
+    with open(path, encoding="utf-8", newline="") as file:
+        for name, scores, losses in list(csv.reader(file))[1:]:
+            lines.append(f"| {name} | {scores} | {losses or '-'} |")
     return lines
 
 
