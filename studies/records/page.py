@@ -11,17 +11,17 @@ SETS = ("musk1", "musk2", "elephant", "fox", "tiger")
 METHODS = ("mean+max network", "ABMIL", "DSMIL", "BagClassifier")
 LEAK = " + label as a column"
 WAYS = {
-    "last": "honest: the last epoch, threshold zero",
+    "last": "unbiased: the last epoch, threshold zero",
     "best epoch": "the epoch is chosen on each test fold",
     "threshold": "and the threshold as well",
-    "last" + LEAK: "honest, but the label of the bag is a column of its instances",
-    "threshold" + LEAK: "everything at once",
+    "last" + LEAK: "the first row, with the label of the bag among the features",
+    "threshold" + LEAK: "all of these together",
 }
 PUBLISHED = {
     "ABMIL (Ilse et al. 2018, gated)": (0.900, 0.863, 0.857, 0.603, 0.845),
     "DSMIL (Li et al. 2021)": (0.932, 0.930, 0.925, 0.729, 0.869),
 }
-INTRODUCTION = """# What a record on the classic data sets is worth
+INTRODUCTION = """# Records on the classic data sets, without optimistic bias
 
 `python -m studies.records` writes `figures.csv` and this page. Finished rows are not
 computed again.
@@ -39,7 +39,7 @@ published papers also left the label of the bag among the features of its instan
 the README files of their programs say.
 
 With the epoch and the threshold chosen on the test folds, each of these plain networks
-exceeds the published figures below on all five sets. The honest figures of the same
+exceeds the published figures below on all five sets. The unbiased figures of the same
 networks are those of simple methods. A record on these sets is therefore no evidence of
 a better model, unless the paper says that nothing was chosen on the test folds.
 """
@@ -80,7 +80,7 @@ def _gains(rows: list[dict[str, str]]) -> list[str]:
     lines = [
         "## What each choice adds",
         "",
-        "Accuracy in points over the honest figure of the same scores, mean over the"
+        "Accuracy in points over the unbiased figure of the same scores, mean over the"
         " five sets.",
         "",
         f"| reported | {' | '.join(methods)} |",
