@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
-from bagwise.embedding import MILES, PrototypeEmbedding
+from bagwise.embedding import MILES, PrototypeEmbedding, _miles
 from bagwise.embedding._miles import l1_hinge
 
 
@@ -25,6 +25,20 @@ def embed(X, prototypes, gamma):
             for bag in X
         ]
     )
+
+
+def test_a_long_fit_says_so_before_the_work(bags, monkeypatch):
+    monkeypatch.setattr(_miles, "similarities", None)  # the work would fail
+    with pytest.warns(UserWarning, match="5,000 bags and 5,000 .* 2 minutes"):
+        _miles._warn_if_long(5_000, 5_000)
+    _miles._warn_if_long(2_500, 5_000)
+    X, y = bags
+    monkeypatch.setattr(_miles, "_SHORT", 0.0)
+    with (
+        pytest.warns(UserWarning, match="A smaller max_prototypes"),
+        pytest.raises(TypeError),
+    ):
+        MILES().fit(X, y)
 
 
 def test_embedding_is_the_definition(bags):

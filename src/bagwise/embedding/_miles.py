@@ -21,6 +21,23 @@ from bagwise.embedding._prototypes import (
 from bagwise.kernels.instance import resolve_gamma, row_blocks, squared_distances
 from bagwise.solvers.l1 import l1_squared_hinge
 
+# Seconds of a fit of which nothing is said, and those of 2,500 noisy bags and 5,000
+# prototypes on one core.
+_SHORT, _SECONDS = 60.0, 20.0
+
+
+def _warn_if_long(n_bags, n_prototypes):
+    """Say before the work how long it may take, if that is more than a minute."""
+    seconds = _SECONDS * (n_bags / 2_500) ** 2.7 * (n_prototypes / 5_000) ** 1.3
+    if seconds > _SHORT:
+        warnings.warn(
+            f"MILES with {n_bags:,} bags and {n_prototypes:,} prototypes may take "
+            f"{seconds / 60:.0f} minutes on one core. A smaller max_prototypes is "
+            "faster.",
+            UserWarning,
+            stacklevel=6,
+        )
+
 
 class MILES(WeightedBagClassifier):
     r"""Select the instances that discriminate between the classes of bags.
@@ -84,7 +101,8 @@ class MILES(WeightedBagClassifier):
     million similarities the SVM is solved on working sets, about twenty in turn as
     the weight of the loss grows to `C`, each starting from the last: a few times
     `n_selected` prototypes, and the bags near or inside their margin. A step then costs
-    O(n_near * n_selected**2), and each set two products with the similarities.
+    O(n_near * n_selected**2), and each set two products with the similarities. A fit
+    that may take more than a minute says so before the work.
 
     References
     ----------
@@ -146,6 +164,7 @@ class MILES(WeightedBagClassifier):
             f"The similarities of {len(X)} bags to {len(rows)} instances",
             "Set max_prototypes, for example to 5000.",
         )
+        _warn_if_long(len(X), len(rows))
         M = similarities(X, prototypes, self.gamma_)
         cost = self.C * bag_weight
         if self.solver == "highs":
