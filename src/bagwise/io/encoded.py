@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bagwise.bags.codings import Coding
-from bagwise.io.roles import Roles
 
-__all__ = ["NotADate", "coded", "is_date", "kind_to_encode", "longer_texts"]
+__all__ = ["NotADate", "coded", "is_date", "longer_texts"]
 
 Array = npt.NDArray[Any]
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
@@ -57,29 +56,6 @@ def coded(values: Array, kind: str, missing: Array) -> tuple[Array, Coding]:
 def _text(value: Any) -> str:
     whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if whole else str(value).strip()
-
-
-def kind_to_encode(name: Any, doubt: str | None, roles: Roles) -> str | None:
-    """Return as what a column is to be encoded; None if it is not.
-
-    By itself ("auto") only what cannot be a mistake is encoded: dates, texts and
-    categories, but neither numbers with a few words among them nor a name for every
-    row.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    doubt : str or None
-        What it can be encoded as, if it is not numeric; empty if that is doubtful.
-    roles : Roles
-        Which columns are to be encoded.
-    """
-    if name in roles.text:
-        return "text"
-    if name in roles.encoded:
-        return "date" if doubt == "date" else "category"
-    return doubt or None if roles.encode == "auto" else None
 
 
 def is_date(text: str) -> bool:

@@ -120,6 +120,26 @@ class Roles:
         """The columns that are named to be encoded."""
         return self.encode if isinstance(self.encode, tuple) else ()
 
+    def encoding_of(self, name: str, doubt: str | None) -> str | None:
+        """Return as what a column is to be encoded; None if it is not.
+
+        By itself ("auto") only what cannot be a mistake is encoded: dates, texts and
+        categories, but neither numbers with a few words among them nor a name for every
+        row.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        doubt : str or None
+            What it can be encoded as, if it is not numeric; empty if that is doubtful.
+        """
+        if name in self.text:
+            return "text"
+        if name in self.encoded:
+            return "date" if doubt == "date" else "category"
+        return doubt or None if self.encode == "auto" else None
+
     def used(self) -> dict[str, str]:
         """Return the columns that are not features, with the role of each."""
         parts = {getattr(self, part): part for part in _SINGLE}

@@ -21,13 +21,7 @@ from bagwise.exceptions import (
     MissingValuesError,
     NotNumericError,
 )
-from bagwise.io.encoded import (
-    NotADate,
-    coded,
-    is_date,
-    kind_to_encode,
-    longer_texts,
-)
+from bagwise.io.encoded import NotADate, coded, is_date, longer_texts
 from bagwise.io.roles import Roles, join_targets, sounds_like_a_group
 
 Kind = Literal["number", "rows", "text", "date", "other"]
@@ -360,7 +354,7 @@ def _features(
         doubt = None
         if column.kind != "number" or column.values.dtype.kind not in "fiub":
             doubt = _why_not_a_number(table, name, column, grouping)
-        kind = kind_to_encode(name, doubt.kind if doubt else None, roles)
+        kind = roles.encoding_of(name, doubt.kind if doubt else None)
         if kind is not None:
             values, codings[len(kept)] = _coded(table, name, column, kind)
             kept.append(name)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-__all__ = ["Document", "Figure", "Section", "PageTable", "as_svg", "write_text"]
+__all__ = ["Document", "Figure", "Section", "PageTable", "as_svg"]
 
 
 @dataclass(frozen=True)
@@ -139,13 +137,3 @@ def as_svg(figure: Any) -> str:
     with mpl.rc_context({"svg.hashsalt": "bagwise"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-def write_text(text: str, path: str | os.PathLike[str]) -> Path:
-    """Write a file completely or not at all; missing folders are created."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".part")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
-    return path

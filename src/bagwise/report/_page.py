@@ -28,7 +28,6 @@ from bagwise.report._curves import (
     threshold_warning,
     value_figures,
 )
-from bagwise.report._document import write_text
 from bagwise.report._evaluation import evaluation_page
 from bagwise.report.view import View, plain
 
@@ -66,12 +65,12 @@ def write_report(
                 "the report of a comparison is an HTML page; Comparison.to_markdown"
                 " returns its ranking"
             )
-        return write_text(render_report(report_context(comparison)), path)
+        return _write(render_report(report_context(comparison)), path)
     if isinstance(comparison, Evaluation):
         page = evaluation_page(comparison)
     else:
         page = model_card(comparison, evaluations)
-    return write_text(page.markdown() if markdown else page.html(), path)
+    return _write(page.markdown() if markdown else page.html(), path)
 
 
 def report_context(comparison: Comparison) -> dict[str, Any]:
@@ -249,3 +248,13 @@ def script_json(value: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
+
+
+def _write(text: str, path: str | os.PathLike[str]) -> Path:
+    """Write a file completely or not at all; missing folders are created."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(path.name + ".part")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(path)
+    return path
