@@ -119,10 +119,10 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     Differs from [1]_: exact stumps, a constant one among them; bag scores are log-odds
     (the order and the threshold are those of the probability); four poolings.
 
-    A round takes the stump along which L rises fastest, as [1]_ does. Trees of one split
-    (``estimator=DecisionTreeClassifier(max_depth=1)``) minimize the Gini impurity of the
-    same weighted instances instead. After 50 rounds they had a mean AUROC of 0.79
-    instead of 0.74 on Musk1 (10-fold cross-validation), and 0.01 to 0.03 less than
+    A round takes the stump along which L rises fastest, as [1]_ does. Trees of one
+    split (``estimator=DecisionTreeClassifier(max_depth=1)``) minimize the Gini impurity
+    of the same weighted instances instead. After 50 rounds they had a mean AUROC of
+    0.79 instead of 0.74 on Musk1 (10-fold cross-validation), and 0.01 to 0.03 less than
     stumps on Elephant, Fox and Tiger.
 
     References
