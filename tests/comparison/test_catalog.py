@@ -23,6 +23,7 @@ from bagwise.comparison.description import build_estimator, describe_estimator
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.tuning import fit_method
 from bagwise.compose import OnInstances, SimpleMI
+from bagwise.datasets import make_bags
 from bagwise.inspection import instance_scores
 from bagwise.svm import MISVM, BagSVC
 
@@ -221,3 +222,12 @@ def test_assumptions_are_measured_or_read_from_the_tag():
     assert "worst AUROC of" in find_method("MI-SVM").assumption
     assert find_method(MISVM()).assumption.endswith("yes, measured")
     assert find_method(BagSVC(kernel="precomputed")).assumption.endswith("not measured")
+
+
+def test_default_among_names_stands_for_the_default_methods():
+    problem = Problem("toy", *make_bags(40, random_state=0))
+    plain = [c.method.name for c in choose_methods(problem) if c.chosen]
+    found = choose_methods(problem, ["default", "IAPR", "SimpleMI"])
+    taken = [c.method.name for c in found if c.chosen]
+    assert sorted(taken) == sorted([*plain, "IAPR"])
+    assert [c.reason for c in found if c.method.name == "IAPR"] == ["as asked"]

@@ -1,8 +1,10 @@
 """The search for the best candidate: as good as a full one, for fewer fits."""
 
+import functools
+
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
@@ -16,13 +18,16 @@ from bagwise.comparison._search import (
     SHARE,
     Search,
     expand,
+    resolved,
     score_candidates,
     shared_scores,
 )
+from bagwise.comparison.tuning import part_for_tuning
 from bagwise.compose import OnInstances
 from bagwise.datasets import make_bags
 from bagwise.least_squares import SAFE
-from bagwise.svm import PCSVM, BagSVC, _pcsvm
+from bagwise.neighbors import CitationKNN, _citation_knn
+from bagwise.svm import PCSVM, BagSVC, BoxKernelSVC, _box_svc, _pcsvm
 
 SIZES = []
 
@@ -174,3 +179,74 @@ def test_steps_that_do_not_depend_on_the_candidate_are_kept(monkeypatch):
     ]
     np.testing.assert_array_equal(found, full)
     assert len(set(full)) > 1
+
+
+def test_large_data_are_tuned_on_a_part():
+    """About as many instances as allowed, whole groups, and enough of each class."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(400) % 4 == 0).astype(int)
+    groups = np.arange(400) // 4
+    X = Bags(rng.normal(size=(4000, 2)), 10 * np.arange(401), groups=groups)
+
+    def part(limit, y=y):
+        return part_for_tuning(X, y, {"max_instances": limit}, 0)
+
+    assert part_for_tuning(X, y, {}, 0) is None
+    assert part(4000) is None
+    found = part(1000)
+    assert len(found) == 100
+    assert y[found].mean() == 0.25
+    assert set(np.unique(groups[found], return_counts=True)[1]) == {4}
+    assert len(part(10)) == 80  # never fewer
+    assert part(1000, (np.arange(400) % 20 == 0).astype(int)) is None
+
+
+def test_a_share_of_the_instances_is_a_number_of_them():
+    X, y = make_bags(20, random_state=0)
+    (one,) = expand({"a": [{"instances": 10}]})
+    assert resolved(one, X, 0) == {"a": 10 / X.n_instances}
+    assert resolved(one, X[:1], 0) == {"a": min(1.0, 10 / X[:1].n_instances)}
+
+
+@pytest.mark.parametrize(
+    ("model", "params", "module", "name", "calls"),
+    [
+        (
+            CitationKNN(),
+            [{"n_citers": k, "n_references": r} for k in (0, 4) for r in (1, 5)],
+            _citation_knn,
+            "hausdorff",
+            4,
+        ),
+        (
+            BoxKernelSVC(random_state=0),
+            [{"C": 0.01}, {"C": 100.0}],
+            _box_svc,
+            "box_kernel",
+            4,
+        ),
+    ],
+    ids=["Citation-kNN", "box kernel"],
+)
+def test_what_candidates_share_is_computed_once(
+    monkeypatch, model, params, module, name, calls
+):
+    """Per fold: the matrix of training bags, and that of test bags."""
+    X, y = make_bags(20, n_features=3, random_state=0)
+    splits = bag_folds(X, y, 2, 0)
+    plain, made = getattr(module, name), []
+    full = [
+        np.mean([clone(model).set_params(**p).fit(X[a], y[a]).score(X[b], y[b])])
+        for p in params
+        for a, b in splits
+    ]
+
+    @functools.wraps(plain)
+    def counted(*args, **options):
+        made.append(args)
+        return plain(*args, **options)
+
+    monkeypatch.setattr(module, name, counted)
+    found = score_candidates(model, params, X, y, splits, "accuracy")
+    assert len(made) == calls
+    np.testing.assert_array_equal(found, np.reshape(full, (-1, 2)).mean(axis=1))

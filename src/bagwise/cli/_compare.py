@@ -23,7 +23,8 @@ def compare(
         str | None,
         typer.Option(
             help=(
-                "Names of methods, separated by commas; by default chosen for the data."
+                "Names of methods, separated by commas; by default chosen for the data,"
+                " which the name default stands for."
             )
         ),
     ] = None,
@@ -205,6 +206,7 @@ def _announce(problem: Any, choices: list[Any]) -> None:
     taken = [choice.method.name for choice in choices if choice.chosen]
     if taken:
         say(f"methods: {', '.join(taken)}")
+    left = None
     for choice in choices:
         name, reason = choice.method.name, choice.reason
         if choice.chosen and not choice.method.default:
@@ -212,6 +214,9 @@ def _announce(problem: Any, choices: list[Any]) -> None:
         elif not choice.chosen and choice.method.default:
             if choice.method.task == wanted_task(problem):
                 say(f"  - {name}: {reason}", "dim")
+                left = left or choice.method
+    if left is not None:
+        say(f"  (--methods 'default,{left.name}' adds what is left out)", "dim")
 
 
 def _what_is_predicted(problem: Any) -> str:
@@ -322,7 +327,7 @@ def print_ranking(result: Any) -> None:
             console.print(text, markup=False, highlight=False)
     for text in result.unconverged:
         console.print(f"{text}: see the warnings in the report", highlight=False)
-    for name in ("time budget", "weights"):
+    for name in ("time budget", "tuned on a part of the training bags", "weights"):
         if name in result.provenance:
             text = f"{name}: {result.provenance[name]}"
             console.print(text, markup=False, highlight=False)

@@ -93,7 +93,8 @@ def compare(
     methods : sequence, optional
         Names in the catalog, estimators, or pairs ``(name, estimator)``. By default
         those that suit the size and kind of the data; `Comparison.choices` gives the
-        reasons. The return value of `choose_methods` is taken as it is.
+        reasons, and "default" among other names stands for them. The return value of
+        `choose_methods` is taken as it is.
     protocol : Protocol, optional
         `CrossValidation`, `Halves` or `LeaveOneBagOut`; 5-fold cross-validation by
         default.
@@ -254,6 +255,7 @@ def compare(
         "tuning": f"{inner}-fold inside each training fold" if inner else "none",
         "grid": grid,
         "calibration": "sigmoid, out of fold" if calibrate else "none",
+        **_tuned_on_part(chosen, grid, tuning, int(problem.X.sizes[train].sum())),
         **_assumptions(problem, chosen, task, impute),
         **findings.describe(),
         **_not_started(len(keys), len(rows), time_budget),
@@ -437,6 +439,23 @@ def _not_started(n_runs: int, n_done: int, budget: float | None) -> dict[str, st
         return {}
     text = f"{n_runs - n_done} of {n_runs} runs did not end within {budget:g} s;"
     return {"time budget": f"{text} running it again continues"}
+
+
+def _tuned_on_part(
+    methods: Sequence[Method], grid: str, tuning: dict[str, Any] | None, n: int
+) -> dict[str, str]:
+    """Name the methods whose tuning sees a part of so many training instances."""
+    limits: dict[int, list[str]] = {}
+    for method in methods:
+        how = method.tuning_of(grid, tuning) or {}
+        if (limit := how.get("max_instances", n)) < n / 1.5:
+            limits.setdefault(limit, []).append(method.name)
+    told = [
+        f"about {limit:,} instances for {', '.join(names)}"
+        for limit, names in sorted(limits.items())
+    ]
+    text = "; ".join([*told, "grid='large' takes all training bags"])
+    return {"tuned on a part of the training bags": text} if told else {}
 
 
 def _assumptions(

@@ -11,15 +11,12 @@ these; steps of a fit that do not depend on the candidate are kept between fits.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -31,6 +28,7 @@ from bagwise.base import bag_folds
 from bagwise.base.folds import most_folds
 from bagwise.comparison.description import build_value
 from bagwise.kernels.instance import resolve_gamma
+from bagwise.kernels.reuse import reusing
 
 __all__ = [
     "Candidate",
@@ -66,7 +64,13 @@ def resolved(candidate: Candidate, X: Any, random_state: int) -> dict[str, Any]:
 
 
 def _width(value: Any, X: Any) -> Any:
-    """Resolve ``{"gamma": "scale", "times": 4}`` on the (scaled) training bags."""
+    """Resolve values that depend on the (scaled) training bags.
+
+    ``{"gamma": "scale", "times": 4}`` is a width, ``{"instances": 5000}`` the share of
+    the instances that is this number, or all.
+    """
+    if isinstance(value, Mapping) and set(value) == {"instances"}:
+        return min(1.0, value["instances"] / X.n_instances)
     if isinstance(value, Mapping) and set(value) == {"gamma", "times"}:
         return float(value["times"] * resolve_gamma(value["gamma"], X.data))
     return value
@@ -313,14 +317,13 @@ def score_candidates(
         shared = shared_scores(model, candidates, X, y, splits, scoring)
         if shared is not None:
             return shared
-    if "memory" in (known := model.get_params()) and known["memory"] is None:
-        model = clone(model).set_params(memory=Kept())
-    # One width after the other: what is kept is that of the last fits.
+    # One width after the other: results of the last fits are used again.
     order = sorted(range(len(candidates)), key=lambda k: _widths_of(candidates[k]))
     grid = [{name: [v] for name, v in candidates[k].items()} for k in order]
     search = GridSearchCV(model, grid, scoring=scoring, cv=splits, refit=False)
     try:
-        search.fit(X, y, **(weights or {}))
+        with reusing():
+            search.fit(X, y, **(weights or {}))
     except ValueError as error:
         text = str(error).strip()
         if "fits failed" not in text:
@@ -334,42 +337,6 @@ def score_candidates(
 
 def _widths_of(candidate: Mapping[str, Any]) -> str:
     return str([value for name, value in candidate.items() if name.endswith("gamma")])
-
-
-class Kept:
-    """The last results of functions, in place of a :class:`joblib.Memory` on disk.
-
-    Parameters
-    ----------
-    size : int
-        Number of results.
-    """
-
-    def __init__(self, size: int = 8) -> None:
-        self.size = size
-        self._found: OrderedDict[str, Any] = OrderedDict()
-
-    def __sklearn_clone__(self) -> Kept:
-        """All candidates have the same one."""
-        return self
-
-    def cache(
-        self, function: Callable[..., Any], ignore: Sequence[str] = ()
-    ) -> Callable[..., Any]:
-        """Return the function with a memory; arguments to ignore do not change it."""
-
-        def call(*args: Any, **options: Any) -> Any:
-            given = inspect.signature(function).bind(*args, **options).arguments
-            told = [(name, given[name]) for name in given if name not in ignore]
-            key = joblib.hash((function.__qualname__, told))
-            if key not in self._found:
-                self._found[key] = function(*args, **options)
-                if len(self._found) > self.size:
-                    self._found.popitem(last=False)
-            self._found.move_to_end(key)
-            return self._found[key]
-
-        return call
 
 
 @dataclass(frozen=True)

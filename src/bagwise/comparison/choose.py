@@ -82,7 +82,8 @@ def choose_methods(
     methods : sequence, optional
         Names in the catalog, estimators, pairs ``(name, estimator)`` or entries, all of
         which take part. By default the methods of the catalog that suit the size and
-        the kind of the data. A list of choices is returned as it is.
+        the kind of the data; the name "default" among others stands for these. A list
+        of choices is returned as it is.
 
     Returns
     -------
@@ -98,10 +99,20 @@ def choose_methods(
     methods = [methods] if isinstance(methods, str) else list(methods)
     if methods and all(isinstance(item, Choice) for item in methods):
         return methods
+    more = [item for item in methods if not _is_default(item)]
+    if len(more) < len(methods):
+        wanted = {one.method.name: one for one in choose_methods(problem, more)}
+        others = judge(list_methods(), problem)
+        kept = [one for one in others if one.method.name not in wanted]
+        return [*kept, *wanted.values()]
     asked = resolve(methods)
     for method in asked:
         refuse_other_task(method, problem)
     return [Choice(method, True, "as asked") for method in asked]
+
+
+def _is_default(item: Any) -> bool:
+    return isinstance(item, str) and item.lower() == "default"
 
 
 def judge(methods: Iterable[Method], problem: Problem) -> list[Choice]:

@@ -37,6 +37,7 @@ from bagwise.compose import EncodeColumns, OneModelPerLabel, OnInstances
 __all__ = ["IMPUTE", "TunedModel", "Preparation", "fit_method", "uncalibrated"]
 
 CALIBRATION_FOLDS = 5
+LEAST_TUNED, LEAST_OF_CLASS = 80, 15
 OF_TUNING = "in fits of the tuning"
 SCALES = ("standard", "minmax", "l2", "none")
 IMPUTE = ("median", "mean", "most_frequent")
@@ -164,7 +165,8 @@ def fit_method(
     tuning : dict, optional
         ``{"n_splits": 3, "scoring": "accuracy"}``; no tuning when None. With
         ``"extend": True`` a grid is extended while the best value is at its end;
-        ``"later"`` names parameters that are tuned after the others.
+        ``"later"`` names parameters that are tuned after the others;
+        ``"max_instances"`` limits the training bags that the candidates see.
     random_state : int
         Fixes the inner splits and the estimator.
     calibrate : bool
@@ -250,15 +252,7 @@ def _fit_one(
     best, score = candidates[0], None
     notes: list[str] = []
     if tuning is not None and len(candidates) > 1:
-        # Real values that happen to be whole numbers are no classes.
-        table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
-        if y.dtype.names is not None:  # every fold has its share of events
-            table = y["event"]
-        splits = bag_folds(X, table, tuning["n_splits"], random_state)
-        scoring = scorer(tuning["scoring"])
-        later = tuning.get("later", ())
-        how = (splits, scoring, random_state, weights, later)
-        search = Search(model, X, y, table, *how)
+        search = _search(model, X, y, tuning, random_state, weights)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             best, score = search.best(candidates, extend=bool(tuning.get("extend")))
@@ -277,6 +271,48 @@ def _fit_one(
         {} if score is None else ends_of(best),
         notes,
     )
+
+
+def _search(
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    tuning: Mapping[str, Any],
+    random_state: int,
+    weights: dict[str, NDArray[np.float64]],
+) -> Search:
+    """Return the search, of large data on a part of the training bags."""
+    # Real values that happen to be whole numbers are no classes.
+    table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
+    if y.dtype.names is not None:  # every fold has its share of events
+        table = y["event"]
+    part = part_for_tuning(X, table, tuning, random_state)
+    if part is not None:
+        X, y, table = X[part], y[part], table[part]
+        weights = {name: values[part] for name, values in weights.items()}
+    splits = bag_folds(X, table, tuning["n_splits"], random_state)
+    scoring, later = scorer(tuning["scoring"]), tuning.get("later", ())
+    return Search(model, X, y, table, splits, scoring, random_state, weights, later)
+
+
+def part_for_tuning(
+    X: Any, strata: NDArray[Any], tuning: Mapping[str, Any], random_state: int
+) -> NDArray[np.intp] | None:
+    """Return the bags that tuning sees, or None for all.
+
+    About as many as have the number of instances that `tuning` allows, but no fewer
+    than `LEAST_TUNED`, and `LEAST_OF_CLASS` of each class; whole groups.
+    """
+    limit = tuning.get("max_instances")
+    if limit is None or X.n_instances <= limit:
+        return None
+    rarest = most_folds(X, strata, X.n_bags)
+    most = min(X.n_bags / LEAST_TUNED, rarest / LEAST_OF_CLASS)
+    n_parts = round(min(X.n_instances / limit, most))
+    if n_parts < 2:
+        return None
+    _, part = bag_folds(X, strata, n_parts, random_state)[0]
+    return np.sort(part)
 
 
 def _of_candidates(caught: list[warnings.WarningMessage]) -> list[str]:

@@ -11,6 +11,7 @@ from bagwise.base import MulticlassBagClassifier
 from bagwise.kernels import hausdorff
 from bagwise.kernels.distances import HAUSDORFF_MODES, nearest_in_bags
 from bagwise.kernels.instance import row_blocks
+from bagwise.kernels.reuse import reused
 
 # Relative difference up to which two distances are the same: a bag at exactly the
 # citation radius is the rule when training bags are predicted.
@@ -144,19 +145,19 @@ class CitationKNN(MulticlassBagClassifier):
         self.metric_, self.n_references_ = self.metric, self.n_references
         self.n_citers_ = self.n_citers
         self._one_hot = codes[:, None] == np.arange(len(self.classes_))
-        self.distances_ = hausdorff(X, mode=self.metric)
+        self.distances_ = reused(hausdorff, X, mode=self.metric)
         self.citation_radius_ = _radius(self.distances_, self.n_citers)
         if self.metric == "min":
             self._instance_radius = self.citation_radius_
         else:
-            nearest = hausdorff(X, mode="min")
+            nearest = reused(hausdorff, X, mode="min")
             self._instance_radius = _radius(nearest, self.n_citers)
 
     def _decide(self, X):
         """Return the balance of the votes: of two classes between -1 and 1."""
         out = np.empty((X.n_bags, len(self.classes_)))
         for part in row_blocks(X.n_bags, 8.0 * 4 * self.bags_fit_.n_bags):
-            D = hausdorff(X[part], self.bags_fit_, self.metric_)
+            D = reused(hausdorff, X[part], self.bags_fit_, self.metric_)
             out[part] = self._votes(D, self.citation_radius_)
         return self._balance(out)
 

@@ -15,6 +15,7 @@ from bagwise.kernels.box.features import make_grid
 from bagwise.kernels.box.grid import STRATEGIES
 from bagwise.kernels.box.kernel import METHODS, log_self_counts
 from bagwise.kernels.box.sampling import STOP_RULES
+from bagwise.kernels.reuse import reused
 from bagwise.svm._pairwise import class_scores, pair_cuts, solve_pairs
 
 
@@ -233,7 +234,8 @@ class BoxKernelSVC(MulticlassBagClassifier):
         return {"grid": self.grid_, "n_jobs": self.n_jobs, **self.count_params_}
 
     def _count(self, X):
-        logs, self.report_ = box_kernel(X, return_report=True, **self._settings())
+        options = {**self._settings(), "return_report": True}
+        logs, self.report_ = reused(box_kernel, X, **options)
         return logs
 
     def _prepare(self, X, logs):
@@ -278,8 +280,8 @@ class BoxKernelSVC(MulticlassBagClassifier):
         self.intercept_ = self.intercept_ - pair_cuts(scores, codes, weight)
 
     def _decide(self, X):
-        logs = box_kernel(X, self.bags_fit_, **self._settings())
-        own = log_self_counts(X, **self._settings())
+        logs = reused(box_kernel, X, self.bags_fit_, **self._settings())
+        own = reused(log_self_counts, X, **self._settings())
         return self._join(self._map(logs, own, self.log_self_))
 
     def _join(self, F):

@@ -13,6 +13,7 @@ from bagwise._sizes import memory_budget
 from bagwise.bags.segments import repeat, segment_mean
 from bagwise.kernels.basis import fit_basis
 from bagwise.kernels.instance import instance_kernel, kernel_params, resolve_gamma
+from bagwise.kernels.reuse import reused
 from bagwise.solvers.hinge import BasisSpace
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 from bagwise.svm._pcsvm_projection import Spread, delta_range
@@ -238,8 +239,14 @@ class PCSVM(KernelBagSVM):
         exact = self.n_components is None and not _is_linear(data, self.kernel)
         if exact and _fits(X.n_instances):
             self._matrix = instance_kernel(data, **self.kernel_params_)
-        make = check_cache(self.memory).cache(_make_basis, ignore=["matrix"])
-        self._basis = make(data, options, self._matrix)
+        self._basis = self._once(_make_basis, data, options, self._matrix)
+
+    def _once(self, function, *args):
+        """Call a function whose result other fits of a grid share."""
+        ignore = ["matrix"] if function is _make_basis else []
+        if self.memory is None:
+            return reused(function, *args, ignore=ignore)
+        return check_cache(self.memory).cache(function, ignore=ignore)(*args)
 
     def _refuse_many(self, n_instances):
         """Refuse, before any work, sizes that would take hours."""
@@ -271,7 +278,7 @@ class PCSVM(KernelBagSVM):
         own = Z[layout.positive]
         spread = Spread.of(own, layout.positive_offsets)
         longest = float(np.einsum("ij,ij->i", own, own).max())
-        found = check_cache(self.memory).cache(_find_range)(spread, longest)
+        found = self._once(_find_range, spread, longest)
         alternation = ConstrainedSVM(
             Z,
             layout,

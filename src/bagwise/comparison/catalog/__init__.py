@@ -83,6 +83,9 @@ class Method:
     later : tuple of str
         Parameters of the grid that are tuned after the others, for the best settings of
         these.
+    tuning_instances : int, optional
+        Tuning sees a part of the training bags with about this many instances, except
+        with the large grid.
 
     Attributes
     ----------
@@ -114,6 +117,7 @@ class Method:
     aliases: tuple[str, ...] = ()
     needs: str = ""
     later: tuple[str, ...] = ()
+    tuning_instances: int | None = 20_000
 
     def __post_init__(self) -> None:
         """Allow descriptions to name the class: entries come from programs."""
@@ -172,7 +176,12 @@ class Method:
         """
         if tuning is None or not self.grid_of(size):
             return None
-        return {**tuning, "later": list(self.later)} if self.later else dict(tuning)
+        how = dict(tuning)
+        if self.later:
+            how["later"] = list(self.later)
+        if size != "large" and self.tuning_instances is not None:
+            how["max_instances"] = self.tuning_instances
+        return how
 
     def with_params(self, **params: Any) -> Method:
         """Return the entry with some parameters fixed; these are not tuned.

@@ -114,6 +114,7 @@ CLASSIFIERS: list[Method] = [
         "WrapperMI (forest)",
         "bagwise.compose.WrapperMI",
         params={"estimator": FOREST},
+        grid={"estimator__max_samples": [{"instances": 4_000}]},  # of each tree
         large_grid={
             "estimator__min_samples_leaf": [1, 2, 5],
             "aggregation": ["arithmetic", "max"],
@@ -183,6 +184,7 @@ CLASSIFIERS: list[Method] = [
         grid={"C": tens(-1, 3), "gamma": fours(-2, 2), "rho": [0.0, 0.3, 0.6, 0.9]},
         large_grid={**SVM_LARGE, "rho": [0.0, 0.1, 0.3, 0.6, 0.9, 0.95]},
         later=("rho",),  # with 0 it is MI-SVM
+        tuning_instances=1_000,
         paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
         " NIPS 2010",
         note="MI-SVM whose positive bags must spread along the normal.",
@@ -357,6 +359,7 @@ CLASSIFIERS: list[Method] = [
         max_instances=10_000,
         paper="Tao, Scott, Vinodchandran and Osugi, SVM-based generalized"
         " multiple-instance learning via approximate box counting, ICML 2004",
+        tuning_instances=1_500,
         note="Counts the boxes two bags have in common; several instances may decide.",
         aliases=("k_wedge", "box kernel"),
     ),
@@ -394,6 +397,7 @@ CLASSIFIERS: list[Method] = [
         max_instances=10_000,
         paper="Chen, Bi and Wang, MILES: multiple-instance learning via embedded"
         " instance selection, TPAMI 2006",
+        tuning_instances=2_000,
         note="Distances to all training instances, few of which are kept.",
     ),
     Method(

@@ -106,6 +106,7 @@ def quadratic(name: str, path: str, **more: Any) -> Method:
     more.setdefault("large_grid", SVM_LARGE)
     more.setdefault("kind", "svm")
     more.setdefault("kernel_bytes", 16.0)
+    more.setdefault("tuning_instances", 2_000)
     return Method(name, path, cost="instances", max_instances=6_000, **more)
 
 
@@ -115,6 +116,7 @@ def bag_kernel_method(name: str, kernel: str, **more: Any) -> Method:
     more.setdefault("large_grid", {"C": C_LARGE})
     more.setdefault("max_bags", 3_000)
     more.setdefault("max_instances", 20_000)
+    more.setdefault("tuning_instances", 5_000)
     params = {"kernel": kernel, **more.pop("params", {})}
     return Method(
         name,
