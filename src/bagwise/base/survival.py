@@ -93,7 +93,7 @@ def survival_target(event, time):
 
 
 def has_survival():
-    """Tell whether scikit-survival can be imported, without importing it."""
+    """Return whether scikit-survival can be imported, without importing it."""
     return importlib.util.find_spec("sksurv") is not None
 
 
@@ -151,7 +151,7 @@ def concordance(event, time, risk):
 
 
 def has_fields(y):
-    """Tell times with events from labels: a structured array, or such a frame."""
+    """Return whether `y` is a structured array or a data frame of times and events."""
     if getattr(getattr(y, "dtype", None), "names", None) is not None:
         return True
     return {"event", "time"} == {str(name) for name in getattr(y, "columns", ())}

@@ -181,7 +181,7 @@ def _call(action: Callable[[], int], *, debug: bool, as_json: bool) -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """Say in one line what went wrong."""
+    """Return the error in one line."""
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{where}"

@@ -384,7 +384,7 @@ def fit(
 
 
 def _figure(problem: Any, score: float) -> str:
-    """Say what the inner folds measured; errors are negative scores there."""
+    """Return the inner cross-validated figure as text; errors are negative scores."""
     from bagwise.comparison import METRICS
     from bagwise.comparison.tasks import task_of
 

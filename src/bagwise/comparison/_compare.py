@@ -488,7 +488,7 @@ def _assumptions(
 
 
 def _numbers_for_classes(problem: Problem, task: str) -> bool:
-    """Tell whether many numbers are taken for classes by default."""
+    """Return whether many numbers are taken for classes by default."""
     classes = task == "auto" and problem.task == "classification"
     return classes and problem.y.dtype.kind in "iuf" and len(problem.classes) > 10
 

@@ -158,12 +158,12 @@ class Search:
         return [*kept, *finer], np.concatenate([scores, self.scores(finer)])
 
     def _is_early(self, one: Candidate) -> bool:
-        """Tell whether the parameters that are tuned later have their first value."""
+        """Return whether the parameters that are tuned later have their first value."""
         own = [name for name in self.later if name in one.values]
         return all(one.values[name] == one.grid[name][0] for name in own)
 
     def _differ_later(self, one: Candidate, other: Candidate) -> bool:
-        """Tell whether two candidates differ in what is tuned later alone."""
+        """Return whether two candidates differ in what is tuned later alone."""
         names = [name for name in one.values if name not in self.later]
         return all(one.values[name] == other.values.get(name) for name in names)
 
@@ -464,7 +464,7 @@ def _size(value: Any) -> float | None:
 
 
 def _is_limit(value: Any, sizes: Sequence[float], *, upper: bool) -> bool:
-    """Tell whether a value is a natural limit: 0, one thing, or a share of 1."""
+    """Return whether a value is a natural limit: 0, one thing, or a share of 1."""
     size = _size(value)
     if upper:
         return size == 1.0 and isinstance(value, float) and min(sizes) > 0.5

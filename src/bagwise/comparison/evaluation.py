@@ -182,7 +182,7 @@ def _difference(one: Interval, two: Interval) -> Interval:
 
 
 def _in_words(name: str, difference: Interval) -> str:
-    """Say in points how a figure differs from the expected one."""
+    """Describe in points how a figure differs from the expected one."""
     metric = METRICS[name]
     points = metric.high == 1.0 and name != "r2"
     scale, unit = (100.0, " points") if points else (1.0, "")

@@ -153,7 +153,7 @@ class Winner:
 
 
 def unreliable(n_bags: int, n_groups: int | None = None) -> str:
-    """Say why intervals from so few bags are unreliable; empty where they are not.
+    """Describe why intervals from so few bags are unreliable; empty where they are not.
 
     Parameters
     ----------

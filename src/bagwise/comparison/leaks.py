@@ -173,7 +173,7 @@ def _listed(found: list[Finding]) -> str:
 
 
 def find_leaks(problem: Problem) -> Findings:
-    """Look for columns, and facts about the bags, that predict the label alone.
+    """Search for columns, and facts about the bags, that predict the label alone.
 
     Every column is reduced to its mean, maximum, minimum and standard deviation per
     bag. Of large data an even sample of the bags, and of the rows of each, is used.

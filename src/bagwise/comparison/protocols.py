@@ -414,7 +414,7 @@ def _folds(
 
 
 def _is_discrete(y: NDArray[Any]) -> bool:
-    """Tell labels from real values and from tables of labels."""
+    """Distinguish labels, real values and tables of labels."""
     return y.ndim == 1 and y.dtype.kind != "f"
 
 

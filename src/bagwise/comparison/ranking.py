@@ -175,7 +175,7 @@ def _margin_text(comparison: Results) -> str:
 
 
 def _is_relative(name: str) -> bool:
-    """Tell whether differences are judged relative to the figure of the best method."""
+    """Return whether differences are relative to the figure of the best method."""
     return not np.isfinite(METRICS[name].high)
 
 

@@ -122,7 +122,7 @@ class Limits:
         return Limits(seconds, self.n_bytes)
 
     def stopped(self, outcome: Outcome) -> bool:
-        """Tell whether a run was stopped because the budget had ended."""
+        """Return whether a run was stopped because the budget had ended."""
         left = self.seconds_left()
         over = left is not None and left <= 0.0
         return over and outcome.error.startswith(RunTimeLimit.__name__)
@@ -133,7 +133,7 @@ class Limits:
         return f"RunTimeLimit: took longer than the limit of {seconds}"
 
     def hold_here(self) -> bool:
-        """Tell whether the time can be limited in this thread of this process."""
+        """Return whether the time can be limited in this thread of this process."""
         return (self.seconds is None and self.end is None) or _can_interrupt()
 
     @contextlib.contextmanager

@@ -202,7 +202,7 @@ def fit_method(
 
 
 def with_pos_label(model: Any, pos_label: Any) -> Any:
-    """Tell every part that asks which class is the positive one."""
+    """Set the positive class in every part that has the parameter."""
     params = model.get_params(deep=True)
     asked = [
         name

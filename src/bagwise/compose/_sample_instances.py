@@ -67,7 +67,7 @@ class SampleInstances(BagTransformerMixin, BaseBagEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Look at the features; there is nothing to learn.
+        """Check the features; there is nothing to learn.
 
         Parameters
         ----------

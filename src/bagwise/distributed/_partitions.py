@@ -394,7 +394,7 @@ def _parts_per_task(n_parts, n_threads):
 
 
 def _is_small(shared):
-    """Tell whether an argument is small enough to be sent with each task."""
+    """Return whether an argument is small enough to be sent with each task."""
     if isinstance(shared, np.ndarray):
         return shared.nbytes <= _SMALL and not shared.dtype.hasobject
     if isinstance(shared, (tuple, list)):

@@ -42,7 +42,7 @@ Rows = NDArray[np.int64]
 
 
 def predicts_values(model: Any) -> bool:
-    """Tell whether a model predicts values or risks instead of classes."""
+    """Return whether a model predicts values or risks instead of classes."""
     return is_regressor(model) or get_tags(model).estimator_type == "survival"
 
 

@@ -200,7 +200,7 @@ def fit_emd(
 
 
 def many_problems(n_problems: int) -> str | None:
-    """Say why so many transport problems are too many; None where they are not."""
+    """Describe why there are too many transport problems; None where they are not."""
     if n_problems <= _MANY:
         return None
     return (

@@ -313,7 +313,7 @@ class NetworkMixin:
         return int(drawn[0]), int(drawn[1]), drawn[2:]
 
     def _validation(self, X, y, seed):
-        """Say which bags each model keeps apart: (n_models, n_bags) of bool.
+        """Return which bags each model holds out: (n_models, n_bags) of bool.
 
         The models take different folds, so that together they learn from every bag.
         """

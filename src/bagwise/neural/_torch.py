@@ -7,7 +7,7 @@ from bagwise._config import get_device
 
 
 def has_torch():
-    """Tell whether torch can be imported, without importing it."""
+    """Return whether torch can be imported, without importing it."""
     return importlib.util.find_spec("torch") is not None
 
 

@@ -141,7 +141,7 @@ def candidate_scores(model, candidates, X, y, splits, scoring):
 
 
 def _has_matrix(model, X):
-    """Tell whether a named kernel without labels is evaluated exactly."""
+    """Return whether a named kernel without labels is evaluated exactly."""
     named = isinstance(model.kernel, str) and model.kernel != "precomputed"
     aligned = named and model._given_params().get("p") == "alignment"
     return named and not aligned and model._n_explicit(X) is None

@@ -53,7 +53,7 @@ def assert_same(a, b, rtol, what):
 
 
 def gives_bags(model, X):
-    """Tell whether the output has one row per instance instead of one per bag."""
+    """Return whether the output has one row per instance instead of one per bag."""
     if hasattr(model, "decision_function") or not hasattr(model, "transform"):
         return False
     return isinstance(model.transform(X), Bags)

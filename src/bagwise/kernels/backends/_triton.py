@@ -30,7 +30,7 @@ _fastest: dict[int, tuple[int, int, int]] = {}
 
 
 def suits(rows: Any, cols: Any, width: int) -> bool:
-    """Tell whether bags fill the blocks, and the rows fit."""
+    """Return whether bags fill the blocks, and the rows fit."""
     pairs = float(rows[-1]) * float(cols[-1])
     sizes = min(rows[-1] / (len(rows) - 1), cols[-1] / (len(cols) - 1))
     return bool(pairs >= _FEWEST_PAIRS and sizes >= 8 and width <= _WIDEST)

@@ -328,7 +328,7 @@ class BoxKernelReport:
         return dict(zip(names.tolist(), numbers.tolist(), strict=True))
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return the report in one line."""
         parts = ", ".join(f"{n} {name}" for name, n in self.counts().items())
         capped = f"; {self.n_capped} pairs at the sample cap" if self.n_capped else ""
         return f"box kernel ({self.method}): {parts}{capped}"

@@ -81,7 +81,7 @@ class Goal:
         return bag_losses(self.loss, scores, self.targets[pick], self.weight[pick])
 
     def members(self, n_outputs):
-        """Say which classes bags belong to, (n_bags, 1 or n_models, n_classes)."""
+        """Return the classes of bags, (n_bags, 1 or n_models, n_classes)."""
         if self.loss == "softmax":
             return F.one_hot(self.targets, n_outputs)[:, None, :].to(self.weight.dtype)
         if n_outputs == 1:

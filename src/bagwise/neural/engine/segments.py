@@ -223,7 +223,7 @@ _COARSE, _FINE = 1.25, 1.08
 
 
 def worth_recording(rows, encoder, n_steps):
-    """Tell whether steps can be recorded, and are many enough."""
+    """Return whether steps can be recorded, and are many enough."""
     return (
         rows.device.type == "cuda"
         and rows.resident
