@@ -451,7 +451,7 @@ def measured(name, folds, gamma, methods=None, others=None):
 
 
 def machine():
-    """Say what the figures were measured on."""
+    """Describe what the figures were measured on."""
     kind = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")

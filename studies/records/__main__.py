@@ -42,7 +42,7 @@ class Figures:
                 self.rows = list(csv.DictReader(file))
 
     def has(self, *key: Any) -> bool:
-        """Tell whether there is a row: part, data, repeat, method, way."""
+        """Return whether there is a row: part, data, repeat, method, way."""
         wanted = [str(value) for value in key]
         return any([row[f] for f in FIELDS[:5]] == wanted for row in self.rows)
 

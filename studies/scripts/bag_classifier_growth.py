@@ -159,7 +159,7 @@ def fit_once(X, y, keep=None, limit=None):
 
 
 def short_cuts(plan):
-    """Say what the size of the data has changed."""
+    """Describe what the size of the data has changed."""
     found = [] if plan["exact_distances"] else ["sliced distances"]
     for name, what in (
         ("max_bag_size", "{} instances per bag in fits"),

@@ -248,7 +248,7 @@ def run(names, sets, path):
 
 
 def is_current(row):
-    """Tell whether the scores of a row are those of the wide grid as it is now."""
+    """Return whether the scores of a row are those of the wide grid as it is now."""
     grid = WIDE.get(row["method"])
     if grid is None:
         return False

@@ -98,7 +98,7 @@ class Figures:
         self.known = {tuple(r[f] for f in FIELDS[:5]) for r in self.rows}
 
     def has(self, *key):
-        """Tell whether a result is there: part, data, size, seed, method."""
+        """Return whether a result is there: part, data, size, seed, method."""
         return tuple(str(part) for part in key) in self.known
 
     def add(self, key, figures, seconds):
