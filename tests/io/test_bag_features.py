@@ -6,6 +6,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import bagwise
+from bagwise.comparison.leaks import find_leaks
+from bagwise.comparison.problem import as_problem
 from bagwise.compose import SimpleMI
 from bagwise.exceptions import (
     DataError,
@@ -88,6 +90,21 @@ def test_a_stack_learns_from_columns_of_bags():
     X, y = bagwise.from_frame(rows, "bag", "y", bag_features=own)
     model = bagwise.BagClassifier(random_state=0).fit(X[:30], y[:30])
     assert model.score(X[30:], y[30:]) >= 0.9
+
+
+def test_columns_of_bags_are_no_surprise():
+    """They are constant within bags on purpose: compare does not warn of them."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    own = pd.DataFrame({"bag": np.arange(40), "age": rng.normal(size=40), "y": y})
+    rows = pd.DataFrame({"bag": np.repeat(own.bag, 2), "u": rng.normal(size=80)})
+    X, labels = bagwise.from_frame(rows, "bag", "y", bag_features=own)
+    assert X.bag_features == ("age",)
+    find_leaks(as_problem(X[:30], labels[:30])).warn()
+    merged = bagwise.from_frame(rows.merge(own, on="bag"), "bag", "y")
+    found = find_leaks(as_problem(*merged))
+    with pytest.warns(DataWarning, match="'age'"):
+        found.warn()
 
 
 def test_all_problems_in_one_message(tmp_path):

@@ -80,6 +80,8 @@ class Bags(Segmented):
     bag_rows : array-like of shape (n_bags, k), default=None
         One row per bag that describes it without its instances, such as the 2-D
         fingerprint of a molecule. Only ``SimpleMI(pooling="bag_rows")`` learns from it.
+    bag_features : sequence of str, default=()
+        Names of columns that describe the bag and are constant within it on purpose.
 
     See Also
     --------
@@ -95,13 +97,11 @@ class Bags(Segmented):
     Bags(n_bags=2, n_instances=6, n_features=3, sizes 2/3/4 (min/median/max))
     >>> X[1].shape
     (4, 3)
-    >>> X = Bags.from_list(X.to_list(), groups=["Ann", "Bob"])
-    >>> X[[1]].groups.tolist()
-    ['Bob']
     """
 
     _codings: Mapping[int, Coding] = MappingProxyType({})
     _bag_rows: npt.NDArray[Any] | None = None
+    _bag_features: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -116,6 +116,7 @@ class Bags(Segmented):
         instance_types: npt.ArrayLike | None = None,
         codings: Mapping[int, Coding] | None = None,
         bag_rows: npt.ArrayLike | None = None,
+        bag_features: Sequence[str] = (),
     ) -> None:
         self._stacked = as_matrix(data)
         self._offsets = check_offsets(offsets, self._stacked.shape[0])
@@ -125,17 +126,16 @@ class Bags(Segmented):
         )
         self._groups = names(groups, self.n_bags, "groups", "bags")
         refuse_missing_group(self._groups)
-        self._instance_ids = names(
-            instance_ids, self.n_instances, "instance_ids", "instances"
-        )
-        self._coords = places(coords, self.n_instances)
-        self._instance_types = names(
-            instance_types, self.n_instances, "instance_types", "instances"
-        )
+        n = self.n_instances
+        self._instance_ids = names(instance_ids, n, "instance_ids", "instances")
+        self._coords = places(coords, n)
+        self._instance_types = names(instance_types, n, "instance_types", "instances")
         if codings:
             self._codings = check_codings(codings, self._stacked)
         if bag_rows is not None:
             self._bag_rows = rows_of_bags(bag_rows, self.n_bags)
+        if bag_features:
+            self._bag_features = tuple(map(str, bag_features))
 
     @classmethod
     def from_list(
@@ -363,6 +363,11 @@ class Bags(Segmented):
         return self._bag_rows
 
     @property
+    def bag_features(self) -> tuple[str, ...]:
+        """Names of columns that describe the bag, repeated for its instances."""
+        return self._bag_features
+
+    @property
     def codings(self) -> Codings:
         """What columns that are not numbers stand for, by their position."""
         return MappingProxyType(self._codings)
@@ -451,8 +456,7 @@ class Bags(Segmented):
         Bags
             On the same matrix.
         """
-        every = slice(None)
-        out = self._rebuild(self._stacked, self._offsets, every, every)
+        out = self._rebuild(self._stacked, self._offsets, slice(None), slice(None))
         out._groups = names(groups, self.n_bags, "groups", "bags")
         refuse_missing_group(out._groups)
         return out
@@ -563,6 +567,8 @@ class Bags(Segmented):
             out._codings = self._codings
         if self._bag_rows is not None:
             out._bag_rows = part(self._bag_rows, bags)
+        if self._bag_features:
+            out._bag_features = self._bag_features
         return out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:

@@ -103,6 +103,8 @@ class Findings:
         Ids of bags with the same rows, in pairs: the first such bag and a copy.
     opposed : int
         Number of copies with another label than the first.
+    known : tuple of str
+        Columns that are constant by intention, of which there is no warning.
     """
 
     measure: str
@@ -112,6 +114,7 @@ class Findings:
     facts: list[Finding] = field(default_factory=list)
     copies: list[tuple[Any, Any]] = field(default_factory=list)
     opposed: int = 0
+    known: tuple[str, ...] = ()
 
     def warn(self) -> None:
         """Warn of what should perhaps be left out, before any work."""
@@ -123,7 +126,8 @@ class Findings:
             text += " derived from it"
             remedy = "Leave it out with {0} unless it is known before the label."
             _warn(text, remedy if columns else "", columns)
-        others = [found for found in self.constant if found.name not in columns]
+        told = {*columns, *self.known}
+        others = [found for found in self.constant if found.name not in told]
         if others:
             text = "columns with the same value in all instances of every bag (with"
             text += f" their {self.measure}): {_listed(others)}. They describe the bag,"
@@ -222,6 +226,7 @@ def find_leaks(problem: Problem) -> Findings:
         facts,
         copies,
         opposed,
+        problem.X.bag_features,
     )
 
 

@@ -67,6 +67,7 @@ def with_bag_features(
         n_rows=len(kept),
         column=column,
         where=lambda row: table.where(int(kept[row])),
+        bag_features=[str(name) for name in of_bags.names if name in others],
     )
 
 

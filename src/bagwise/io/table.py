@@ -63,6 +63,8 @@ class Table:
     source: str = ""
     # Whether entries were text whose types were inferred from their spelling.
     from_text: bool = False
+    # Columns of a second table with one row per bag.
+    bag_features: Sequence[str] = ()
 
     def fail(
         self,
@@ -216,6 +218,7 @@ def annotated_bags(
         ids=grouping.ids,
         feature_names=feature_names,
         codings=codings,
+        bag_features=[n for n in table.bag_features if n in {*feature_names}],
         **more,
     )
     y = join_targets(
