@@ -2,10 +2,10 @@
 
 ``python -m studies.inference`` simulates the verification cells (generator, learner,
 number of bags, repeats) that are not in ``studies/results/inference/cells.csv``, in
-rounds of 100 data sets per cell, until every cell has as many as asked for or the time
-is over. A killed run continues with the next cell. ``--development`` does the same with
-the generators that the estimator was chosen on, and ``--short`` is a version of at most
-30 CPU minutes.
+rounds of 100 data sets per cell, or fewer if fewer are asked for, until every cell has
+as many as asked for or the time is over. A killed run continues with the next cell.
+``--development`` does the same with the generators that the estimator was chosen on,
+and ``--short`` is a version of at most 30 CPU minutes.
 
 The truth of an interval is the mean figure of the fitted models on new bags. Two
 methods see one half of the features each; the halves are equally good, so that every
@@ -64,14 +64,14 @@ def run(path: Path, generators: list[str], sets: int, minutes: float) -> None:
     """Simulate until every cell has so many sets, or the processor time is over."""
     end = time.process_time() + 60.0 * minutes
     rows = read(path)
-    for number in range(sets // ROUND):
+    for number in range(max(sets // ROUND, 1)):
         for kind, learner, n in cells(generators, max(SIZES)):
             done = rows.get((kind, learner, str(n), "1", "accuracy"))
             if done and int(done["simulated"]) > number * ROUND:
                 continue
             if time.process_time() > end:
                 return
-            for row in measure(kind, learner, n, ROUND, number):
+            for row in measure(kind, learner, n, min(ROUND, sets), number):
                 key = tuple(str(row[name]) for name in KEY)
                 rows[key] = merged(rows.get(key), row)
             write(path, rows)

@@ -1,8 +1,9 @@
 """Tables of the page "Can I trust these intervals?" from the files of the study.
 
-``python -m studies.inference.page`` reads ``cells.csv`` (simulated bags) and
-``real.csv``. It writes what is required next to what was measured (``summary.csv``) and
-all cells whose coverage or size misses a requirement (``missed.csv``).
+``python -m studies.inference.page`` reads ``cells.csv`` (simulated bags), ``real.csv``
+and ``winner.csv``. It writes what is required next to what was measured
+(``summary.csv``), and all cells whose coverage or size misses a requirement
+(``missed.csv``).
 """
 
 from __future__ import annotations
@@ -38,20 +39,26 @@ def column(rows: list[Row], name: str) -> Any:
     return np.array([float(row[name]) for row in rows])
 
 
-def judged(quantity: str, rows: list[Row], before: list[Row]) -> tuple[Any, Any]:
-    """Return a quantity of all cells, and which of them meet what is required."""
+def judged(quantity: str, rows: list[Row], before: list[Row]) -> tuple[float, Any, Any]:
+    """Return mean, values of all cells, and which of them meet what is required.
+
+    The mean of a ratio is the ratio of the means.
+    """
     if quantity in LIMITS:
         low, high = LIMITS[quantity]
         found = column(rows, quantity)
-        return found, (found >= low) & (found <= high)
+        return float(found.mean()), found, (found >= low) & (found <= high)
     name = quantity.split()[0]
-    old = column(before, f"{name}_before")
+    new, old = column(rows, name), column(before, f"{name}_before")
     if name == "width":
-        found = (column(rows, name) / old)[column(rows, "n") >= 60]
-        return found, found <= 0.65
-    some = (old >= 0.1) & (old <= 0.5)
-    found = column(rows, name)[some] / old[some]
-    return found, found >= 1.8
+        used = column(rows, "n") >= 60
+    else:
+        used = (old >= 0.1) & (old <= 0.5)
+    if not used.any():
+        return float("nan"), new[used], used[used]
+    found = new[used] / old[used]
+    good = found <= 0.65 if name == "width" else found >= 1.8
+    return float(new[used].mean() / old[used].mean()), found, good
 
 
 def chosen(
@@ -65,7 +72,8 @@ def chosen(
     if partitions != "default":
         own = [row for row in own if row["repeats"] == partitions]
         return own, own
-    first, best = {}, {}
+    first: dict[tuple[Any, ...], Row] = {}
+    best: dict[tuple[Any, ...], Row] = {}
     for row in sorted(own, key=lambda row: row["repeats"]):
         key = (row["generator"], row["learner"], row["n"])
         first.setdefault(key, row)
@@ -73,17 +81,43 @@ def chosen(
     return list(best.values()), list(first.values())
 
 
-def summary(rows: list[Row]) -> Iterator[list[Any]]:
+def summary(rows: list[Row], without: str = "") -> Iterator[list[Any]]:
     """Yield a line for each quantity, figure and number of partitions."""
     for quantity, required in REQUIRED.items():
+        if quantity == without:
+            continue
         for metric, figure in METRICS.items():
             for key, partitions in PARTITIONS.items():
-                found, good = judged(quantity, *chosen(rows, metric, key))
+                own, before = chosen(rows, metric, key)
+                if not own:
+                    continue
+                mean, found, good = judged(quantity, own, before)
                 if len(found):
-                    ends = (found.mean(), found.min(), found.max())
+                    ends = (mean, found.min(), found.max())
                     head = (quantity, figure, partitions, required)
                     shown = (f"{value:.3f}" for value in ends)
                     yield [*head, *shown, len(found), int(good.sum())]
+
+
+def winners(path: Path) -> Iterator[list[Any]]:
+    """Yield lines on the figure of the best of 16 methods, from `winner.csv`."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name, quantity in (
+        ("corrected_bias", "bias of the winner, corrected"),
+        ("bias", "bias of the winner before correction"),
+    ):
+        for metric, figure in METRICS.items():
+            found = column([row for row in rows if row["metric"] == metric], name)
+            ends = (
+                f"{value:.3f}" for value in (found.mean(), found.min(), found.max())
+            )
+            required = "" if name == "bias" else "within 0.005 on average"
+            good = np.abs(found) <= 0.005
+            head = ("simulated", quantity, figure, "one", required)
+            yield [*head, *ends, len(found), int(good.sum())]
 
 
 def missed(rows: list[Row]) -> Iterator[list[Any]]:
@@ -112,13 +146,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the files")
     out = parser.parse_args().out
     cells = [list(read(out / name).values()) for name in ("cells.csv", "real.csv")]
-    lines = [
-        [data, *line]
-        for data, own in zip(("simulated", "real"), cells, strict=True)
-        for line in summary(own)
-    ]
+    simulated, real = cells
+    lines = [["simulated", *line] for line in summary(simulated)]
+    lines += [["real", *line] for line in summary(real, without="size")]
+    lines += winners(out / "winner.csv")
     table(out / "summary.csv", SUMMARY, lines)
-    table(out / "missed.csv", MISSED, list(missed([*cells[0], *cells[1]])))
+    table(out / "missed.csv", MISSED, list(missed([*simulated, *real])))
 
 
 if __name__ == "__main__":

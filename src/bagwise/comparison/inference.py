@@ -10,20 +10,20 @@ errors of two bags [2]_. To first order the variance is :math:`(1 + \rho) V_0`, 
 :math:`\rho` is the share of the variance of a bag's result that comes from the training
 set, as far as two bags influence each other alike. For the scores of a linear model
 without signal :math:`\rho = 1`, and :math:`\rho = 2 / \pi` for their signs. Far from
-chance :math:`\rho` depends on the learner: from 0 for a stable one to 0.8, with 0.3 in
-the middle. Between both,
+chance :math:`\rho` depends on the learner: from 0 for a stable one to 0.8. It is taken
+as 0.2. Between both,
 
-.. math:: \rho = 0.3 + (\rho_0 - 0.3) / (1 + d^2 / 8)
+.. math:: \rho = 0.2 + (\rho_0 - 0.2) / (1 + d^2 / 8)
 
 for the squared distance :math:`d^2` of the figure from chance in units of its variance.
-Repeated partitions add 0.2 times the variance between repeats. The constants 0.3, 8 and
+Repeated partitions add 0.2 times the variance between repeats. The constants 0.2, 8 and
 0.2 were chosen on simulated data. The page "Can I trust these intervals?" of the
 documentation shows the coverage that was measured on other simulations.
 
 **Two targets.** The interval of a figure is about the fitted models: their mean figure
 on new data. A test and the interval of a difference are about methods: whether one is
 better than another on average over training sets of this size. Their variance includes
-that a training set favors one method by chance, and has 0.3 more.
+that a training set favors one method by chance, and has 0.2 more.
 
 References
 ----------
@@ -83,9 +83,9 @@ FEW_BAGS = 200
 # Inflation of a variance by overlapping training sets, see the module.
 AT_CHANCE = 1.0  # for predictions without signal,
 AT_CHANCE_OF_LABELS = 2.0 / math.pi  # and for figures of labels
-LEAST = 0.3  # far from chance: from 0 for stable learners to 0.8
+LEAST = 0.2  # far from chance: from 0 for stable learners to 0.8
 KNOWN = 8.0  # squared distance from chance, in its variance, that halves the rest
-METHODS = 0.3  # more, for methods: a training set favors one of two by chance
+METHODS = 0.2  # more, for methods: a training set favors one of two by chance
 BETWEEN = 0.2  # for each unit of variance between the runs that tested a unit
 LABELS = ("accuracy", "balanced_accuracy", "average_precision")
 

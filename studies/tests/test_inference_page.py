@@ -1,0 +1,60 @@
+"""The tables of the page on intervals, by hand."""
+
+import pytest
+
+from studies.inference.page import chosen, judged, missed, summary
+
+CELL = {"generator": "a", "learner": "tree", "metric": "auroc", "sets": "100"}
+
+
+def cell(n, repeats, **values):
+    """Return a row as it is read from a file."""
+    zeros = dict.fromkeys(
+        ("coverage", "size", "width", "width_before", "power", "power_before"), 0.0
+    )
+    row = {**CELL, "n": n, "repeats": repeats, **zeros, **values}
+    return {name: str(value) for name, value in row.items()}
+
+
+ROWS = [
+    cell(30, 1, coverage=0.99, size=0.08, width=9.0, width_before=1.0),
+    cell(
+        60, 1, coverage=0.95, width=0.6, width_before=1.0, power=0.4, power_before=0.2
+    ),
+    cell(
+        60, 2, coverage=0.90, width=0.5, width_before=0.8, power=0.3, power_before=0.6
+    ),
+    cell(
+        300, 1, coverage=0.96, width=0.2, width_before=0.4, power=0.9, power_before=0.6
+    ),
+]
+
+
+def test_the_default_is_compared_with_the_former_default():
+    own, before = chosen(ROWS, "auroc", "default")
+    assert [row["repeats"] for row in own] == ["1", "2", "1"]
+    assert [row["repeats"] for row in before] == ["1", "1", "1"]
+    mean, found, good = judged("width / before", own, before)
+    assert found.tolist() == pytest.approx([0.5, 0.5])  # from 60 bags on
+    assert mean == pytest.approx(0.7 / 1.4)
+    assert good.all()
+    mean, found, _ = judged("power / before", own, before)
+    assert found.tolist() == pytest.approx([1.5])  # where it was 0.1 to 0.5
+    assert mean == pytest.approx(1.5)
+
+
+def test_all_cells_outside_the_limits_are_listed():
+    found = [(row[0], *row[4:]) for row in missed(ROWS)]
+    assert found == [
+        ("30", "one", "coverage", "0.990", 100, "no"),
+        ("30", "one", "size", "0.080", 100, "no"),
+        ("60", "two", "coverage", "0.900", 100, "no"),
+    ]
+    worse = next(missed([cell(60, 1, coverage=0.85)]))
+    assert worse[-1] == "yes"  # 0.08 is more than twice 0.0255
+
+
+def test_the_summary_counts_the_cells_that_meet_a_limit():
+    lines = {tuple(row[:3]): row[4:] for row in summary(ROWS)}
+    assert lines["coverage", "AUROC", "one"] == ["0.967", "0.950", "0.990", 3, 2]
+    assert lines["coverage", "AUROC", "default"] == ["0.950", "0.900", "0.990", 3, 1]
