@@ -2,8 +2,8 @@
 
 ``python -m studies.inference.page`` reads ``cells.csv`` (simulated bags), ``real.csv``
 and ``winner.csv``. It writes what is required next to what was measured
-(``summary.csv``), and all cells whose coverage or size misses a requirement
-(``missed.csv``).
+(``summary.csv``), means over cells (``by_n.csv`` and others), and all cells whose
+coverage or size misses a requirement (``missed.csv``).
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ REQUIRED = {
     "width / before": "mean at most 0.65, from 60 bags on",
     "power / before": "1.8, where it was 0.1 to 0.5",
 }
+QUANTITIES = ("coverage", "width", "size", "power")
 SUMMARY = ["Data", "Quantity", "Figure", "Partitions", "Required", "Mean", "Lowest"]
 SUMMARY += ["Highest", "Cells", "That meet it"]
 MISSED = ["Bags", "Generator", "Learner", "Figure", "Partitions", "Quantity"]
 MISSED += ["Measured", "Data sets", "Beyond chance"]
+MEANS = [f"{name}{end}" for name in QUANTITIES for end in ("", "_before")]
 Row = dict[str, Any]
 
 
@@ -99,6 +101,16 @@ def summary(rows: list[Row], without: str = "") -> Iterator[list[Any]]:
                     yield [*head, *shown, len(found), int(good.sum())]
 
 
+def means(rows: list[Row], key: str) -> Iterator[list[Any]]:
+    """Yield the means over cells of the same number of bags, generator or learner."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        where = (row[key], METRICS[row["metric"]], PARTITIONS[row["repeats"]])
+        groups.setdefault(where, []).append(row)
+    for where, own in groups.items():
+        yield [*where, len(own), *(f"{column(own, name).mean():.3f}" for name in MEANS)]
+
+
 def winners(path: Path) -> Iterator[list[Any]]:
     """Yield lines on the figure of the best of 16 methods, from `winner.csv`."""
     if not path.exists():
@@ -151,6 +163,9 @@ def main() -> None:
     lines += [["real", *line] for line in summary(real, without="size")]
     lines += winners(out / "winner.csv")
     table(out / "summary.csv", SUMMARY, lines)
+    for key in ("n", "generator", "learner"):
+        head = [key, "figure", "partitions", "cells", *MEANS]
+        table(out / f"by_{key}.csv", head, list(means(simulated, key)))
     table(out / "missed.csv", MISSED, list(missed([*simulated, *real])))
 
 
