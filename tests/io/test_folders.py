@@ -123,6 +123,27 @@ def test_types_meet_in_the_wider_one(tmp_path):
     assert read_bags(tmp_path)[0].dtype == np.float32
 
 
+@pytest.mark.parametrize("room", [0, 2, 100])
+@pytest.mark.parametrize("cache", [False, True])
+def test_files_are_opened_once(folder, tmp_path, monkeypatch, room, cache):
+    opened, File = [], h5py.File
+    monkeypatch.setattr(_slides, "_most_open", lambda: room)
+    monkeypatch.setattr(h5py, "File", lambda *a: opened.append(File(*a)) or opened[-1])
+    X, _ = read_bags(folder, cache=tmp_path / "cache" if cache else False)
+    for name, bag in zip(SLIDES, X, strict=True):
+        np.testing.assert_array_equal(bag, SLIDES[name])
+        np.testing.assert_array_equal(X[[int(name[1:])]].coords, COORDS[name])
+    # A file without room is opened for its sizes, its rows and its coordinates.
+    kept = min(room, len(SLIDES))
+    assert len(opened) <= kept + 3 * (len(SLIDES) - kept)
+    if room == 100:
+        assert len(opened) == len(SLIDES)
+    opened.clear()  # no file stays open
+    for name in SLIDES:
+        with File(folder / f"{name}.h5", "a") as file:
+            file.attrs["seen"] = True
+
+
 def test_the_cache_is_found_again_and_notices_changes(folder, tmp_path, monkeypatch):
 
     cache = tmp_path / "cache"

@@ -13,6 +13,7 @@ import pickle
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,13 +97,18 @@ class SlideFile:
                 yield first, part
 
     def sides(self) -> Sides:
-        """Read coordinates and names of the rows."""
-        if self.coords is None and self.names is None:
-            return Sides(None, None)
-        with _opened(self.path) as arrays:
-            return Sides(
-                self._side(arrays, self.coords, 2), self._side(arrays, self.names, 1)
-            )
+        """Read coordinates and names of the rows; the file is not kept open."""
+        try:
+            if self.coords is None and self.names is None:
+                return Sides(None, None)
+            with _opened(self.path) as arrays:
+                return Sides(
+                    self._side(arrays, self.coords, 2),
+                    self._side(arrays, self.names, 1),
+                )
+        finally:
+            # Without references h5py closes a file; `close` looks at all open files.
+            (_kept_open.get() or {}).pop(self.path, None)
 
     def _rows_at_once(self, found: Any) -> int:
         """Return how many rows to read: about a block, and whole chunks of the file."""
@@ -196,14 +202,55 @@ def _listed(keys: Any) -> str:
     return ", ".join(repr(k) for k in list(keys)[:10]) or "nothing"
 
 
+_kept_open: ContextVar[dict[Path, _OwnDatasets] | None] = ContextVar(
+    "kept_open", default=None
+)
+
+
+@contextmanager
+def files_kept_open() -> Iterator[None]:
+    """Keep h5 files open until `SlideFile.sides` has read the last of them.
+
+    Opening a small file takes as long as reading it.
+    """
+    kept: dict[Path, _OwnDatasets] = {}
+    token = _kept_open.set(kept)
+    try:
+        yield
+    finally:
+        _kept_open.reset(token)
+        for datasets in kept.values():
+            datasets.file.close()
+
+
+def _most_open() -> int:
+    """Return how many files may be open: a quarter of what the system allows."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 128
+    return max(0, min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4, 256))
+
+
+@contextmanager
+def _opened_h5(path: Path) -> Iterator[_OwnDatasets]:
+    h5py, kept = require("h5py", path), _kept_open.get()
+    if kept is None or (path not in kept and len(kept) >= _most_open()):
+        with h5py.File(path, "r") as file:
+            yield _OwnDatasets(file)
+        return
+    if path not in kept:
+        kept[path] = _OwnDatasets(h5py.File(path, "r"))
+    yield kept[path]
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a file as a mapping from names to arrays, which are read later."""
     kind = path.suffix.lower()
     if kind in (".h5", ".hdf5"):
-        h5py = require("h5py", path)
-        with h5py.File(path, "r") as file:
-            yield _OwnDatasets(file)
+        with _opened_h5(path) as datasets:
+            yield datasets
     elif kind == ".npy":
         yield {None: np.load(path, mmap_mode="r", allow_pickle=False)}
     elif kind == ".npz":
@@ -242,15 +289,18 @@ class _OwnDatasets:
 
     def __init__(self, file: Any) -> None:
         self.file = file
+        self.known: dict[Any, Any] = {}
 
     def keys(self) -> list[str]:
         return list(self.file.keys())
 
     def __getitem__(self, key: Any) -> Any:
-        found = own_object(self.file, key)
-        if not hasattr(found, "chunks"):
-            raise ValueError(f"{key!r} is not a dataset")
-        return found
+        if key not in self.known:
+            found = own_object(self.file, key)
+            if not hasattr(found, "chunks"):
+                raise ValueError(f"{key!r} is not a dataset")
+            self.known[key] = found
+        return self.known[key]
 
 
 class _Group(dict[Any, Any]):

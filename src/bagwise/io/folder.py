@@ -17,7 +17,7 @@ from bagwise.exceptions import (
     UnknownColumnError,
 )
 from bagwise.io._row_cache import Stacked, problem_of, stacked_rows
-from bagwise.io._slides import SUFFIXES, SlideFile, look_at
+from bagwise.io._slides import SUFFIXES, SlideFile, files_kept_open, look_at
 from bagwise.io.files import label_values
 from bagwise.io.problems import Problems, check_on_missing
 from bagwise.io.roles import Roles, join_targets, which_excluded
@@ -61,15 +61,16 @@ def read_folder(
     rows = match_rows(paths, table, roles, pool, problems)
     if not others:
         problems.kinds.pop(_NO_LABEL, None)
-    files = _look(rows, paths, dataset, problems)
-    if problems.kinds and on_missing == "error":
-        _check_rows(files, roles.missing, problems)
-        problems.report(on_missing)
-    files = _in_order(files, table, rows, pool)
-    if not files:
-        problems.report(on_missing)
-        raise DataError(f"{folder}: no slide is left")
-    stacked = _stacked(files, cache, roles.missing, folder)
+    with files_kept_open():
+        files = _look(rows, paths, dataset, problems)
+        if problems.kinds and on_missing == "error":
+            _check_rows(files, roles.missing, problems)
+            problems.report(on_missing)
+        files = _in_order(files, table, rows, pool)
+        if not files:
+            problems.report(on_missing)
+            raise DataError(f"{folder}: no slide is left")
+        stacked = _stacked(files, cache, roles.missing, folder)
     for name, problem in stacked.wrong.items():
         problems.add("invalid", f"{name!r} {problem}")
     problems.report(on_missing)
