@@ -6,9 +6,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import bagwise
-from bagwise import BagClassifier, BagRegressor
+from bagwise import BagClassifier
 from bagwise.compose import OneModelPerLabel, SimpleMI, WrapperMI
 from bagwise.datasets import make_bags
+from bagwise.linear_model import MILinearRegression
 from bagwise.svm import MISVM
 
 
@@ -68,4 +69,4 @@ def test_classifiers_name_the_wrapper_for_several_labels(toy):
 def test_regressors_do_not(toy):
     X, Y = toy
     with pytest.raises(ValueError, match="1d array"):
-        BagRegressor().fit(X, Y.astype(float))
+        MILinearRegression().fit(X, Y.astype(float))

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor
 from sklearn.kernel_ridge import KernelRidge
@@ -18,6 +19,7 @@ from bagwise import BagRegressor, Bags
 from bagwise.compose import SimpleMIRegressor, WrapperMIRegressor
 from bagwise.datasets import load_digit_bags, make_regression_bags
 from bagwise.ensemble._combine import shrinkage, stack_values
+from bagwise.io import load, save
 from bagwise.kernels import distribution_kernel, emd_distances, hausdorff
 from bagwise.kernels.registry import BAG_KERNELS
 from bagwise.least_squares import BagKernelRidge
@@ -300,6 +302,33 @@ def test_stack_predicts_and_explains(stack):
     assert values.shape == (X.n_instances,)
     assert abs(values.mean() - y.mean()) < 3 * y.std()
     assert np.corrcoef(values, X.data @ np.linalg.lstsq(X.data, values)[0])[0, 1] > 0
+
+
+def test_several_targets_are_stacks_of_their_own(tmp_path):
+    X, y = make_regression_bags(30, n_features=3, random_state=4)
+    Y = np.column_stack([y, 100.0 + 3.0 * np.random.default_rng(5).permutation(y)])
+    weight = 1.0 + np.arange(30) % 3
+    model = BagRegressor(random_state=0, cv=2).fit(X, Y, weight)
+    several = model.predict(X), model.instance_scores(X).values
+    parts = model.member_contributions(X)
+    assert several[0].shape == (30, 2)
+    assert several[1].shape == (X.n_instances, 2)
+    assert model.oof_predictions_.shape == parts.shape == (30, 10, 2)
+    np.testing.assert_allclose(
+        parts.sum(axis=1) + model.intercept_, several[0], atol=1e-10
+    )
+    for k, column in enumerate(Y.T):
+        one = clone(model).fit(X, column, weight)
+        for found, alone in zip(
+            several, (one.predict(X), one.instance_scores(X).values), strict=True
+        ):
+            np.testing.assert_allclose(found[:, k], alone, rtol=1e-9, atol=1e-9)
+        assert model.shrinkage_[k] == pytest.approx(one.shrinkage_)
+        for name, own in one.member_weights_.items():
+            assert model.member_weights_[name][k] == pytest.approx(own)
+    save(model, tmp_path / "model.bagwise")
+    again = load(tmp_path / "model.bagwise")
+    np.testing.assert_array_equal(again.predict(X), several[0])
 
 
 def test_useless_members_leave_the_mean():

@@ -28,6 +28,8 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
 
     where :math:`w, b` minimize the squared error of out-of-fold predictions and a small
     ridge ([1]_). Where these predictions are useless, it is shrunk to the mean of y.
+    With several targets, `y` of shape (n_bags, n_targets), each target has its own
+    stack; distances, kernels and statistics of bags are computed once for all.
 
     Parameters
     ----------
@@ -53,17 +55,17 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     Attributes
     ----------
     members_ : dict of str to estimator
-        The members, refitted on all training bags. They learn values with mean zero
-        and variance one.
+        The members, refitted on all training bags; of several targets, lists of one per
+        target. They learn values with mean zero and variance one.
     member_weights_ : dict of str to float
-        Their weights :math:`w_m`.
+        Their weights :math:`w_m`; of several targets, here and below, one number each.
     member_scores_ : dict of str to float
         Coefficient of determination of their out-of-fold predictions.
-    oof_predictions_ : ndarray of shape (n_bags, n_members)
+    oof_predictions_ : ndarray of shape (n_bags, n_members) or (..., n_targets)
         The out-of-fold predictions, in units of y.
-    intercept_ : float
+    intercept_ : float or ndarray of shape (n_targets,)
         The constant :math:`b`.
-    shrinkage_ : float
+    shrinkage_ : float or ndarray of shape (n_targets,)
         Factor between 0 and 1 that the weights were multiplied with, see Notes. 0 means
         that the stack predicts the mean of y for every bag.
     plan_ : dict
@@ -139,6 +141,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
         tags.input_tags.order_invariant = False  # folds are made by position
+        tags.target_tags.multi_output = True
         return tags
 
     def _fit_bags(self, X, y, weight):
@@ -151,11 +154,16 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
             n_classes=0,
             cv=self.cv,
             budget=budget,
+            n_targets=1 if y.ndim == 1 else y.shape[1],
         )
-        self._center = float(np.average(y, weights=weight))
-        spread = np.sqrt(np.average((y - self._center) ** 2, weights=weight))
-        self._spread = float(spread) or 1.0
-        target = (y - self._center) / self._spread
+        self._targets = y.shape[1:]
+        columns = np.ascontiguousarray(y.reshape(len(y), -1).T)
+        # Column by column, so that each target is that of a stack of its own.
+        center = [np.average(one, weights=weight) for one in columns]
+        miss = [(one - mean) ** 2 for one, mean in zip(columns, center, strict=True)]
+        spread = [np.sqrt(np.average(one, weights=weight)) or 1.0 for one in miss]
+        self._center, self._spread = np.array(center), np.array(spread)
+        target = (columns.T - self._center) / self._spread
         self._stack, seen = fit_stack(
             members,
             X,
@@ -168,24 +176,41 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
             budget=budget,
             progress=type(self).__name__ if self.verbose else None,
         )
-        predictions = seen.scores[:, :, 0]
-        coef, constant = stack_values(predictions, target, weight)
-        self.shrinkage_ = shrinkage(predictions, target, weight, seen.folds, X.groups)
-        self._coef = self.shrinkage_ * coef
-        self.intercept_ = self._center + self._spread * self.shrinkage_ * constant
-        self._describe(predictions, target, weight)
+        pairs = list(zip(np.moveaxis(seen.scores, 2, 0), target.T, strict=True))
+        fits = [stack_values(p, t, weight) for p, t in pairs]
+        factor = np.array(
+            [shrinkage(p, t, weight, seen.folds, X.groups) for p, t in pairs]
+        )
+        self._coef = factor * np.column_stack([coef for coef, _ in fits])
+        constant = factor * [constant for _, constant in fits]
+        self.shrinkage_ = self._of_targets(factor)
+        self.intercept_ = self._of_targets(self._center + self._spread * constant)
+        self._describe(seen.scores, target, weight)
         self._distances = TrainingDistances.fit(seen.made, members, X)
         self.plan_ = report_plan(plan, self._stack.names, "BagRegressor", budget)
+
+    def _of_targets(self, values):
+        """Return values of targets, the last axis; of a single target without it."""
+        if self._targets:
+            return values
+        return float(values[0]) if values.ndim == 1 else values[..., 0]
 
     def _describe(self, predictions, target, weight):
         """Set the attributes that tell what members, weights and scores there are."""
         names = self._stack.names
         self.members_ = self._stack.by_name()
-        self.member_weights_ = dict(zip(names, map(float, self._coef), strict=True))
-        self.oof_predictions_ = self._center + self._spread * predictions
-        miss = np.average((predictions - target[:, None]) ** 2, axis=0, weights=weight)
-        found = 1.0 - miss / max(np.average(target**2, weights=weight), 1e-300)
-        self.member_scores_ = dict(zip(names, map(float, found), strict=True))
+        oof = self._center + self._spread * predictions
+        self.oof_predictions_ = self._of_targets(oof)
+        error = (predictions - target[:, None]) ** 2
+        miss = np.average(error, axis=0, weights=weight)
+        level = np.average(target**2, axis=0, weights=weight)
+        found = 1.0 - miss / np.maximum(level, 1e-300)
+        self.member_weights_ = dict(
+            zip(names, map(self._of_targets, self._coef), strict=True)
+        )
+        self.member_scores_ = dict(
+            zip(names, map(self._of_targets, found), strict=True)
+        )
 
     def _reads_chunks(self, tags):
         return isinstance(self.members, str)  # rows are standardized piece by piece
@@ -194,8 +219,8 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         return self.intercept_ + self._contributions(X).sum(axis=1)
 
     def _contributions(self, X):
-        predictions = self._stack.scores(X)[:, :, 0]
-        return self._spread * self._coef * predictions
+        parts = self._spread * self._coef * self._stack.scores(X)
+        return self._of_targets(parts)
 
     def member_contributions(self, X):
         """Return what each member adds to the prediction of each bag.
@@ -207,7 +232,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
 
         Returns
         -------
-        ndarray of shape (n_bags, n_members)
+        ndarray of shape (n_bags, n_members) or (n_bags, n_members, n_targets)
             In units of y and in the order of `members_`. Their sum and `intercept_` are
             the prediction, exactly.
         """
@@ -216,10 +241,11 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     def _score_instances(self, X):
         members = self._stack.scoring()
         weights = self._coef[members]
-        if weights.sum() <= 0:  # the stack has no weight on any of them
-            weights = np.ones(len(members))
-        values = self._stack.instance_scores(Made(X), members)[:, :, 0] @ weights
-        return self._center + self._spread * values / weights.sum()
+        # Where the stack has no weight on any of them, they count alike.
+        weights = np.where(weights.sum(axis=0) > 0, weights, 1.0)
+        found = self._stack.instance_scores(Made(X), members)
+        values = (found * weights).sum(axis=1) / weights.sum(axis=0)
+        return self._of_targets(self._center + self._spread * values)
 
     def _scores_instances(self):
         return not hasattr(self, "_stack") or bool(self._stack.scoring())
@@ -236,6 +262,6 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         Returns
         -------
         Ragged
-            One value per instance.
+            One value per instance, or one row with a column per target.
         """
         return super().instance_scores(X)

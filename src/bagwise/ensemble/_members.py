@@ -159,7 +159,7 @@ class Plan:
         self.estimated_seconds = float(sum(self.costs.values()))
 
 
-def choose_members(parameter, X, make, *, n_classes, cv, budget):
+def choose_members(parameter, X, make, *, n_classes, cv, budget, n_targets=1):
     """Return the members of a stack, and what the size of the data had to do with them.
 
     Parameters
@@ -176,6 +176,8 @@ def choose_members(parameter, X, make, *, n_classes, cv, budget):
         Number of folds.
     budget : Budget
         What they may cost.
+    n_targets : int
+        How many targets there are; each member is fitted to every one.
 
     Returns
     -------
@@ -189,7 +191,8 @@ def choose_members(parameter, X, make, *, n_classes, cv, budget):
     size = Size.of(X)
     plan = make_plan(size)
     members = make(plan, size)
-    cost = {member.name: member.seconds(cv + 1, n_classes) for member in members}
+    n_fits = n_targets * (cv + 1)
+    cost = {member.name: member.seconds(n_fits, n_classes) for member in members}
     plan.keep_within(cost, budget.seconds, shared_seconds(size))
     members = [member for member in members if member.name in plan.members]
     check_rows(X, [member.input for member in members])

@@ -92,7 +92,7 @@ class Stack:
     inputs : list of Input
         What each of them scores.
     models : list of list of estimator
-        One fitted estimator per member, or one per class.
+        One fitted estimator per member, or one per class or target.
     n_classes : int
         How many classes there are; 0 for real values.
     """
@@ -105,7 +105,7 @@ class Stack:
     def scores(self, X):
         """Return the scores of bags, of shape (n_bags, n_members, n_columns).
 
-        There is a column per class; of two classes and of values there is one.
+        There is a column per class or target; of two classes there is one.
         """
         made = Made(X)
         columns = [
@@ -138,7 +138,7 @@ class Stack:
         return np.stack(found, axis=1)
 
     def by_name(self):
-        """Return the fitted members: estimators, or lists with one per class."""
+        """Return the fitted members: estimators, or lists (a class or target each)."""
         return {
             name: models if len(models) > 1 else models[0]
             for name, models in zip(self.names, self.models, strict=True)
@@ -190,7 +190,7 @@ def fit_stack(
         In the order in which they are fitted.
     X : Bags
         Training bags.
-    y : ndarray of shape (n_bags,)
+    y : ndarray of shape (n_bags,) or (n_bags, n_targets)
         Codes of classes (of two, 1 is the positive one), or values.
     weight : ndarray of shape (n_bags,)
         Weights of the bags.
@@ -219,7 +219,8 @@ def fit_stack(
     made = Made(X, fit=True)
     for member in members:
         made.of(member.input)
-    pace = _Pace(budget, len(folds) + 1, n_classes)
+    n_targets = y.shape[1] if y.ndim == 2 else 1
+    pace = _Pace(budget, n_targets * (len(folds) + 1), n_classes)
     found = {}
     with Parallel(n_jobs=n_jobs) as parallel:
         for member in _shown(members, progress):
@@ -280,9 +281,9 @@ def _targets(member, y, n_classes):
     """Return the target of each of a member's fits."""
     if n_classes == 2:
         return [y == 1]
-    if member.native or n_classes == 0:
-        return [y]
-    return [y == k for k in range(n_classes)]
+    if n_classes == 0:
+        return list(y.reshape(len(y), -1).T)
+    return [y] if member.native else [y == k for k in range(n_classes)]
 
 
 def _score_fold(member, rows, targets, weight, seed, held_out, n_classes, most):
@@ -321,9 +322,9 @@ def _seeded(estimator, seed):
 
 
 def bag_scores(models, rows, n_classes):
-    """Return a column of scores per class; of two the positive one, of values one."""
+    """Return a column of scores per class (of two, the positive one) or target."""
     if n_classes == 0:
-        return values(models[0], rows)[:, None]
+        return np.column_stack([values(model, rows) for model in models])
     n_columns = 1 if n_classes == 2 else n_classes
     if len(models) == n_columns:
         return np.column_stack([decision_values(model, rows) for model in models])
@@ -386,7 +387,7 @@ def stack_folds(X, y, n_classes, cv, seed):
     ----------
     X : Bags
         The training bags.
-    y : ndarray of shape (n_bags,)
+    y : ndarray of shape (n_bags,) or (n_bags, n_targets)
         Classes or values.
     n_classes : int
         How many classes there are; 0 for values.
@@ -400,7 +401,7 @@ def stack_folds(X, y, n_classes, cv, seed):
     list of (train, test)
     """
     # Values that happen to be whole numbers are not classes, and a table has none.
-    strata = y if n_classes else y[:, None]
+    strata = y if n_classes else y.reshape(len(y), -1)
     n_splits = most_folds(X, strata, cv)
     if n_splits < 2:
         units = "bags" if X.groups is None else "groups"
