@@ -444,7 +444,7 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
             X,
             partial(classification_members, standard=standard, n_jobs=self.n_jobs),
             n_classes=len(self.classes_),
-            cv=self.cv,
+            n_fits=self.cv + 1,
             budget=budget,
         )
         seen = self._fit_stack(

@@ -147,17 +147,16 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     def _fit_bags(self, X, y, weight):
         budget = Budget(self.time_budget)
         weight = scaled_to_one(weight)
+        columns = np.ascontiguousarray(y.reshape(len(y), -1).T)
         members, plan = choose_members(
             self.members,
             X,
             partial(regression_members, n_jobs=self.n_jobs),
             n_classes=0,
-            cv=self.cv,
+            n_fits=len(columns) * (self.cv + 1),
             budget=budget,
-            n_targets=1 if y.ndim == 1 else y.shape[1],
         )
         self._targets = y.shape[1:]
-        columns = np.ascontiguousarray(y.reshape(len(y), -1).T)
         # Column by column, so that each target is that of a stack of its own.
         center = [np.average(one, weights=weight) for one in columns]
         miss = [(one - mean) ** 2 for one, mean in zip(columns, center, strict=True)]

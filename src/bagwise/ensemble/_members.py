@@ -159,7 +159,7 @@ class Plan:
         self.estimated_seconds = float(sum(self.costs.values()))
 
 
-def choose_members(parameter, X, make, *, n_classes, cv, budget, n_targets=1):
+def choose_members(parameter, X, make, *, n_classes, n_fits, budget):
     """Return the members of a stack, and what the size of the data had to do with them.
 
     Parameters
@@ -172,12 +172,10 @@ def choose_members(parameter, X, make, *, n_classes, cv, budget, n_targets=1):
         Gets a plan and a size and returns the default members.
     n_classes : int
         How many classes there are; 0 for values.
-    cv : int
-        Number of folds.
+    n_fits : int
+        How often each member is fitted.
     budget : Budget
         What they may cost.
-    n_targets : int
-        How many targets there are; each member is fitted to every one.
 
     Returns
     -------
@@ -191,7 +189,6 @@ def choose_members(parameter, X, make, *, n_classes, cv, budget, n_targets=1):
     size = Size.of(X)
     plan = make_plan(size)
     members = make(plan, size)
-    n_fits = n_targets * (cv + 1)
     cost = {member.name: member.seconds(n_fits, n_classes) for member in members}
     plan.keep_within(cost, budget.seconds, shared_seconds(size))
     members = [member for member in members if member.name in plan.members]
