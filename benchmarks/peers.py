@@ -3,14 +3,16 @@
 Every peer that can be imported is run: mil (on PyPI; it imports tensorflow), misvm and
 MILpy (sources on GitHub only, in Python 2 in parts). So is WEKA where the variable
 WEKA_JAR names a jar with its multi-instance package (Debian's package `weka` has one)
-and java is on the path. The row of a peer that fails says so. Three references need no
-other package: the same method by a generic quadratic program (clarabel), scikit-learn's
-SVM on a kernel matrix computed pair by pair, and one `rbf_kernel` of the training
-instances.
+and java of version 11 or later is on the path; one process of java runs all folds. The
+row of a peer that fails says so. Three references need no other package: the same
+method by a generic quadratic program (clarabel), a few lines of NumPy and scikit-learn,
+and one `rbf_kernel` of the training instances.
 
     python benchmarks/peers.py [--sets musk1,elephant] [--folds 10] [--out FOLDER]
 
-A ratio above one means that bagwise is faster.
+bagwise has its default threshold, and is timed with a threshold of zero as well, as
+other packages have it. A ratio above one means that bagwise with its default threshold
+is faster.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
@@ -49,8 +52,8 @@ C = 10.0
 
 
 def ours(gamma):
-    """Return the models of bagwise by method, with the thresholds that others use."""
-    models = {
+    """Return the models of bagwise by method, with their default thresholds."""
+    return {
         "MI-SVM": MISVM(C, gamma=gamma, init="input_mean"),
         "mi-SVM": MiSVM(C, gamma=gamma),
         "sbMIL": SBMIL(C, gamma=gamma, eta=0.3),
@@ -68,14 +71,17 @@ def ours(gamma):
         "DD": DiverseDensity(),
         "EM-DD": EMDD(),
     }
-    for name, model in models.items():
-        if "threshold" in model.get_params() and name not in ("DD", "EM-DD"):
-            model.set_params(threshold="zero")
-    return models
 
 
-# Peers: functions of (training bags, labels, test bags) that return nothing, or the
-# CPU seconds that a program of its own took.
+def at_zero(name, model):
+    """Return the model with a threshold of zero, or None if it has no threshold."""
+    if "threshold" not in model.get_params() or name in ("DD", "EM-DD"):
+        return None  # (of diverse density, zero is no threshold)
+    return clone(model).set_params(threshold="zero")
+
+
+# Peers: functions of (training bags, labels, test bags) that return predictions. WEKA
+# is an object with a method `over`, which takes all folds.
 
 
 def by_misvm(method, gamma):
@@ -98,7 +104,7 @@ def by_misvm(method, gamma):
     def run(bags, y, test):
         model = getattr(misvm, kinds[method])(**options)
         model.fit(bags, np.where(y, 1.0, -1.0))
-        model.predict(test)
+        return model.predict(test)
 
     return run
 
@@ -115,7 +121,7 @@ def by_mil(method, gamma):
         else:
             model = models.APR(verbose=0)
         model.fit(bags, list(y))
-        model.predict(test)
+        return model.predict(test)
 
     return run
 
@@ -142,7 +148,7 @@ def by_milpy(method, gamma):
         # Labels are a column, as its own files have them, but for scikit-learn's SVC.
         labels = np.asarray(y, dtype=float)
         model.fit(bags, labels if method == "SimpleMI" else labels[:, None], **options)
-        model.predict(test)
+        return model.predict(test)
 
     return run
 
@@ -170,35 +176,53 @@ WEKA = {
 
 
 def by_weka(method, gamma):
-    """Return WEKA's version of a method, or None.
-
-    Its time is that of a run less that of one that reads the same files, learns
-    nothing and predicts a constant: the start of java is no part of it.
-    """
+    """Return WEKA's version of a method, or None."""
     jar = os.environ.get("WEKA_JAR")
     if method not in WEKA:
         return None
     if not jar or not shutil.which("java"):
         raise ModuleNotFoundError("WEKA_JAR and java")
+    name, *options = (part.replace("{}", f"{gamma}") for part in WEKA[method])
+    return Weka(jar, [f"weka.classifiers.mi.{name}", *options])
 
-    def of_command(options, files):
-        command = ["java", "-cp", jar, *options]
-        command += ["-t", str(files[0]), "-T", str(files[1]), "-v"]
-        start = children_seconds()
-        subprocess.run(command, check=True, capture_output=True)
-        return children_seconds() - start
 
-    def run(bags, y, test):
+class Weka:
+    """A classifier of WEKA.
+
+    Its time is that of one process for all folds, less that of one that reads the same
+    files, learns nothing and predicts a constant.
+    """
+
+    def __init__(self, jar, command):
+        self.jar, self.command = jar, command
+
+    def over(self, folds):
+        """Return the seconds of all folds, and the predictions of each."""
         with tempfile.TemporaryDirectory() as folder:
-            files = [Path(folder) / "train.arff", Path(folder) / "test.arff"]
-            n_names = max(len(bags), len(test))
-            write_arff(files[0], bags, y, n_names)
-            write_arff(files[1], test, np.zeros(len(test), dtype=int), n_names)
-            name, *options = (part.replace("{}", f"{gamma}") for part in WEKA[method])
-            whole = of_command([f"weka.classifiers.mi.{name}", *options], files)
-            return whole - of_command(["weka.classifiers.rules.ZeroR"], files)
+            names = []
+            for k, (X, y, train, test) in enumerate(folds):
+                names.append([Path(folder, f"{part}{k}.arff") for part in ("a", "b")])
+                size = max(len(train), len(test))
+                write_arff(names[-1][0], [X[i] for i in train], y[train], size)
+                nothing = np.zeros(len(test), dtype=int)
+                write_arff(names[-1][1], [X[i] for i in test], nothing, size)
+            whole, found = self._run(self.command, names)
+            constant, _ = self._run(["weka.classifiers.rules.ZeroR"], names)
+        return whole - constant, found
 
-    return run
+    def _run(self, command, names):
+        driver = Path(__file__).with_name("WekaFolds.java")
+        start = children_seconds()
+        done = subprocess.run(
+            ["java", "-cp", self.jar, str(driver), *command],
+            input="".join(f"{train}\t{test}\n" for train, test in names),
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        lines = [line for line in done.stdout.splitlines() if line.startswith("# ")]
+        found = [np.array(line[2:].split(), dtype=float) for line in lines]
+        return children_seconds() - start, found
 
 
 def write_arff(path, bags, y, n_names):
@@ -327,8 +351,7 @@ def by_generic_program(method, gamma):
 
     def run(bags, y, test):
         f = getattr(GenericProgram(gamma), names[method])(bags, y)
-        for bag in test:
-            f(bag).max()
+        return np.array([f(bag).max() for bag in test]) > 0
 
     return run
 
@@ -336,8 +359,8 @@ def by_generic_program(method, gamma):
 def by_scikit_learn(method, gamma):
     """Return what scikit-learn alone does of a method, or None.
 
-    Its SVM on means, its tree on equally weighted bags, or its SVM on a set
-    kernel that is made pair by pair.
+    Its SVM on means, its tree on equally weighted bags, or its SVM on a set kernel
+    that is made of one `rbf_kernel` by two sums over bags.
     """
     if method == "WrapperMI (tree)":
 
@@ -346,7 +369,9 @@ def by_scikit_learn(method, gamma):
             tree = DecisionTreeClassifier(random_state=0).fit(
                 np.vstack(bags), np.repeat(y, sizes), np.repeat(1.0 / sizes, sizes)
             )
-            tree.predict_proba(np.vstack(test))
+            share = tree.predict_proba(np.vstack(test))[:, 1]
+            starts = np.cumsum([0, *(len(bag) for bag in test[:-1])])
+            return np.add.reduceat(share, starts) > np.array([len(b) / 2 for b in test])
 
         return run_tree
     if method == "SimpleMI":
@@ -354,20 +379,23 @@ def by_scikit_learn(method, gamma):
         def run_means(bags, y, test):
             means = np.array([bag.mean(axis=0) for bag in bags])
             model = SVC(C=10.0).fit(means, y)
-            model.predict(np.array([bag.mean(axis=0) for bag in test]))
+            return model.predict(np.array([bag.mean(axis=0) for bag in test]))
 
         return run_means
     if method != "NSK":
         return None
 
     def matrix(rows, columns):
-        return np.array(
-            [[rbf_kernel(a, b, gamma=gamma).mean() for b in columns] for a in rows]
-        )
+        K = rbf_kernel(np.vstack(rows), np.vstack(columns), gamma=gamma)
+        K = np.add.reduceat(K, np.cumsum([0, *map(len, rows[:-1])]), axis=0)
+        return np.add.reduceat(K, np.cumsum([0, *map(len, columns[:-1])]), axis=1)
 
     def run(bags, y, test):
-        model = SVC(C=C, kernel="precomputed").fit(matrix(bags, bags), y)
-        model.predict(matrix(test, bags))
+        K = matrix(bags, bags)
+        size = np.sqrt(K.diagonal())
+        own = np.sqrt([rbf_kernel(bag, gamma=gamma).sum() for bag in test])
+        model = SVC(C=C, kernel="precomputed").fit(K / np.outer(size, size), y)
+        return model.predict(matrix(test, bags) / np.outer(own, size))
 
     return run
 
@@ -408,24 +436,47 @@ def children_seconds():
     return spent.ru_utime + spent.ru_stime
 
 
-def timed(function, *args):
-    """CPU seconds of a call, or what it says that it took."""
-    start = time.process_time()
-    found = function(*args)
-    return time.process_time() - start if found is None else found
+def measured_folds(run, folds):
+    """Return the summed seconds of all folds and the accuracy, None if unknown."""
+    if hasattr(run, "over"):
+        seconds, found = run.over(folds)
+    else:
+        seconds, found = 0.0, []
+        for X, y, train, test in folds:
+            given = [X[i] for i in train], y[train], [X[i] for i in test]
+            start = time.process_time()
+            found.append(run(*given))
+            seconds += time.process_time() - start
+    if any(
+        np.shape(one) != np.shape(f[3]) for one, f in zip(found, folds, strict=True)
+    ):
+        return seconds, None
+    told = [np.asarray(one, dtype=float) for one in found]
+    least = min(one.min() for one in told)  # some packages have labels of -1 and 1
+    right = [
+        (one > (0.0 if least < 0 else 0.5)) == y[test]
+        for one, (_, y, _, test) in zip(told, folds, strict=True)
+    ]
+    return seconds, float(np.mean(np.concatenate(right)))
 
 
-def seconds_of(run, folds):
-    """Summed seconds over the folds."""
-    return sum(
-        timed(run, [X[i] for i in train], y[train], [X[i] for i in test])
-        for X, y, train, test in folds
-    )
+def own_folds(model, folds):
+    """Return the summed seconds and the accuracy of bagwise."""
+    X, y, train, test = folds[0]
+    model.fit(X[train], y[train]).predict(X[test])  # compiled code is loaded once
+    seconds, right = 0.0, []
+    for X, y, train, test in folds:
+        bags, rest = X[train], X[test]
+        start = time.process_time()
+        found = model.fit(bags, y[train]).predict(rest)
+        seconds += time.process_time() - start
+        right.append(found == y[test])
+    return seconds, float(np.mean(np.concatenate(right)))
 
 
-def fit_and_predict(model, X, y, train, test):
-    """Run bagwise on one fold."""
-    model.fit(X[train], y[train]).predict(X[test])
+FIELDS = ("data", "method", "seconds", "accuracy", "zero_seconds", "zero_accuracy")
+FIELDS += ("other", "ratio", "other_accuracy", "note")
+EARLIER = "earlier run"
 
 
 def measured(name, folds, gamma, methods=None, others=None):
@@ -433,16 +484,22 @@ def measured(name, folds, gamma, methods=None, others=None):
     for method, model in ours(gamma).items():
         if methods and method not in methods:
             continue
-        fit_and_predict(model, *folds[0])  # compiled code is loaded once
-        mine = sum(timed(fit_and_predict, model, *fold) for fold in folds)
+        mine, accuracy = own_folds(model, folds)
+        own = {"data": name, "method": method, "seconds": f"{mine:.4g}"}
+        own |= {"accuracy": f"{accuracy:.3f}", "zero_seconds": "", "zero_accuracy": ""}
+        zero = at_zero(method, model)
+        if zero is not None:
+            seconds, right = own_folds(zero, folds)
+            own |= {"zero_seconds": f"{seconds:.4g}", "zero_accuracy": f"{right:.3f}"}
         for other, make in (others or OTHERS).items():
-            row = {"data": name, "method": method, "seconds": f"{mine:.4g}"}
-            row |= {"other": other, "ratio": "", "note": ""}
+            row = dict.fromkeys(FIELDS, "") | own | {"other": other}
             try:
                 run = make(method, gamma)
                 if run is None:
                     continue
-                row["ratio"] = f"{seconds_of(run, folds) / mine:.3g}"
+                seconds, right = measured_folds(run, folds)
+                row["ratio"] = f"{seconds / mine:.3g}"
+                row["other_accuracy"] = "" if right is None else f"{right:.3f}"
             except ModuleNotFoundError as error:
                 row["note"] = f"not here: {error.name or error}"
             except Exception as error:  # a peer's failure is a result
@@ -476,29 +533,38 @@ def page(rows, n_folds, note=""):
         "",
         "Made by `python benchmarks/peers.py --out FOLDER`, some methods and sets in",
         f"runs of their own (`--keep`). CPU seconds of fit and predict over {n_folds}",
-        "folds, and the seconds of each other on the same folds over those of bagwise:",
-        "above one, bagwise is faster. The two of a ratio are measured in one run, one",
-        "after the other; the start of java is no part of WEKA's. The threshold is",
-        "zero, as in the other packages, except for diverse density.",
+        "folds, and the accuracy in parentheses: of bagwise with its defaults, and",
+        "with a threshold of zero where it has one, as other packages have it. Then",
+        "the seconds of each other on the same folds over those of bagwise with its",
+        "defaults: above one, bagwise is faster. The two of a ratio are measured in",
+        "one run. One process of java runs all folds, and its start is no part of",
+        "WEKA's. An asterisk marks a ratio of an earlier run, in which bagwise had a",
+        "threshold of zero, times the present ratio of the two columns of bagwise.",
         "",
         f"Machine: {machine()}.",
         "",
-        "| data | method | bagwise, s | others |",
-        "|---|---|---|---|",
+        "| data | method | bagwise, s | threshold zero, s | others |",
+        "|---|---|---|---|---|",
     ]
     sets = list(dict.fromkeys(row["data"] for row in rows))
     pairs = dict.fromkeys((row["data"], row["method"]) for row in rows)
     for data, method in sorted(pairs, key=lambda pair: sets.index(pair[0])):
         own = [row for row in rows if (row["data"], row["method"]) == (data, method)]
-        cells = [f"{row['other']} {row['ratio']}" for row in own if row["ratio"]]
-        cells += [
-            f"{row['other']} {row['note']}"
-            for row in own
-            if row["note"].startswith("failed")
+        cells = []
+        for row in own:
+            if row["ratio"]:
+                star = "*" if row["note"] == EARLIER else ""
+                told = f"{row['other']} {row['ratio']}{star}"
+                cells.append(told + _in_parentheses(row["other_accuracy"]))
+            elif row["note"].startswith("failed"):
+                cells.append(f"{row['other']} {row['note']}")
+        first = own[0]
+        told = [
+            first[seconds] + _in_parentheses(first[accuracy])
+            for seconds, accuracy in (FIELDS[2:4], FIELDS[4:6])
         ]
-        lines.append(
-            f"| {data} | {method} | {own[0]['seconds']} | {', '.join(cells) or '-'} |"
-        )
+        cells = ", ".join(cells) or "-"
+        lines.append(f"| {data} | {method} | {told[0]} | {told[1] or '-'} | {cells} |")
     away = {row["other"] for row in rows if row["note"].startswith("not here")}
     away -= {row["other"] for row in rows if row["ratio"]}
     if away:
@@ -506,6 +572,10 @@ def page(rows, n_folds, note=""):
     if note:
         lines += ["", *textwrap.wrap(note, 80)]
     return "\n".join(lines) + "\n"
+
+
+def _in_parentheses(accuracy):
+    return f" ({accuracy})" if accuracy else ""
 
 
 def write(rows, folder, n_folds, note=""):

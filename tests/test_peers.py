@@ -124,13 +124,16 @@ def test_scikit_learn_gets_means_and_instances_of_equal_bags(peers, fold, monkey
 
         def predict(self, X):
             asked.append(X)
+            return np.zeros(len(X))
 
-        predict_proba = predict
+        def predict_proba(self, X):
+            self.predict(X)
+            return np.tile([0.25, 0.75], (len(X), 1))
 
     monkeypatch.setattr(peers, "SVC", Noted)
     monkeypatch.setattr(peers, "DecisionTreeClassifier", Noted)
     peers.by_scikit_learn("SimpleMI", 0.5)(bags, y, test)
-    peers.by_scikit_learn("WrapperMI (tree)", 0.5)(bags, y, test)
+    assert peers.by_scikit_learn("WrapperMI (tree)", 0.5)(bags, y, test).all()
     (means, labels, _), (rows, of_rows, weight) = fits
     np.testing.assert_allclose(means, [bag.mean(axis=0) for bag in bags])
     np.testing.assert_array_equal(labels, y)
@@ -147,23 +150,46 @@ def test_methods_that_a_peer_lacks_are_left_out(peers):
         assert getattr(peers, name)("no such method", 0.5) is None
 
 
-def test_weka_gets_files_it_can_read(peers, fold, monkeypatch, tmp_path):
-    commands = []
+@pytest.fixture
+def java(peers, monkeypatch):
+    """Stand for java: note the commands and the files, print constant predictions."""
+    seen = []
 
-    def run(command, **options):
-        files = [command[command.index(flag) + 1] for flag in ("-t", "-T")]
-        texts = [Path(name).read_text(encoding="utf-8") for name in files]
-        commands.append((command, texts))
+    def run(command, *, input, **options):
+        files = [line.split("\t") for line in input.splitlines()]
+        texts = [[Path(f).read_text(encoding="utf-8") for f in pair] for pair in files]
+        seen.append((command, texts))
+        rows = [held_out.split("@data\n")[1].splitlines() for _, held_out in texts]
+        told = "".join("# " + " ".join("1" for _ in one) + "\n" for one in rows)
+        return types.SimpleNamespace(stdout="a line of WEKA\n" + told)
 
     monkeypatch.setenv("WEKA_JAR", "weka.jar")
     monkeypatch.setattr(peers.shutil, "which", lambda name: "/usr/bin/java")
     monkeypatch.setattr(peers.subprocess, "run", run)
-    bags, y, test = fold
-    peers.by_weka("MILR", 0.5)(bags, y, test)
-    (command, (train, held_out)), (idle, same) = commands
-    assert command[:4] == ["java", "-cp", "weka.jar", "weka.classifiers.mi.MILR"]
-    assert idle[3] == "weka.classifiers.rules.ZeroR"
-    assert same == [train, held_out]
+    return seen
+
+
+@pytest.fixture
+def folds():
+    X, y = make_bags(12, n_features=2, random_state=0)
+    places = np.arange(12)
+    return [(X, y, places[:8], places[8:]), (X, y, places[3:], places[:3])]
+
+
+def test_weka_gets_files_it_can_read(peers, folds, java):
+    seconds, accuracy = peers.measured_folds(peers.by_weka("MILR", 0.5), folds)
+    assert seconds >= 0.0
+    y = folds[0][1]
+    assert accuracy == pytest.approx(np.concatenate([y[8:], y[:3]]).mean())
+    # One process for all folds, and one that learns nothing.
+    (command, texts), (idle, same) = java
+    assert command[:3] == ["java", "-cp", "weka.jar"]
+    assert Path(command[3]).is_file()
+    assert command[4] == "weka.classifiers.mi.MILR"
+    assert idle[4] == "weka.classifiers.rules.ZeroR"
+    assert same == texts
+    assert len(texts) == 2
+    train, held_out = texts[0]
     header, rows = train.split("@data\n")
     assert header == held_out.split("@data\n")[0]
     assert "@attribute bag relational" in header
@@ -173,24 +199,38 @@ def test_weka_gets_files_it_can_read(peers, fold, monkeypatch, tmp_path):
     assert len(held_out.split("@data\n")[1].splitlines()) == 4
     inside = lines[0].split('"')[1].split("\\n")
     values = [[float(v) for v in row.split(",")] for row in inside]
-    np.testing.assert_allclose(values, bags[0], rtol=1e-8)
-    assert [line[-1] for line in lines] == [str(label) for label in y]
+    np.testing.assert_allclose(values, folds[0][0][0], rtol=1e-8)
+    assert [line[-1] for line in lines] == [str(label) for label in y[:8]]
 
 
-def test_weka_gets_our_kernel_and_leaves_the_scale(peers, fold, monkeypatch):
-    commands = []
-    monkeypatch.setenv("WEKA_JAR", "weka.jar")
-    monkeypatch.setattr(peers.shutil, "which", lambda name: "/usr/bin/java")
-    monkeypatch.setattr(peers.subprocess, "run", lambda c, **_: commands.append(c))
+def test_weka_gets_our_kernel_and_leaves_the_scale(peers, folds, java):
     for method in ("MI-SVM", "NSK"):
-        peers.by_weka(method, 0.5)(*fold)
+        peers.by_weka(method, 0.5).over(folds)
+    commands = [command for command, _ in java]
     for command, kernel in zip(
         commands[::2], ("RBFKernel", "MIRBFKernel"), strict=True
     ):
-        options = dict(zip(command[4::2], command[5::2], strict=False))
+        options = dict(zip(command[5::2], command[6::2], strict=False))
         assert options["-C"] == f"{peers.C}"
         assert options["-N"] == "2"
         assert options["-K"].endswith(f".supportVector.{kernel} -G 0.5")
+
+
+def test_the_set_kernel_of_numpy_is_ours(peers, folds):
+    theirs = peers.by_scikit_learn("NSK", 0.5)
+    for X, y, train, test in folds:
+        found = theirs([X[i] for i in train], y[train], [X[i] for i in test])
+        own = peers.ours(0.5)["NSK"].fit(X[train], y[train]).predict(X[test])
+        np.testing.assert_array_equal(found, own)
+
+
+def test_accuracy_needs_a_prediction_for_each_bag(peers, folds):
+    y = folds[0][1]
+    truth = np.concatenate([y[8:], y[:3]])
+    signs = peers.measured_folds(lambda *a: np.linspace(-1, 1, len(a[2])), folds)
+    expected = np.concatenate([np.linspace(-1, 1, 4) > 0, np.linspace(-1, 1, 3) > 0])
+    assert signs[1] == np.mean(expected == truth)
+    assert peers.measured_folds(lambda *a: None, folds)[1] is None
 
 
 def test_without_java_weka_is_not_here(peers, monkeypatch):
@@ -228,11 +268,19 @@ def test_rows_and_page_say_who_was_there(peers, tmp_path):
     assert "broken failed: RuntimeError" in text
     assert "Not installed here: away.\n\nAway is elsewhere.\n" in text
     lines = (tmp_path / "speed.csv").read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "data,method,seconds,other,ratio,note"
+    assert lines[0] == ",".join(peers.FIELDS)
     assert len(lines) == 4
 
 
-def test_scores_are_cut_where_the_others_cut_them(peers):
-    cuts = {name: m.get_params().get("threshold") for name, m in peers.ours(1).items()}
-    assert {name for name, cut in cuts.items() if cut == "train"} == {"DD", "EM-DD"}
-    assert set(cuts.values()) == {"train", "zero", None}
+def test_models_have_their_default_threshold_and_one_of_zero(peers):
+    for name, model in peers.ours(1.0).items():
+        params = model.get_params()
+        default = type(model)().get_params().get("threshold")
+        assert params.get("threshold") == default
+        zero = peers.at_zero(name, model)
+        if default is None or name in ("DD", "EM-DD"):
+            assert zero is None
+        else:
+            changed = zero.get_params() | {"threshold": default}
+            assert repr(changed) == repr(params)
+            assert zero.threshold == "zero"

@@ -403,6 +403,13 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
             self.threshold_ = choose_threshold(self, X, t, weight)
         return self
 
+    def _fit_for_scores(self, X, t, bag_weight):
+        """Fit what scores of bags need; what else `_fit_binary` finds may be missing.
+
+        For the fits of a threshold by cross-validation.
+        """
+        self._fit_binary(X, t, bag_weight)
+
     def _prepare(self, X, weight):
         """Do what needs no labels, once for all classes; by default nothing."""
 

@@ -183,7 +183,7 @@ def out_of_fold_scores(estimator, X, t, weight, n_splits=5):
     for train, test in bag_folds(X, t, n_splits, random_state=0):
         one = estimator._unfitted_copy()
         one._prepare(X[train], weight[train])
-        one._fit_binary(X[train], t[train], weight[train])
+        one._fit_for_scores(X[train], t[train], weight[train])
         scores[test] = one._score_bags(X[test])
         if np.isfinite(scores).sum() >= _ENOUGH:
             break

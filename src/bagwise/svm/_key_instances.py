@@ -211,6 +211,28 @@ class KeyInstanceSVM(WeightedBagClassifier):
         raise NotImplementedError
 
     def _fit_binary(self, X, t, bag_weight):
+        plus, minus, loss, rows, found, rng = self._fit_relaxation(X, t, bag_weight)
+        rounded = integer_bound(
+            rows.units,
+            loss.subset(rows.numbers),
+            found.mixture,
+            rng if self.polish else None,
+        )
+        if rows.pool is not None:  # negatives left out may have loss here
+            missing = rows.pool.missing_loss(rounded, loss)
+            rounded = rounded._replace(objective=rounded.objective + missing)
+        self._keep_certificates(found, rounded)
+        mixture = rounded if self.polish else found.mixture
+        self._keep_mixture(mixture, rows, plus, minus)
+
+    def _fit_for_scores(self, X, t, bag_weight):
+        if self.polish:  # scores are those of the rounded choice
+            return self._fit_binary(X, t, bag_weight)
+        plus, minus, _, rows, found, _ = self._fit_relaxation(X, t, bag_weight)
+        return self._keep_mixture(found.mixture, rows, plus, minus)
+
+    def _fit_relaxation(self, X, t, bag_weight):
+        """Solve the relaxation; return what the rest of the fit needs."""
         if not (t > 0).any() or not (t < 0).any():
             raise ValueError("there must be a positive and a negative bag.")
         rng = _generator(self.random_state)
@@ -226,17 +248,10 @@ class KeyInstanceSVM(WeightedBagClassifier):
         self.kernel_params_ = kernel_params(self, self.gamma_)
         self.basis_ = self._reduced_basis(X, rng)
         rows, found = self._solve(plus, minus, loss, rng)
-        rounded = integer_bound(
-            rows.units,
-            loss.subset(rows.numbers),
-            found.mixture,
-            rng if self.polish else None,
-        )
-        if rows.pool is not None:  # negatives left out may have loss here
-            missing = rows.pool.missing_loss(rounded, loss)
-            rounded = rounded._replace(objective=rounded.objective + missing)
-        self._keep_certificates(found, rounded)
-        mixture = rounded if self.polish else found.mixture
+        self._warn_if_not_converged(found)
+        return plus, minus, loss, rows, found, rng
+
+    def _keep_mixture(self, mixture, rows, plus, minus):
         self._warn_if_constant(mixture, rows.units)
         self._keep_assignments(mixture, plus)
         self._keep_expansion(mixture, rows, plus, minus)
@@ -293,15 +308,18 @@ class KeyInstanceSVM(WeightedBagClassifier):
         self.integer_objective_ = rounded.objective
         # The relaxation is worth at least objective - gap.
         self.relaxation_ratio_ = max(objective - found.gap, 0.0) / rounded.objective
+
+    def _warn_if_not_converged(self, found):
+        objective, n_iter = found.mixture.objective, len(found.path)
         relative = found.gap / max(abs(objective), np.finfo(float).tiny)
         if not found.converged or relative > _UNKNOWN:
             help_ = "Increase max_iter" if not found.converged else "Lower tol"
             warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} rounds with a "
+                f"{type(self).__name__} stopped after {n_iter} rounds with a "
                 f"relative duality gap of {relative:.1e} (tol={self.tol:g}). {help_}; "
                 "features that are not standardized make it large, too.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _warn_if_constant(self, mixture, units):
@@ -314,7 +332,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
                 f"the score {scores[0]:.3g}. Increase the weight of the loss, or "
                 "standardize the features.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _keep_assignments(self, mixture, plus):
