@@ -311,6 +311,8 @@ def write_results_page(folder: str | os.PathLike[str]) -> Path:
     """
     folder = Path(folder)
     tables = {path.stem: read_rows(path) for path in sorted(folder.glob("*.csv"))}
+    # Other studies keep their figures in the same folder.
+    tables = {name: rows for name, rows in tables.items() if "verdict" in rows[0]}
     if not tables:
         raise FileNotFoundError(f"no CSV files of tables in {folder}")
     page = folder / "README.md"
@@ -418,14 +420,17 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
 
 
 def reason_of(row: Row, rows: Sequence[Row]) -> str:
-    """Return the reason of a gap in a word; `rows` has the variants of the row."""
+    """Return the reason of a gap in words; `rows` has the variants of the row."""
     if row.get("cause"):
         return str(row["cause"])
+    found: dict[str, None] = {}
     for other in rows:
         base, _, reason = str(other.get("explains") or "").partition(": ")
         same = all(other[key] == row[key] for key in ("table", "column"))
         if base == row["row"] and same and _closes(row, other):
-            return reason
+            found[reason] = None
+    if found:
+        return " or ".join(found)
     if _reaches_at_best_threshold(row):
         return "threshold"
     return "quoted" if row.get("quoted") else "open"

@@ -112,6 +112,10 @@ def test_a_variant_that_reaches_a_figure_is_the_reason(variant, changes, reason)
     rows = [row, other, reached]
     assert reason_of(row, rows) == reason
     assert reason_of({**row, "cause": "optimism"}, rows) == "optimism"
+    more = {**other, "explains": "m: clipping", "column": "a", "measured": "89"}
+    more["std_error"] = "2"
+    both = f"{reason} or clipping" if reason == "scaling" else "clipping"
+    assert reason_of(row, [*rows, more, more]) == both
     if reason == "open":
         assert reason_of({**row, "best_threshold": "91"}, rows) == "threshold"
         assert reason_of({**row, "quoted": "somebody"}, rows) == "quoted"

@@ -284,6 +284,7 @@ def test_page_over_all_tables(tmp_path):
     result = reproduce(small(rows), **options)
     # A classifier that knows nothing about bags fails, and the page says so.
     assert result.failures
+    (tmp_path / "speed.csv").write_text("what,seconds\nfit,1.5\n", encoding="utf-8")
     page = write_results_page(tmp_path).read_text(encoding="utf-8")
     assert "| [small](small.md) | Table 1 | 1 | 1 | 0 | 0 | 1 | 1 |" in page
     assert "runs failed" in page
