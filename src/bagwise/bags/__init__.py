@@ -1,6 +1,5 @@
 """The container of bags, its conversions, checks and segment reductions."""
 
-from bagwise.bags import segments
 from bagwise.bags._bags import Bags
 from bagwise.bags._check import as_bags, check_bags
 from bagwise.bags._check import with_columns as with_columns
@@ -11,5 +10,4 @@ __all__ = [
     "Ragged",
     "as_bags",
     "check_bags",
-    "segments",
 ]

@@ -1,7 +1,7 @@
 """Compare methods on one data set: splits, tuning, statistics, results."""
 
 from bagwise.comparison._compare import compare as compare
-from bagwise.comparison._compare import demo
+from bagwise.comparison._compare import demo as demo
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import list_methods
 from bagwise.comparison.comparison import Comparison
@@ -25,7 +25,6 @@ __all__ = [
     "Protocol",
     "TrainTest",
     "contributions",
-    "demo",
     "difference",
     "interval",
     "list_methods",
