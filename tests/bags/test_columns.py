@@ -6,15 +6,26 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import shuffle
 
 import bagwise
 from bagwise import Bags, compare
 from bagwise.comparison.problem import as_problem
-from bagwise.compose import OnInstances, SimpleMI
+from bagwise.compose import (
+    OneModelPerLabel,
+    OnInstances,
+    SimpleMI,
+    SimpleMIRegressor,
+)
 from bagwise.datasets import make_bags
-from bagwise.inspection import explain, feature_contributions
+from bagwise.inspection import (
+    bag_permutation_importance,
+    explain,
+    feature_contributions,
+)
 from bagwise.linear_model import MILogisticRegression
 
 NAMES = ["a", "b", "c", "d"]
@@ -178,3 +189,35 @@ def test_series_are_put_in_the_order_of_the_bags(frames):
     )
     with pytest.raises(ValueError, match="index of sample_weight"):
         SimpleMI().fit(X, y, sample_weight=weights[:-1])
+    assert model.score(X, labels, weights) == model.score(X, y, weight)
+    found = SimpleMIRegressor().fit(X, weights)
+    assert found.score(X, weights) == found.score(X, weight)
+    table = pd.DataFrame({"one": labels, "two": 1 - labels})
+    several = OneModelPerLabel(SimpleMI()).fit(X, table)
+    np.testing.assert_array_equal(several.predict(X)[:, 0], model.predict(X))
+    named = bag_permutation_importance(model, X, labels, random_state=0, n_repeats=1)
+    placed = bag_permutation_importance(model, X, y, random_state=0, n_repeats=1)
+    assert named.baseline == placed.baseline
+
+
+def test_ids_of_another_type_are_matched_as_text(frames):
+    frames, y = frames
+    X = Bags.from_list(frames, ids=np.arange(100, 140))
+    labels = pd.Series(y, index=[str(i) for i in range(100, 140)])[::-1]
+    assert SimpleMI().fit(X, labels).score(X, y) == SimpleMI().fit(X, y).score(X, y)
+
+
+def test_bags_without_ids_are_in_the_order_of_the_labels(frames):
+    """Positions are no ids: a list that was shuffled with its labels stays as it is."""
+    frames, y = frames
+    labels = pd.Series(y)
+    for bags in (frames, [frame.to_numpy() for frame in frames]):
+        mixed, mixed_labels = shuffle(bags, labels, random_state=0)
+        model = SimpleMI().fit(mixed, mixed_labels)
+        expected = SimpleMI().fit(mixed, mixed_labels.to_numpy())
+        np.testing.assert_array_equal(
+            model.decision_function(bags), expected.decision_function(bags)
+        )
+        assert model.score(mixed, mixed_labels) == expected.score(bags, y)
+        some, rest, y_some, y_rest = train_test_split(bags, labels, random_state=0)
+        assert 0 <= SimpleMI().fit(some, y_some).score(rest, y_rest) <= 1

@@ -80,6 +80,19 @@ def test_parquet_bomb_of_text(tmp_path, monkeypatch):
     refused("t.parquet: .*", path, "bag", drop=["name"])
 
 
+def test_spreadsheet_with_a_cell_far_away(tmp_path):
+    pytest.importorskip("pandas")
+    openpyxl = pytest.importorskip("openpyxl")
+    book, path = openpyxl.Workbook(), tmp_path / "t.xlsx"
+    for row in (["bag", "label", "u"], ["a", 0, 1.0], ["b", 1, 2.0]):
+        book.active.append(row)
+    book.save(path)
+    assert read_bags(path, "bag", label="label")[0].n_bags == 2
+    book.active.cell(2_000, 16_384, 1.0)
+    book.save(path)
+    refused("t.xlsx: .*claim to hold", path, "bag")
+
+
 def test_npz_of_zeros(tmp_path):
     path = tmp_path / "t.npz"
     np.savez_compressed(path, X=np.zeros((50_000, 80)), bag=np.zeros(50_000, int))

@@ -305,6 +305,32 @@ def of_frames(bags: list[Any]) -> tuple[list[Any], npt.NDArray[Any] | None]:
     return out, np.asarray(wanted, dtype=object) if named else None
 
 
+def in_bag_order(y: Any, X: Any, what: str = "y") -> Any:
+    """Return a pandas Series in the order of the bags that its index names.
+
+    A default index (0, 1, ...) says nothing, and neither does one without bag ids. A
+    list of bags, and `Bags` without ids, are in the order of `y`.
+    """
+    numbered = type(getattr(y, "index", None)).__name__ == "RangeIndex"
+    if not hasattr(y, "reindex") or numbered or getattr(X, "_ids", None) is None:
+        return y
+    ids, names = X.ids.tolist(), y.index.tolist()
+    if not set(ids) & set(names):  # such as 7 in one table and "7" in the other
+        ids, names = [str(name) for name in ids], [str(name) for name in names]
+    known = set(names)
+    if ids == names or not set(ids) & known:
+        return y
+    missing = [name for name in ids if name not in known]
+    if missing or len(names) != len(ids):
+        absent = f", bag {missing[0]!r} is missing" if missing else ""
+        raise ValueError(
+            f"the index of {what} holds ids of bags, but not those of X: {len(names)} "
+            f"for {len(ids)} bags{absent}. Give {what} one entry per bag of X, or pass "
+            f"{what}.to_numpy() to take them by position."
+        )
+    return y.set_axis(names).loc[ids]
+
+
 def stack_list(bags: Sequence[Any]) -> tuple[Any, Offsets]:
     """Stack a list of matrices and return the matrix with its offsets."""
     if len(bags) == 0:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._compat import _fit_context
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_argmax, segment_max
+from bagwise.bags.validation import in_bag_order
 from bagwise.base.estimator import (
     BaseBagEstimator,
     check_bag_weight,
@@ -42,6 +43,26 @@ class BagClassifierMixin(ClassifierMixin):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+    def score(self, X, y, sample_weight=None):
+        """Return the accuracy on bags.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+        y : array-like of shape (n_bags,)
+            Their labels; a Series follows the ids in its index, as in `fit`.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag; 1 by default.
+
+        Returns
+        -------
+        float
+            The share of bags that `predict` labels correctly.
+        """
+        weight = in_bag_order(sample_weight, X, "sample_weight")
+        return super().score(X, in_bag_order(y, X), weight)
 
     def _encode_labels(self, y):
         """Set `classes_` and return a code per bag: its position, or 1 for positive."""

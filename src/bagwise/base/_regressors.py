@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from bagwise._compat import _fit_context
 from bagwise.bags import Ragged
 from bagwise.bags.segments import segment_argmax
+from bagwise.bags.validation import in_bag_order
 from bagwise.base.estimator import (
     BaseBagEstimator,
     check_bag_weight,
@@ -49,6 +50,26 @@ class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
         """
         self._fit_bags(*self._training(X, y, sample_weight))
         return self
+
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination on bags.
+
+        Parameters
+        ----------
+        X : Bags or sequence of 2-D arrays
+            The bags.
+        y : array-like of shape (n_bags,) or (n_bags, n_outputs)
+            Their values; a Series follows the ids in its index, as in `fit`.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag; 1 by default.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the mean of `y`.
+        """
+        weight = in_bag_order(sample_weight, X, "sample_weight")
+        return super().score(X, in_bag_order(y, X), weight)
 
     def _training(self, X, y, sample_weight):
         """Return valid bags, targets and weights, without bags of weight zero."""

@@ -19,7 +19,7 @@ from sklearn.utils.validation import column_or_1d, has_fit_parameter
 from bagwise._compat import _check_sample_weight
 from bagwise._config import get_site
 from bagwise.bags import Bags, as_bags, check_bags, with_columns
-from bagwise.bags.validation import first_missing, refuse_masked
+from bagwise.bags.validation import first_missing, in_bag_order, refuse_masked
 
 # Rows that are looked at, evenly spaced: only the order of magnitude is needed.
 _ROWS = 1_000
@@ -244,27 +244,6 @@ class BaseBagEstimator(DocumentedEstimator):
                 f"X has {X.n_features} features, but {type(self).__name__} is "
                 f"expecting {self.n_features_in_} features as input."
             )
-
-
-def in_bag_order(y, X, what="y"):
-    """Return a pandas Series in the order of the bags that its index names.
-
-    A default index (0, 1, ...) says nothing, and neither does one without bag ids.
-    """
-    if not hasattr(y, "reindex") or type(y.index).__name__ == "RangeIndex":
-        return y
-    ids, names = X.ids.tolist(), y.index.tolist()
-    if ids == names or not set(ids) & set(names):
-        return y
-    missing = [name for name in ids if name not in set(names)]
-    if missing or len(names) != len(ids):
-        absent = f", bag {missing[0]!r} is missing" if missing else ""
-        raise ValueError(
-            f"the index of {what} holds ids of bags, but not those of X: {len(names)} "
-            f"for {len(ids)} bags{absent}. Give {what} one entry per bag of X, or pass "
-            f"{what}.to_numpy() to take them by position."
-        )
-    return y.loc[ids]
 
 
 def scores_instances(estimator):

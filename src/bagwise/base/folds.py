@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from bagwise.bags import Bags
+from bagwise.bags.validation import in_bag_order
 
 _DISCRETE = ("binary", "multiclass")
 
@@ -54,7 +55,7 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     >>> [X.groups[test].tolist() for _, test in bag_folds(X, [0, 1] * 3, 3)]
     [[2, 2], [1, 1], [0, 0]]
     """
-    y = np.asarray(y)
+    y = np.asarray(in_bag_order(y, X))
     n_bags = len(X)
     if len(y) != n_bags:
         raise ValueError(f"y has {len(y)} entries for {n_bags} bags.")

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import as_bags
+from bagwise.bags.validation import in_bag_order
 from bagwise.base.estimator import DocumentedEstimator, weight_arguments
 
 
@@ -89,16 +90,17 @@ class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, DocumentedEstimator)
         -------
         self
         """
-        y = np.asarray(y)
+        X = as_bags(X)
+        y = np.asarray(in_bag_order(y, X))
         if y.ndim != 2:
             raise ValueError(
                 "OneModelPerLabel needs y with a column for each label, got shape "
                 f"{y.shape}. With one label per bag, fit the estimator itself."
             )
-        X = as_bags(X)
         options = {}
         if sample_weight is not None:
-            options = weight_arguments(self.estimator, np.asarray(sample_weight))
+            weight = np.asarray(in_bag_order(sample_weight, X, "sample_weight"))
+            options = weight_arguments(self.estimator, weight)
             if not options:
                 name = type(self.estimator).__name__
                 raise ValueError(f"{name} does not take sample_weight.")

@@ -13,6 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags
 from bagwise.bags.chunks import Chunks
+from bagwise.bags.validation import in_bag_order
 from bagwise.inspection.scores import bags_for
 
 __all__ = [
@@ -201,6 +202,7 @@ def bag_permutation_importance(
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
     X = bags_for(model, X)
+    y = in_bag_order(y, X)
     if len(y) != len(X):
         raise ValueError(f"y has {len(y)} entries for {len(X)} bags.")
     names, columns = feature_groups(X, groups)

@@ -440,7 +440,10 @@ def read_xlsx(path: Path) -> Table:
     try:
         with pd.ExcelFile(path, engine="openpyxl") as book:
             sheets = book.sheet_names
+            _check_sheet(book.book.worksheets[0], path)
             frame = book.parse(keep_default_na=False, na_values=missing)
+    except _TooLarge as error:
+        fail(path, str(error))
     # Damage raises zip, XML or key errors, whichever comes first.
     except Exception as error:
         fail(path, f"not a readable xlsx file, or truncated ({str(error)[:300]})")
@@ -452,6 +455,15 @@ def read_xlsx(path: Path) -> Table:
     lines = frame.index.to_numpy() + 2  # the header is the first line
     table = frame_table(frame.reset_index(drop=True), str(path))
     return replace(table, where=lambda row: f"row {lines[row]}")
+
+
+def _check_sheet(sheet: Any, path: Path) -> None:
+    """Refuse a few cells that are far apart: all cells between them take memory."""
+    sheet.reset_dimensions()  # which may be wrong
+    n_rows = width = 0
+    for n_rows, row in enumerate(sheet.rows, 1):  # noqa: B007 (counts the rows)
+        width = max(width, len(row))
+    _check_size(8 * n_rows * width, path)
 
 
 def read_parquet(path: Path) -> Table:

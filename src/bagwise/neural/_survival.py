@@ -5,6 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import StrOptions, _fit_context
 from bagwise.bags import Ragged
+from bagwise.bags.validation import in_bag_order
 from bagwise.base import BaseBagEstimator
 from bagwise.base.estimator import check_bag_weight
 from bagwise.base.survival import check_survival, concordance
@@ -185,7 +186,7 @@ class NeuralBagSurvival(NetworkParameters, NetworkMixin, BaseBagEstimator):
         float
             1 for the right order of events, 0.5 for chance.
         """
-        y, risk = check_survival(y), self.predict(X)
+        y, risk = check_survival(in_bag_order(y, X)), self.predict(X)
         if len(y) != len(risk):
             raise ValueError(f"y has {len(y)} entries for {len(risk)} bags.")
         return concordance(y["event"], y["time"], risk)
