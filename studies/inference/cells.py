@@ -19,9 +19,11 @@ MEASURED = [
     *("truth", "bias", "coverage", "coverage_before", "width", "width_before"),
     *("size", "size_before", "power", "power_before"),
 ]
+ERRORS = {"coverage_error": "coverage", "size_error": "size"}
 COLUMNS = [
     *("generator", "learner", "n", "repeats", "metric", "simulated", "sets"),
     *MEASURED,
+    *ERRORS,
 ]
 SEEDS = {"development": 1_000_003, "verification": 2_000_003, "real": 3_000_017}
 
@@ -47,7 +49,21 @@ def measure(
     for (r, metric), values in notes.items():
         head = (kind, learner, n, r, metric, sets, len(values))
         means = np.nanmean(values, axis=0).round(4)
-        yield dict(zip(COLUMNS, (*head, *means), strict=True))
+        row = dict(zip(COLUMNS, (*head, *means), strict=False))
+        yield row | simulation_errors(row)
+
+
+def simulation_errors(row: dict[str, Any]) -> dict[str, float]:
+    """Return the standard errors of shares that come from so few data sets.
+
+    One set inside and one outside are added, so that the error of 100% is not zero.
+    """
+    n = float(row["sets"])
+    errors = {}
+    for name, of in ERRORS.items():
+        share = (n * float(row[of]) + 1.0) / (n + 2.0)
+        errors[name] = round(float(np.sqrt(share * (1.0 - share) / n)), 4)
+    return errors
 
 
 def merged(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +75,7 @@ def merged(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     row["simulated"] = int(old["simulated"]) + new["simulated"]
     for name in MEASURED:
         row[name] = round((a * float(old[name]) + b * float(new[name])) / (a + b), 4)
-    return row
+    return row | simulation_errors(row)
 
 
 def one(found: DataSet, metric: str, repeats: int) -> list[float]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from studies.inference.generators import GROUPED, simulate
 from studies.inference.learners import fold_scores
@@ -63,7 +62,7 @@ def data_set(
         X, new_X, groups = np.stack([own, own]), [new_own], np.arange(n)
     else:
         X, y, groups = simulate(kind, n, rng)
-        new_X, new_y, _ = simulate(kind, max(40 * n, 3000), rng)
+        new_X, new_y, _ = simulate(kind, max(40 * n, 3000), rng, 1)
     _, first = np.unique(groups, return_index=True)
     n_splits = min(N_SPLITS, *np.bincount(y[first], minlength=2))
     if n_splits < 2:
@@ -84,17 +83,14 @@ def data_set(
 def figures(y: Any, scores: Any) -> list[float]:
     """Return the figures of `TRUTHS` of one model on new bags."""
     right = (scores > 0) == y
-    ranks = rankdata(scores)
-    m = y.sum()
-    area = (ranks[y == 1].sum() - m * (m + 1) / 2) / (m * (len(y) - m))
     recalls = (right[y == 1].mean(), right[y == 0].mean())
     loss = np.logaddexp(0.0, np.where(y == 1, -scores, scores)).mean()
-    precision = _average_precision(y, scores)
-    return [right.mean(), area, np.mean(recalls), precision, loss]
-
-
-def _average_precision(y: Any, scores: Any) -> float:
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores)
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(y) - 1)
-    found = np.cumsum(y[order])[last]
-    return float(np.diff(found, prepend=0) @ (found / (last + 1.0)) / y.sum())
+    found = np.cumsum(y[order])[last]  # positives at each threshold, and others
+    other = last + 1 - found
+    m = found[-1]
+    gain = np.diff(found, prepend=0)
+    area = 1.0 - gain @ (other - np.diff(other, prepend=0) / 2.0) / (m * other[-1])
+    precision = gain @ (found / (last + 1.0)) / m
+    return [right.mean(), area, np.mean(recalls), precision, loss]

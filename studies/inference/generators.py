@@ -19,12 +19,12 @@ GROUPED = {"visits": 2, "patients": 3}
 RATIO = {"1:3": 0.25, "1:9": 0.1}
 
 
-def simulate(kind: str, n: int, rng: Rng) -> tuple[Any, Any, Any]:
-    """Return features (two halves, bags, columns), labels and groups of bags."""
+def simulate(kind: str, n: int, rng: Rng, halves: int = 2) -> tuple[Any, Any, Any]:
+    """Return features (halves, bags, columns), labels and groups of bags."""
     groups = np.arange(n) // GROUPED.get(kind, 1)
     y = (rng.random(groups[-1] + 1) < RATIO.get(kind, 0.5)).astype(np.int64)[groups]
     half = {**DEVELOPMENT, **VERIFICATION}[kind]
-    return np.stack([half(y, groups, rng) for _ in range(2)]), y, groups
+    return np.stack([half(y, groups, rng) for _ in range(halves)]), y, groups
 
 
 def pooled(X: Any) -> Any:

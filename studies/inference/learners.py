@@ -91,7 +91,8 @@ def _svc(X: Any, y: Any, fold: Any, new: Any) -> tuple[Any, Any]:
     weights, constants = np.zeros((n_folds, len(y))), np.zeros(n_folds)
     for k in range(n_folds):
         at = np.flatnonzero(fold != k)
-        model = SVC(kernel="precomputed").fit(K[np.ix_(at, at)], y[at])
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            model = SVC(kernel="precomputed").fit(K[np.ix_(at, at)], y[at])
         weights[k, at[model.support_]] = model.dual_coef_[0]
         constants[k] = model.intercept_[0]
     scores = K @ weights.T + constants
@@ -117,24 +118,31 @@ def _neighbors(k: int) -> Fold:
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def _nearest(new: Any, X: Any, y: Any, fold: Any, n_folds: int, k: int) -> Any:
     """Return the share of positives among `k` neighbors in other folds, minus 0.5."""
+    columns = np.ascontiguousarray(X.T)
     shares = np.empty((n_folds, len(new)))
     far = np.empty((n_folds, k))
     label = np.empty((n_folds, k))
+    distance = np.empty(len(X))
     for i in range(len(new)):
+        distance[:] = 0.0
+        for a in range(X.shape[1]):
+            for j in range(len(X)):
+                distance[j] += (new[i, a] - columns[a, j]) ** 2
         far[:] = np.inf
         label[:] = 0.5
+        worst = np.inf
         for j in range(len(X)):
-            distance = 0.0
-            for a in range(X.shape[1]):
-                distance += (new[i, a] - X[j, a]) ** 2
+            if distance[j] >= worst:
+                continue
             for f in range(n_folds):
-                if f == fold[j] or distance >= far[f, k - 1]:
+                if f == fold[j] or distance[j] >= far[f, k - 1]:
                     continue
                 at = k - 1
-                while at > 0 and far[f, at - 1] > distance:
+                while at > 0 and far[f, at - 1] > distance[j]:
                     far[f, at], label[f, at] = far[f, at - 1], label[f, at - 1]
                     at -= 1
-                far[f, at], label[f, at] = distance, y[j]
+                far[f, at], label[f, at] = distance[j], y[j]
+            worst = far[:, k - 1].max()
         for f in range(n_folds):
             shares[f, i] = label[f].mean() - 0.5
     return shares

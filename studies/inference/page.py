@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from studies.inference.__main__ import RESULTS, read
 
 METRICS = {"accuracy": "accuracy", "auroc": "AUROC"}
 PARTITIONS = {"1": "one", "2": "two", "default": "default"}
 LIMITS = {"coverage": (0.93, 0.98), "size": (0.0, 0.07)}
+NOMINAL = {"coverage": 0.95, "size": 0.05}
 REQUIRED = {
     "coverage": "each 0.93 to 0.98, mean 0.945 to 0.965",
     "size": "each at most 0.07, mean at most 0.055",
@@ -29,7 +31,7 @@ REQUIRED = {
 }
 QUANTITIES = ("coverage", "width", "size", "power")
 SUMMARY = ["Data", "Quantity", "Figure", "Partitions", "Required", "Mean", "Lowest"]
-SUMMARY += ["Highest", "Cells", "That meet it"]
+SUMMARY += ["Highest", "Cells", "That meet it", "Expected", "Beyond chance"]
 MISSED = ["Bags", "Generator", "Learner", "Figure", "Partitions", "Quantity"]
 MISSED += ["Measured", "Data sets", "Beyond chance"]
 MEANS = [f"{name}{end}" for name in QUANTITIES for end in ("", "_before")]
@@ -61,6 +63,28 @@ def judged(quantity: str, rows: list[Row], before: list[Row]) -> tuple[float, An
     found = new[used] / old[used]
     good = found <= 0.65 if name == "width" else found >= 1.8
     return float(new[used].mean() / old[used].mean()), found, good
+
+
+def beyond_chance(row: Row, quantity: str) -> bool:
+    """Return whether a cell is outside its limits by more than two standard errors."""
+    found, low, high = float(row[quantity]), *LIMITS[quantity]
+    limit = min(max(found, low), high)
+    return abs(found - limit) > 2.0 * np.sqrt(limit * (1.0 - limit) / int(row["sets"]))
+
+
+def by_chance(rows: list[Row], quantity: str) -> list[Any]:
+    """Return how many cells would meet a limit if all had the nominal rate.
+
+    The number of cells that miss it by more than two standard errors follows.
+    """
+    if quantity not in LIMITS:
+        return ["", ""]
+    low, high = LIMITS[quantity]
+    n = column(rows, "sets")
+    inside = binom.cdf(np.floor(high * n + 1e-9), n, NOMINAL[quantity])
+    inside -= binom.cdf(np.ceil(low * n - 1e-9) - 1, n, NOMINAL[quantity])
+    beyond = sum(beyond_chance(row, quantity) for row in rows)
+    return [f"{inside.sum():.0f}", beyond]
 
 
 def chosen(
@@ -98,7 +122,8 @@ def summary(rows: list[Row], without: str = "") -> Iterator[list[Any]]:
                     ends = (mean, found.min(), found.max())
                     head = (quantity, figure, partitions, required)
                     shown = (f"{value:.3f}" for value in ends)
-                    yield [*head, *shown, len(found), int(good.sum())]
+                    counts = (len(found), int(good.sum()), *by_chance(own, quantity))
+                    yield [*head, *shown, *counts]
 
 
 def means(rows: list[Row], key: str) -> Iterator[list[Any]]:
@@ -129,7 +154,7 @@ def winners(path: Path) -> Iterator[list[Any]]:
             required = "" if name == "bias" else "within 0.005 on average"
             good = np.abs(found) <= 0.005
             head = ("simulated", quantity, figure, "one", required)
-            yield [*head, *ends, len(found), int(good.sum())]
+            yield [*head, *ends, len(found), int(good.sum()), "", ""]
 
 
 def missed(rows: list[Row]) -> Iterator[list[Any]]:
@@ -137,10 +162,9 @@ def missed(rows: list[Row]) -> Iterator[list[Any]]:
     for row in rows:
         for quantity, (low, high) in LIMITS.items():
             found, sets = float(row[quantity]), int(row["sets"])
-            limit = min(max(found, low), high)
-            if found == limit:
+            if low <= found <= high:
                 continue
-            beyond = abs(found - limit) > 2.0 * np.sqrt(limit * (1.0 - limit) / sets)
+            beyond = beyond_chance(row, quantity)
             head = (row["n"], row["generator"], row["learner"])
             what = (METRICS[row["metric"]], PARTITIONS[row["repeats"]], quantity)
             yield [*head, *what, f"{found:.3f}", sets, "yes" if beyond else "no"]

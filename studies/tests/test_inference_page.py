@@ -1,7 +1,10 @@
 """The tables of the page on intervals, by hand."""
 
+from math import comb
+
 import pytest
 
+from studies.inference.cells import MEASURED, merged
 from studies.inference.page import chosen, judged, missed, summary
 
 CELL = {"generator": "a", "learner": "tree", "metric": "auroc", "sets": "100"}
@@ -56,5 +59,24 @@ def test_all_cells_outside_the_limits_are_listed():
 
 def test_the_summary_counts_the_cells_that_meet_a_limit():
     lines = {tuple(row[:3]): row[4:] for row in summary(ROWS)}
-    assert lines["coverage", "AUROC", "one"] == ["0.967", "0.950", "0.990", 3, 2]
-    assert lines["coverage", "AUROC", "default"] == ["0.950", "0.900", "0.990", 3, 1]
+    # Of 100 sets with coverage 0.95, 93 to 98 are covered in 83% of all cells.
+    inside = sum(comb(100, k) * 0.95**k * 0.05 ** (100 - k) for k in range(93, 99))
+    ends = ["0.967", "0.950", "0.990", 3, 2]
+    assert lines["coverage", "AUROC", "one"] == [*ends, f"{3 * inside:.0f}", 0]
+    ends = ["0.950", "0.900", "0.990", 3, 1]
+    assert lines["coverage", "AUROC", "default"] == [*ends, f"{3 * inside:.0f}", 0]
+    low = cell(60, 1, coverage=0.85, width=0.6, width_before=1.0)  # beyond chance
+    lines = {tuple(row[:3]): row for row in summary([low])}
+    assert lines["coverage", "AUROC", "one"][-1] == 1
+
+
+def test_two_rounds_of_a_cell_are_one():
+    old = {"sets": "100", "simulated": "100"} | dict.fromkeys(MEASURED, "0.9")
+    new = {"sets": 50, "simulated": 60} | dict.fromkeys(MEASURED, 0.96)
+    row = merged(old, new)
+    assert (row["sets"], row["simulated"]) == (150, 160)
+    assert row["coverage"] == pytest.approx(0.92)
+    share = (0.92 * 150 + 1) / 152
+    assert row["coverage_error"] == pytest.approx(
+        (share * (1 - share) / 150) ** 0.5, abs=1e-4
+    )

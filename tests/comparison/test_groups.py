@@ -103,6 +103,18 @@ def test_figures_per_group_come_first():
     assert context["ranking"][0]["group_interval"] == f"{low:.3f} to {high:.3f}"
 
 
+def test_the_figure_per_group_is_corrected_for_the_selection():
+    X, y = noise(20, 0)
+    methods = ["SimpleMI", "WrapperMI"]
+    result = compare(X, y, protocol=CrossValidation(4), **QUIET | {"methods": methods})
+    winner = result.group_winner
+    assert winner.method == result.winner.method == result.best
+    assert winner.uncorrected == result.group_interval(result.best)
+    own = winner.corrected
+    text = f"(20 groups): AUROC {own.mean:.3f} [{own.low:.3f}, {own.high:.3f}],"
+    assert f"{text} corrected for its selection" in result.summary()
+
+
 def test_groups_without_figures_are_not_in_front():
     X, y = noise(20, 12)
     result = compare(X, y, protocol=CrossValidation(4), **QUIET)

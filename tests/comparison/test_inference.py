@@ -248,6 +248,12 @@ def test_variance_between_repeats():
     expected = np.sum((loss[0].astype(float) - loss[1]) ** 2 / 2) / 40**2
     assert found.run_variance == pytest.approx(expected)
     assert np.isnan(of("accuracy", one).run_variance)
+    # The mean variance of a repeat alone, with the mean of both repeats as center.
+    each = [np.var(own) * 40 / 40**2 for own in loss]
+    assert np.sum(found.totals**2) + found.removed == pytest.approx(
+        np.mean(each) + np.diff([own.mean() for own in loss])[0] ** 2 / 160
+    )
+    assert of("accuracy", one).removed == 0.0
 
 
 def test_bags_without_key_instance_are_left_out():
@@ -506,6 +512,49 @@ def test_variance_of_groups_is_that_of_a_bootstrap_over_groups(metric):
     assert standard_error(found) > 1.3 * standard_error(alone)
 
 
+def test_dispersion_is_that_of_the_figures_of_folds():
+    """Between folds over what the bags of a fold explain; large if models differ."""
+    rng = np.random.default_rng(3)
+    n, run = 200, np.arange(200) % 5
+    alike, apart = [], []
+    for _ in range(200):
+        for found, shares in ((alike, [0.7] * 5), (apart, [0.5, 0.9] * 2 + [0.7])):
+            label = rng.random(n) < np.array(shares)[run]
+            rows = {"truth": np.ones(n), "label": label}
+            found.append(of("accuracy", rows, run=run).dispersion)
+            folds = [label[run == k].mean() for k in range(5)]
+            by_hand = np.var(folds, ddof=1) / np.var(label) * 40
+            assert found[-1] == pytest.approx(by_hand)
+    assert np.mean(alike) == pytest.approx(1.0, abs=0.1)
+    assert np.mean(apart) > 5
+    scores = example(100)
+    ranked = of("auroc", scores, run=np.arange(100) % 5)
+    areas = [
+        roc_auc_score(*(scores[c][np.arange(100) % 5 == k] for c in ("truth", "score")))
+        for k in range(5)
+    ]
+    by_hand = np.var(areas, ddof=1) / 5 / np.sum(ranked.totals**2)
+    assert ranked.dispersion == pytest.approx(by_hand, rel=0.15)
+    assert of("accuracy", example(30)).dispersion == 0.0
+    one_each = of("accuracy", example(30), run=np.arange(30))
+    assert one_each.dispersion == pytest.approx(30 / 29)
+
+
+def test_folds_that_disagree_make_the_test_careful():
+    """Ten successes more, two in each fold or all in one."""
+    run, base = np.arange(100) // 20, np.arange(100) % 2
+    wrong = np.flatnonzero(base == 0).reshape(5, 10)
+    found = []
+    for better in (wrong[:, :2], wrong[0]):
+        label = base.copy()
+        label[better.ravel()] = 1
+        rows = [{"truth": np.ones(100), "label": own} for own in (label, base)]
+        found.append(difference(*(of("accuracy", own, run=run) for own in rows)))
+    assert found[0].effect == found[1].effect == pytest.approx(0.1)
+    assert found[1].error > 1.5 * found[0].error
+    assert found[0].p < 0.05 < found[1].p
+
+
 def test_equivalence_is_two_one_sided_tests():
     """The larger p value of the tests of -margin and of +margin."""
     for seed, margin in ((0, 0.05), (1, 0.1), (2, 0.3)):
@@ -600,6 +649,33 @@ def test_equal_methods_are_corrected_to_their_common_figure():
         flattering.append(got.uncorrected.mean)
     assert np.mean(flattering) > 0.77
     assert np.mean(corrected) == pytest.approx(0.7, abs=0.015)
+
+
+def test_another_figure_is_corrected_for_the_same_selection():
+    """Selected by bags, reported of groups: the bootstrap by hand."""
+    rng = np.random.default_rng(8)
+    n, group = 90, np.repeat(np.arange(30), 3)
+    hits = {name: rng.random(n) < 0.7 for name in "abc"}
+    kept = np.arange(30) % 5 > 0  # some groups have no figure
+    bags, groups = {}, {}
+    for name, hit in hits.items():
+        rows = {"truth": np.ones(n), "label": hit}
+        own = {"truth": np.ones(30), "label": hit.reshape(30, 3).sum(1) > 1}
+        bags[name] = of("accuracy", rows, groups=group, fixed=True)
+        groups[name] = contributions(
+            "accuracy", take(own, kept), np.flatnonzero(kept), fixed=True
+        )
+    got = selected(bags, reported=groups, n_resamples=400, seed=3)
+    counts = np.random.default_rng(3).multinomial(30, np.full(30, 1 / 30), size=400)
+    figures = []
+    for count in counts:
+        weight = np.repeat(count, 3)
+        inside = {name: np.average(hit, weights=weight) for name, hit in hits.items()}
+        label = hits[max(inside, key=inside.get)].reshape(30, 3).sum(1) > 1
+        figures.append(label[kept & (count == 0)].mean())
+    assert got.method == max(bags, key=lambda name: bags[name].value)
+    assert got.uncorrected.mean == groups[got.method].value
+    assert got.corrected.mean == pytest.approx(np.mean(figures), abs=0.01)
 
 
 def test_training_sets_increase_the_bias_as_they_increase_the_error():

@@ -158,6 +158,17 @@ class Comparison:
         return select_method(self)
 
     @cached_property
+    def group_winner(self) -> Winner | None:
+        """The best method with its AUROC per group, corrected for the selection.
+
+        None where `winner` is, with too few groups for figures per group, and where
+        copies of bags join groups.
+        """
+        if not self.has_group_figures or self.problem.copies is not None:
+            return None
+        return select_method(self, "group_auroc")
+
+    @cached_property
     def cautions(self) -> list[str]:
         """Sentences on how wide intervals are, and how many bags a test would need."""
         return cautions(self)
@@ -444,14 +455,19 @@ class Comparison:
         counts = self.group_counts
         if counts is None or np.isnan(row.group_auroc) or self.metric == "group_auroc":
             return ""
-        found = self.group_interval(row.method)
         which = f"{counts.n} groups"
         if counts.counted < counts.n:
             which = f"{counts.counted} of {which}, those with bags of one class"
-        text = f" Per group ({which}): AUROC {row.group_auroc:.3f}"
-        if not np.isnan(found.low):
-            text += f" [{found.low:.3f}, {found.high:.3f}]"
-        return text + "."
+        show = METRICS["group_auroc"].show
+        found = self.group_interval(row.method)
+        text = f"{show(found.mean)}{_ends(found, show)}"
+        if self.group_winner is not None:
+            own = self.group_winner.corrected
+            text = (
+                f"{show(own.mean)}{_ends(own, show)}, corrected for its selection"
+                f" ({text} without the correction)"
+            )
+        return f" Per group ({which}): AUROC {text}."
 
     @property
     def has_group_figures(self) -> bool:

@@ -16,7 +16,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ Index = NDArray[np.int64]
 Rows = Mapping[str, NDArray]  # type: ignore[type-arg]
 NAN = float("nan")
 UNBOUNDED = ("log_loss", "r2", "rmse", "mae")
+PAIRS = ("auroc", "concordance")
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ class Contributions:
         The figure.
     parts : ndarray of shape (n_parts,)
         Contribution of one unit in one run (one fitted model and its test bags).
-    unit : ndarray of int of shape (n_parts,)
-        Which unit each part belongs to. A unit is a bag, or a group of bags.
+    unit, run : ndarray of int of shape (n_parts,)
+        Which unit and which run each part belongs to. A unit is a bag, or a group of
+        bags.
     n_units, n_bags : int
         How many units and bags were tested.
     size : float
@@ -61,11 +63,14 @@ class Contributions:
         Name of the figure.
     df : float
         Degrees of freedom of its variance.
+    names : ndarray of shape (n_units,)
+        Names of the units, sorted.
     """
 
     value: float
     parts: Array
     unit: Index
+    run: Index
     n_units: int
     n_bags: int
     size: float
@@ -75,6 +80,7 @@ class Contributions:
     fixed: bool = False
     metric: str = ""
     df: float = NAN
+    names: NDArray = field(default_factory=lambda: np.empty(0))  # type: ignore[type-arg]
 
     @property
     def totals(self) -> Array:
@@ -96,6 +102,28 @@ class Contributions:
         count = count[several]
         total = float(np.sum(count**2 * squares / (count - 1)))
         return total * self.n_units / int(several.sum())
+
+    @property
+    def removed(self) -> float:
+        """How much smaller the variance is than that of one repeat; 0 with one."""
+        between = self.run_variance
+        repeats = len(self.parts) / max(self.n_units, 1)
+        return 0.0 if np.isnan(between) else between * (1.0 - 1.0 / repeats)
+
+    @property
+    def dispersion(self) -> float:
+        """Variance between runs, relative to that of the mean of their bags.
+
+        About 1 where all models are equally good, and larger where some training sets
+        lead to better models than others. 0 with one run.
+        """
+        counted = 2.0 if self.metric in PAIRS else 1.0  # a pair, for both bags
+        totals = np.bincount(self.run, self.parts) / counted
+        repeats = len(self.parts) / max(self.n_units, 1)
+        single = float(np.sum(self.totals**2)) + self.removed
+        if len(totals) < 2 or not single > 0.0:
+            return 0.0
+        return float(repeats * len(totals) * np.var(totals, ddof=1)) / single
 
 
 def contributions(
@@ -142,7 +170,8 @@ def contributions(
     unit = bag if groups is None else np.asarray(groups)
     figure, needed = FIGURES[metric]
     if any(len(rows.get(name, ())) < max(n_rows, 1) for name in needed):
-        return Contributions(NAN, np.empty(0), np.empty(0, np.int64), 0, 0, 0.0)
+        none = np.empty(0, np.int64)
+        return Contributions(NAN, np.empty(0), none, none, 0, 0, 0.0)
     rows = {name: np.asarray(rows[name]) for name in needed}
     if "hit" in needed:  # bags without a key instance have no result
         kept = ~np.isnan(rows["hit"])
@@ -150,7 +179,7 @@ def contributions(
         bag, unit, run, repeat = bag[kept], unit[kept], run[kept], repeat[kept]
     value, psi, surplus = _by_column(figure, rows, run, repeat)
     _, first, own = np.unique(bag, return_index=True, return_inverse=True)
-    _, code = np.unique(unit, return_inverse=True)
+    names, code = np.unique(unit, return_inverse=True)
     psi, df = _small_sample(psi, surplus, own, code, _strata(metric, rows))
     _, which = np.unique(run, return_inverse=True)
     n_runs = int(which.max(initial=0)) + 1
@@ -159,6 +188,7 @@ def contributions(
         value,
         np.bincount(cell, psi, len(cells)).astype(np.float64),
         cells // n_runs,
+        cells % n_runs,
         int(code.max(initial=-1)) + 1,
         len(first),
         _size(metric, rows[needed[0]][first]),
@@ -167,6 +197,7 @@ def contributions(
         fixed,
         metric,
         df,
+        names,
     )
 
 
@@ -222,7 +253,7 @@ def _gain(metric: str, value: float, rows: Rows) -> tuple[float, float]:
     constant prediction that is saved.
     """
     truth = rows.get("truth")
-    if metric in ("auroc", "concordance"):
+    if metric in PAIRS:
         return abs(2.0 * value - 1.0), 2.0
     if metric == "average_precision" and rows["score"].ndim == 1:
         everything = np.zeros(len(rows["score"]), dtype=np.int64)

@@ -13,17 +13,19 @@ without signal :math:`\rho = 1`, and :math:`\rho = 2 / \pi` for their signs. Far
 chance :math:`\rho` depends on the learner: from 0 for a stable one to 0.8. It is taken
 as 0.2. Between both,
 
-.. math:: \rho = 0.2 + (\rho_0 - 0.2) / (1 + d^2 / 8)
+.. math:: \rho = 0.2 + (\rho_0 - 0.2) / (1 + d^2 / 6)
 
 for the squared distance :math:`d^2` of the figure from chance in units of its variance.
-Repeated partitions add 0.2 times the variance between repeats. The constants 0.2, 8 and
-0.2 were chosen on simulated data. The page "Can I trust these intervals?" of the
-documentation shows the coverage that was measured on other simulations.
+Of the variance that repeated partitions remove, 0.2 are added again. The constants were
+chosen on simulated data. The page "Can I trust these intervals?" of the documentation
+shows the coverage that was measured on other simulations.
 
 **Two targets.** The interval of a figure is about the fitted models: their mean figure
 on new data. A test and the interval of a difference are about methods: whether one is
-better than another on average over training sets of this size. Their variance includes
-that a training set favors one method by chance, and has 0.2 more.
+better than another on average over training sets of this size. A training set favors
+one of two methods by chance, which adds 0.2 to :math:`\rho`, the mean of those of both.
+Where the difference varies between folds by :math:`F` times what their bags explain,
+training sets matter more, and :math:`2 \max(F - 1.5, 0)` is added.
 
 References
 ----------
@@ -84,9 +86,10 @@ FEW_BAGS = 200
 AT_CHANCE = 1.0  # for predictions without signal,
 AT_CHANCE_OF_LABELS = 2.0 / math.pi  # and for figures of labels
 LEAST = 0.2  # far from chance: from 0 for stable learners to 0.8
-KNOWN = 8.0  # squared distance from chance, in its variance, that halves the rest
-METHODS = 0.2  # more, for methods: a training set favors one of two by chance
-BETWEEN = 0.2  # for each unit of variance between the runs that tested a unit
+KNOWN = 6.0  # squared distance from chance, in its variance, that halves the rest
+METHODS = 0.2  # more, for methods: a training set favors one of two by chance,
+EVEN, UNEVEN = 1.5, 2.0  # and by how much folds differ beyond what bags explain
+REPEATED = 0.2  # of the variance that repeats remove
 LABELS = ("accuracy", "balanced_accuracy", "average_precision")
 
 
@@ -296,8 +299,7 @@ def _variance(found: Contributions, chance: float, more: float = 0.0) -> float:
         return known
     most = AT_CHANCE_OF_LABELS if found.metric in LABELS else AT_CHANCE
     share = LEAST + (most - LEAST) * chance
-    between = 0.0 if np.isnan(found.run_variance) else BETWEEN * found.run_variance
-    return (1.0 + share + more) * known + between
+    return (1.0 + share + more) * known + REPEATED * found.removed
 
 
 def _effective_size(
@@ -337,7 +339,8 @@ def difference(
 
     A t test on the differences between the contributions of every unit. Two units are
     added that disagree, one in favor of each method (Bonett and Price, 2012): methods
-    that agree on all bags are not known to be equal.
+    that agree on all bags are not known to be equal. In cross-validation it is one, as
+    the variance is already increased for overlapping training sets.
 
     Parameters
     ----------
@@ -364,10 +367,12 @@ def difference(
     effect = (first.value - second.value) * (1.0 if higher else -1.0)
     n = first.n_units
     apart = replace(first, parts=first.parts - second.parts)
-    chance = max(_at_chance(first), _at_chance(second))
-    variance = _variance(apart, chance, METHODS)
+    chance = (_at_chance(first) + _at_chance(second)) / 2.0
+    methods = METHODS + UNEVEN * max(apart.dispersion - EVEN, 0.0)
+    variance = _variance(apart, chance, methods)
     if first.bounded:
-        variance += 2.0 * (first.n_bags / n / first.size) ** 2
+        more = 2.0 if first.fixed else 1.0
+        variance += more * (first.n_bags / n / first.size) ** 2
     error = math.sqrt(variance)
     groups = None if first.n_bags == n else n
     if np.isnan(effect + error) or unreliable(first.n_bags, groups):
@@ -457,6 +462,7 @@ def detectable(found: Difference, power: float = POWER) -> float:
 def selected(
     found: Mapping[str, Contributions],
     *,
+    reported: Mapping[str, Contributions] | None = None,
     higher: bool = True,
     low: float = 0.0,
     high: float = 1.0,
@@ -476,6 +482,9 @@ def selected(
     ----------
     found : dict of str to Contributions
         The same figure of several methods.
+    reported : dict of str to Contributions, optional
+        Another figure of these methods, such as that of groups; it is the one that is
+        returned. Its units are among those of `found`, by name.
     higher : bool, default=True
         Whether larger is better.
     low, high : float
@@ -488,22 +497,25 @@ def selected(
     Winner
         Of equal methods the first one is selected.
     """
+    reported = found if reported is None else reported
     names = list(found)
     values = np.array([found[name].value for name in names])
     sign = 1.0 if higher else -1.0
     best = names[int(np.argmax(sign * values))]
-    own = found[best]
+    own = reported[best]
     uncorrected = interval(own, low=low, high=high)
-    n = own.n_units
+    n = found[best].n_units
     if n < 2 or len(names) < 2:
         return Winner(best, uncorrected, uncorrected, {best: 1.0})
-    totals = np.column_stack([found[name].totals for name in names])
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(n, np.full(n, 1.0 / n), size=n_resamples)
-    picks = np.argmax(sign * (values + counts @ totals), axis=1)
-    left = counts == 0
-    left_out = values + (left @ totals) * (n / np.maximum(left.sum(axis=1), 1))[:, None]
-    bias = own.value - float(left_out[np.arange(n_resamples), picks].mean())
+    inside = np.column_stack([found[name].totals for name in names])
+    picks = np.argmax(sign * (values + counts @ inside), axis=1)
+    left = counts[:, np.searchsorted(found[best].names, own.names)] == 0
+    outside = np.column_stack([reported[name].totals for name in names])
+    share = np.maximum(left.mean(axis=1), 1.0 / own.n_units)[:, None]
+    figures = [reported[name].value for name in names] + left @ outside / share
+    bias = own.value - float(figures[np.arange(n_resamples), picks].mean())
     known = math.sqrt(_of_models(own))
     bias *= standard_error(own) / known if known > 0.0 else 1.0
     figure = float(np.clip(own.value - bias, low, high))

@@ -476,10 +476,17 @@ def group_counts(comparison: Results) -> GroupCounts | None:
 # How reliable the figures are --------------------------------------------------------
 
 
-def select_method(comparison: Results) -> Winner | None:
+def select_method(comparison: Results, reported: str = "") -> Winner | None:
     """Return the best method with its figure corrected for having been selected.
 
     None where fewer than two methods have finished every fold, or bags are too few.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    reported : str, default=""
+        The figure to return; the one that ranks by default.
     """
     metric, total = METRICS[comparison.metric], _n_runs(comparison)
     found = {
@@ -490,10 +497,16 @@ def select_method(comparison: Results) -> Winner | None:
     found = {name: one for name, one in found.items() if not np.isnan(one.value)}
     if len(found) < 2 or _too_few(next(iter(found.values()))):
         return None
+    shown = METRICS[reported] if reported else metric
     winner = selected(
-        found, higher=metric.higher, low=metric.low, high=metric.high, n_resamples=500
+        found,
+        reported={name: figure_of(comparison, name, reported) for name in found},
+        higher=metric.higher,
+        low=shown.low,
+        high=shown.high,
+        n_resamples=500,
     )
-    if not metric.squared:
+    if not shown.squared:
         return winner
     ends = [
         Interval(*np.sqrt([one.mean, one.low, one.high]).tolist())
