@@ -39,6 +39,7 @@ from bagwise.comparison.run_one import (
     single_thread,
 )
 from bagwise.comparison.store import Store
+from bagwise.solvers.pace import no_pace
 
 __all__ = ["Event", "Listener", "run_all"]
 
@@ -409,7 +410,7 @@ def _open_pool(
 ) -> Iterator[_InProcess]:
     n_workers = joblib.effective_n_jobs(n_jobs)
     if scheduler is None and n_workers == 1 and limits.hold_here():
-        with single_thread():
+        with single_thread(), no_pace():
             yield _InProcess(limits, problems)
         return
     with contextlib.ExitStack() as stack:

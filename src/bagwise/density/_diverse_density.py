@@ -9,6 +9,7 @@ from bagwise.density._base import (
     density_objective,
 )
 from bagwise.solvers.lbfgs import Descent
+from bagwise.solvers.pace import paced
 
 # Steps from every start; the best start then goes on to convergence.
 _FIRST_STEPS = 100
@@ -128,7 +129,8 @@ class DiverseDensity(DensityClassifier):
         starts = self._make_starts(X, positive, bag_weight)
         self.n_starts_ = len(starts)
         first_steps = min(_FIRST_STEPS, self.max_iter)
-        runs = [objective.descend(Descent(start), first_steps) for start in starts]
+        paced_starts = paced(starts, type(self).__name__, "starts")
+        runs = [objective.descend(Descent(one), first_steps) for one in paced_starts]
         values = np.array([run.fun for run in runs])
         best = int(values.argmin())
         runs[best].memory = _LATER_MEMORY
@@ -246,7 +248,8 @@ class EMDD(DensityClassifier):
         whole = density_objective(X.data, X.offsets, positive, bag_weight, "max")
         starts = self._make_starts(X, positive, bag_weight)
         self.n_starts_ = len(starts)
-        runs = [self._alternate(whole, start) for start in starts]
+        paced_starts = paced(starts, type(self).__name__, "starts")
+        runs = [self._alternate(whole, start) for start in paced_starts]
         values = np.array([value for value, *_ in runs])
         for i in np.argsort(values, kind="stable")[:_POLISHED]:
             end = whole.descend(Descent(runs[i][1]), _POLISHING_STEPS)

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from numbers import Integral, Real
 
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from bagwise._compat import Interval, StrOptions
 from bagwise.base import WeightedBagClassifier, bag_folds
 from bagwise.base.folds import kept_together, most_folds
+from bagwise.solvers.pace import paced
 from bagwise.solvers.stumps import SortedColumns, Stump
 
 BOOSTING_CONSTRAINTS: dict = {
@@ -143,7 +144,8 @@ class BoostedBags(WeightedBagClassifier):
         learners, steps = [], []
         watch = None if held_out is None else _Watch(self, *held_out)
         F = np.zeros(X.n_instances)
-        for learner, h, step, value in islice(rounds, self.n_estimators):
+        numbers = paced(range(self.n_estimators), type(self).__name__, "rounds")
+        for _, (learner, h, step, value) in zip(numbers, rounds, strict=False):
             F += step * h
             learners.append(learner)
             steps.append(step)

@@ -22,6 +22,7 @@ from bagwise.bags import Bags
 from bagwise.bags.segments import segment_min
 from bagwise.kernels._loops import nearest_of_bags, nearest_to_points
 from bagwise.kernels.instance import row_products, squared_distances
+from bagwise.solvers.pace import paced
 
 Array = npt.NDArray[Any]
 
@@ -77,7 +78,8 @@ def weighted_sums(
     right = (
         left if symmetric else [_reducer(other, p) for p in spans(other.n_rows, tile)]
     )
-    for i, (part, bags, reduce) in enumerate(left):
+    steps = paced(range(len(left)), "the kernel matrix", "blocks of rows")
+    for i, (part, bags, reduce) in zip(steps, left, strict=True):
         a = rows.data[part]
         for j in range(i if symmetric else 0, len(right)):
             other_part, other_bags, other_reduce = right[j]

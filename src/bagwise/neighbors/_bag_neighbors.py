@@ -10,6 +10,7 @@ from bagwise.base import BaseBagRegressor
 from bagwise.kernels import emd_distances, hausdorff
 from bagwise.kernels.distances import HAUSDORFF_MODES
 from bagwise.kernels.instance import row_blocks
+from bagwise.solvers.pace import paced
 
 
 class BagKNeighborsRegressor(BaseBagRegressor):
@@ -96,7 +97,8 @@ class BagKNeighborsRegressor(BaseBagRegressor):
 
     def _predict_bags(self, X):
         out = np.empty((X.n_bags, *self._values.shape[1:]))
-        for part in row_blocks(X.n_bags, 8.0 * 4 * self.bags_fit_.n_bags):
+        parts = list(row_blocks(X.n_bags, 8.0 * 4 * self.bags_fit_.n_bags))
+        for part in paced(parts, type(self).__name__, "parts of the bags"):
             out[part] = self._average(self._distances(X[part]))
         return out
 

@@ -12,6 +12,7 @@ from bagwise.kernels import hausdorff
 from bagwise.kernels.distances import HAUSDORFF_MODES, nearest_in_bags
 from bagwise.kernels.instance import row_blocks
 from bagwise.kernels.reuse import reused
+from bagwise.solvers.pace import paced
 
 # Relative difference up to which two distances are the same: a bag at exactly the
 # citation radius is the rule when training bags are predicted.
@@ -156,7 +157,8 @@ class CitationKNN(MulticlassBagClassifier):
     def _decide(self, X):
         """Return the balance of the votes: of two classes between -1 and 1."""
         out = np.empty((X.n_bags, len(self.classes_)))
-        for part in row_blocks(X.n_bags, 8.0 * 4 * self.bags_fit_.n_bags):
+        parts = list(row_blocks(X.n_bags, 8.0 * 4 * self.bags_fit_.n_bags))
+        for part in paced(parts, type(self).__name__, "parts of the bags"):
             D = reused(hausdorff, X[part], self.bags_fit_, self.metric_)
             out[part] = self._votes(D, self.citation_radius_)
         return self._balance(out)

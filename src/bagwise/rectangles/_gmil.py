@@ -23,6 +23,7 @@ from bagwise.rectangles._boxes import (
     sampled_boxes,
 )
 from bagwise.rectangles._loops import count_errors, winnow_pass
+from bagwise.solvers.pace import paced
 
 _BLOCK_BYTES = 2**26
 
@@ -263,7 +264,7 @@ class GMIL(BinaryBagClassifier):
         best = (len(t) + 1, present, absent)
         path = []
         since = 0
-        for _ in range(self.max_iter):
+        for _ in paced(range(self.max_iter), "GMIL", "passes"):
             turn = rng.permutation(order)
             winnow_pass(hits, t, turn, present, absent, weights, theta, self.alpha)
             errors = int(count_errors(hits, t, present, absent, theta))

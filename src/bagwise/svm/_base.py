@@ -22,6 +22,7 @@ from bagwise.kernels.instance import (
     row_blocks,
 )
 from bagwise.solvers.hinge import _MAX_RANK, BasisSpace, GramSpace
+from bagwise.solvers.pace import paced
 
 
 @dataclass
@@ -96,7 +97,7 @@ def cccp(
     unsolved = int(not getattr(solution, "converged", True))
     objectives = [solution.objective]
     seen = {_key(state)}
-    for n_iter in range(1, max_iter + 1):
+    for n_iter in paced(range(1, max_iter + 1), name, "rounds"):
         proposal = choose(solution)
         key = _key(proposal)
         if key in seen:

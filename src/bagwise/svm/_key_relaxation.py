@@ -16,6 +16,7 @@ import numpy as np
 
 from bagwise.bags.segments import segment_argmax
 from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
+from bagwise.solvers.pace import paced
 from bagwise.solvers.simplex import simplex_quadratic
 
 _HEAVY_STARTS = 5
@@ -301,7 +302,7 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
     idle = np.zeros(len(choices), dtype=int)
     path, converged, relative = [], False, np.inf
     center = highest = None  # dual vectors: the mean, and the one of the best bound
-    for _ in range(max_iter):
+    for _ in paced(range(max_iter), "the relaxation", "rounds"):
         # No use in a mixture much better than the choices it is made of.
         inner = min(max(0.5 * relative, 0.1 * tol), 0.5)
         mixture = newton_mixture(units, loss, choices, weight, delta, tol=inner)

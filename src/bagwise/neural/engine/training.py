@@ -24,6 +24,7 @@ from bagwise.neural.engine.network import (
 )
 from bagwise.neural.engine.rows import drawn_rows, row_index
 from bagwise.neural.engine.segments import Recorder, Segments, worth_recording
+from bagwise.solvers.pace import paced
 
 # Weights begin at multiples of this: matrix products of a GPU want it so.
 _ALIGNED = 64
@@ -337,7 +338,8 @@ class _Run:
         best = self.parameters.flat.detach().clone()
         best_buffers = {k: v.clone() for k, v in self.buffers.items()}
         history = [], [], []
-        for epoch in range(options.max_epochs):
+        epochs = range(options.max_epochs)
+        for epoch in paced(epochs, f"{n_models} networks", "epochs"):
             begun = time.perf_counter()
             order = self.active[order_rng.permutation(n_active)]
             train_loss = self._epoch(order, per_step)

@@ -1,0 +1,69 @@
+"""Fits that take more than a minute say so, once and from the main process."""
+
+import re
+import threading
+
+import numpy as np
+import pytest
+
+from bagwise import Bags, compare
+from bagwise.datasets import make_bags
+from bagwise.ensemble import MIBoosting
+from bagwise.kernels import set_kernel
+from bagwise.neighbors import CitationKNN
+from bagwise.solvers import pace
+from bagwise.svm import MIODM
+
+LINE = re.compile(r"(.+): (\d+) of at most (\d+) (.+) in \d+ s, at most \d+ s left")
+X, y = make_bags(30, n_features=3, random_state=0)
+
+
+@pytest.fixture
+def patience(monkeypatch):
+    """Let every loop count as long."""
+    for name in ("_FIRST", "_EVERY", "_LONG"):
+        monkeypatch.setattr(pace, name, -1.0)
+
+
+def lines(capsys):
+    out, err = capsys.readouterr()
+    assert out == ""
+    found = [LINE.fullmatch(line) for line in err.splitlines()]
+    assert all(found), err
+    return {(match[1], match[4]) for match in found}
+
+
+def test_loops_tell_how_far_they_are(capsys, patience):
+    MIODM().fit(X, y)
+    assert ("the relaxation", "rounds") in lines(capsys)
+    MIBoosting(n_estimators=3).fit(X, y)
+    assert ("MIBoosting", "rounds") in lines(capsys)
+    set_kernel(Bags(np.zeros((3000, 1)), np.arange(0, 3001, 100)))
+    assert ("the kernel matrix", "blocks of rows") in lines(capsys)
+
+
+def test_estimates_are_proportional(capsys, monkeypatch):
+    """After 2 of 10 items in 20 s, 80 s are left; the next line is due after 30 s."""
+    now = iter([0.0] + [10.0 * i for i in range(1, 11)])
+    monkeypatch.setattr(pace.time, "monotonic", lambda: next(now))
+    assert list(pace.paced(range(10), "a fit", "steps")) == list(range(10))
+    assert capsys.readouterr().err.splitlines() == [
+        "a fit: 1 of at most 10 steps in 10 s, at most 90 s left",
+        "a fit: 4 of at most 10 steps in 40 s, at most 60 s left",
+        "a fit: 7 of at most 10 steps in 70 s, at most 30 s left",
+    ]
+
+
+def test_short_loops_say_nothing(capsys):
+    MIODM().fit(X, y)
+    CitationKNN().fit(X, y).predict(X)
+    set_kernel(X)
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_is_printed_where_others_report(capsys, patience):
+    compare(X, y, methods=["MI-ODM"], grid="none", progress=False)
+    thread = threading.Thread(target=MIODM().fit, args=(X, y))
+    thread.start()
+    thread.join()
+    assert capsys.readouterr().err == ""
