@@ -91,6 +91,20 @@ def test_equivalent_and_not_different_are_two_verdicts():
     assert "differ by less than 0.02" in explain_test(found)
 
 
+def test_the_margin_decides_what_is_equivalent():
+    twice = [(name, SimpleMI()) for name in ("one", "two")]
+    X, y = bags(60, shift=2.0)
+    verdicts = []
+    for margin in (0.02, 0.2):
+        found = compare(X, y, methods=twice, margin=margin, **QUIET)
+        verdicts.append(found.ranking[1].verdict)
+        assert found.ranking[1].margin == margin
+        assert f"differ by less than {margin}" in explain_test(found)
+    assert verdicts == ["not significantly different", "equivalent"]
+    with pytest.raises(ValueError, match="margin must be between 0 and 1, got 2"):
+        compare(X, y, margin=2, **QUIET)
+
+
 def test_effects_point_away_from_the_best_method():
     X, y = bags(60, shift=0.5)
     found = compare(X, y, methods=METHODS, **QUIET)

@@ -60,6 +60,9 @@ def compare(
             " spearman; concordance."
         ),
     ] = "auto",
+    margin: Annotated[
+        float, typer.Option(help="Difference that does not matter in practice.")
+    ] = 0.02,
     grid: Annotated[
         str,
         typer.Option(
@@ -148,6 +151,7 @@ def compare(
         methods=choices,
         protocol=_protocol(folds, repeats, len(problem.y), leave_one_out, half_splits),
         metric=metric,
+        margin=margin,
         grid=grid,
         random_state=seed,
         n_jobs=jobs,

@@ -26,6 +26,7 @@ from bagwise.comparison.choose import choose_methods, refuse_too_large
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS, GroupCounts
+from bagwise.comparison.inference import MARGIN
 from bagwise.comparison.leaks import find_leaks
 from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import CrossValidation, Protocol, TrainTest
@@ -49,6 +50,7 @@ def compare(
     methods: Sequence[Any] | None = None,
     protocol: Protocol | None = None,
     metric: str = "auto",
+    margin: float = MARGIN,
     grid: str = "default",
     inner_splits: int = 3,
     random_state: int = 0,
@@ -102,6 +104,9 @@ def compare(
         What methods are ranked by: a name of `METRICS`. "auto" is accuracy if classes
         are of similar size, average precision if positive bags are rare, AUROC if
         other classes are; R2 for real values.
+    margin : float, default=0.02
+        Differences up to this do not matter in practice: methods that are known to
+        differ by less are equivalent. For errors it is a share of the best figure.
     grid : {"default", "large", "auto", "none"}
         The candidates of each method for tuning. "auto" is the default grid, which is
         extended inside each training fold while the best value is at its end.
@@ -190,6 +195,8 @@ def compare(
     started = time.time()
     _check_options(impute, time_limit=time_limit, time_budget=time_budget)
     check_alpha(conformal)
+    if not 0 < margin < 1:
+        raise ParameterError("margin", f"must be between 0 and 1, got {margin}")
     limit = None if memory_limit is None else parse_size(memory_limit)
     problem, protocol = _read(
         (data, test),
@@ -281,6 +288,7 @@ def compare(
         conformal=None
         if conformal is None
         else {"alpha": conformal, "per_class": conformal_per_class},
+        margin=margin,
     )
     if out is not None:
         result.write(out)

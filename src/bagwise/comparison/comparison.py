@@ -20,7 +20,7 @@ from bagwise.comparison._search import widen_note
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import Choice
 from bagwise.comparison.evaluate import METRICS, GroupCounts
-from bagwise.comparison.inference import Interval, Winner
+from bagwise.comparison.inference import MARGIN, Interval, Winner
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import Protocol
 from bagwise.comparison.ranking import (
@@ -84,6 +84,8 @@ class Comparison:
     conformal : dict or None
         The miscoverage `alpha` of prediction sets of the model, and whether it holds
         `per_class`.
+    margin : float
+        Differences up to this do not matter in practice.
     """
 
     problem: Problem
@@ -102,6 +104,7 @@ class Comparison:
     calibrate: bool = False
     impute: str | None = None
     conformal: dict[str, Any] | None = None
+    margin: float = MARGIN
 
     def runs(self, method: str) -> list[dict[str, Any]]:
         """Return the finished rows of a method, in the order of folds.

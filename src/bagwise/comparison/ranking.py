@@ -45,6 +45,7 @@ class Results(Protocol):
     methods: list[Method]
     metric: str
     protocol: SplitProtocol
+    margin: float
     arrays: dict[str, dict[str, NDArray[Any]]]
 
     def runs(self, method: str) -> list[dict[str, Any]]:
@@ -170,8 +171,8 @@ def explain_test(comparison: Results) -> str:
 
 def _margin_text(comparison: Results) -> str:
     if _is_relative(comparison.metric):
-        return f"{MARGIN:.0%} of the best figure"
-    return f"{MARGIN:g}"
+        return f"{100 * comparison.margin:g}% of the best figure"
+    return f"{comparison.margin:g}"
 
 
 def _is_relative(name: str) -> bool:
@@ -372,11 +373,15 @@ def compare_two(comparison: Results, first: str, second: str) -> Difference:
     tested = "rmse" if name == "r2" else name
     one, two = (figure_of(comparison, m, tested) for m in (first, second))
     variance = float(np.var(comparison.problem.targets)) if name == "r2" else 1.0
-    return paired_difference(name, one, two, variance)
+    return paired_difference(name, one, two, variance, comparison.margin)
 
 
 def paired_difference(
-    name: str, one: Contributions, two: Contributions, variance: float = 1.0
+    name: str,
+    one: Contributions,
+    two: Contributions,
+    variance: float = 1.0,
+    margin: float = MARGIN,
 ) -> Difference:
     """Return by how much the first of two figures is better, in units of the metric.
 
@@ -388,10 +393,12 @@ def paired_difference(
         Of the same bags and runs.
     variance : float, default=1.0
         For "r2", that of the true values.
+    margin : float, default=0.02
+        Differences up to this do not matter; of errors, relative to the first one.
     """
     metric = METRICS[name]
     tested = "rmse" if name == "r2" else name
-    margin, scale = MARGIN, 1.0
+    scale = 1.0
     if name == "r2":
         scale = variance
     elif metric.squared:  # a^2 - b^2 = (a - b) (a + b)
