@@ -32,7 +32,8 @@ def test_equals_the_special_case(data, level):
     )
 
 
-def test_equals_the_special_case_on_real_folds(benchmark):
+@pytest.mark.parametrize("intercept", [True, False])
+def test_equals_the_special_case_on_real_folds(benchmark, intercept):
     """The same problem on Musk1, and its value by another solver.
 
     For the mixture found, beta = argmin 1/2 beta' (K + I / C) beta - sum(beta) over
@@ -44,6 +45,7 @@ def test_equals_the_special_case_on_real_folds(benchmark):
         X, held_out = scaler.transform(data.X[train]), scaler.transform(data.X[test])
         p, q = int(y.sum()), int((1 - y).sum())
         settings = {"level": "bag", "threshold": "zero", "random_state": 0}
+        settings["fit_intercept"] = intercept
         one = KISVM(C, **settings).fit(X, y)
         two = MIODM(C / 2 * p, C / 2 * q, theta=0.0, nu=0.0, **settings).fit(X, y)
         np.testing.assert_allclose(
@@ -56,7 +58,8 @@ def test_equals_the_special_case_on_real_folds(benchmark):
             chosen = np.eye(plus.n_instances)[plus.offsets[:-1] + keys]
             rows = block_diag(chosen, -mean)
             every = np.concatenate([plus.data, minus.data])
-            K += share * (rows @ (rbf_kernel(every, gamma=two.gamma_) + 1) @ rows.T)
+            values = rbf_kernel(every, gamma=two.gamma_) + intercept
+            K += share * (rows @ values @ rows.T)
         root = np.linalg.cholesky(K)
         beta, _ = nnls(root.T, np.linalg.solve(root, np.ones(p + q)))
         assert two.objective_ == pytest.approx(beta.sum() / 2, rel=1e-6)

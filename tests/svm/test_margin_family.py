@@ -225,6 +225,20 @@ def test_reg_svm_without_ties_is_an_svm_on_sets():
     )
 
 
+def test_reg_svm_shares_the_subgradient_of_equal_maximizers():
+    # Each bag equals its mirror image, and so must the answer. The tangent at the first
+    # of two mirrored maximizers would break the symmetry.
+    rng = np.random.default_rng(3)
+    y = np.arange(20) % 2
+    half = [rng.normal(size=(3, 2)) + [1.5 * label, 0.0] for label in y]
+    X = Bags.from_list([np.vstack([rows, rows * [1.0, -1.0]]) for rows in half])
+    mirrored = X.with_data(X.data * [1.0, -1.0])
+    for tol in (1e-4, 1e-6):
+        model = RegSVM(3.0, gamma=1.0, threshold="zero", tol=tol).fit(X, y)
+        image, scores = (model.instance_scores(one).values for one in (mirrored, X))
+        np.testing.assert_allclose(image, scores, atol=np.sqrt(tol))
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_mica_with_the_euclidean_norm_is_mi_svm(kernel):
     X, y = _bags(2)

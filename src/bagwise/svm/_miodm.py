@@ -302,7 +302,10 @@ class KISVM(KeyInstanceSVM):
     -----
     Differs from [1]_: a regularized intercept (`fit_intercept`); Newton's method for
     the mixture instead of multiple-kernel learning steps; the search for violated
-    choices is a coordinate ascent with several starts. Cost as in `MIODM`.
+    choices is a coordinate ascent with several starts. The authors' program for
+    Bag-KI-SVM has other defaults: a linear kernel (the width of its RBF kernel is the
+    mean distance), C = 1, a weight for the smaller class, an end at a relative change
+    of 1%, and the threshold zero. Cost as in `MIODM`.
 
     References
     ----------

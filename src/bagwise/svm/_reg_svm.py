@@ -32,8 +32,8 @@ class RegSVM(KernelBagSVM):
     ([1]_) where :math:`C` is `C`, :math:`\lambda` is `consistency`,
     :math:`w_i` the weight of a bag and :math:`y_i = \pm 1` its label. The concave half
     of the last term is replaced by its tangent at the step before, which makes every
-    step convex: maximizers that are equal within the tolerance share its weight, one
-    over their number each. The rows of a bag share its slack.
+    step convex: maximizers that are equal within the accuracy of a step share its
+    weight, one over their number each. The rows of a bag share its slack.
 
     Parameters
     ----------
@@ -175,11 +175,12 @@ class RegSVM(KernelBagSVM):
             return wide.solve(self._rows(X, t, bag_weight, state[0]), self.tol)
 
         def choose(solution):
-            # Instances that hold a bag back together have equal scores at the optimum:
-            # those within the tolerance share the subgradient of the maximum.
+            # Instances that hold a bag back together have equal scores at the optimum.
+            # |f - f*|^2 is at most twice the gap: what is nearer than that is equal.
             scores = solution.scores[:n]
+            accuracy = max(10.0 * self.tol, np.sqrt(2.0 * max(solution.gap, 0.0)))
             top = repeat(segment_max(scores, X.offsets), X.offsets)
-            near = (scores >= top - 10.0 * self.tol).astype(np.float64)
+            near = (scores >= top - accuracy).astype(np.float64)
             return (near / repeat(segment_sum(near, X.offsets), X.offsets),)
 
         # Without the concave half the first step is a relaxation of the problem.
