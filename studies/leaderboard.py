@@ -1,15 +1,7 @@
 """All methods over all data sets of a store: mean ranks and tests.
 
-Ranks are averaged over data sets and compared as Demsar [1]_ recommends: Friedman's
-test [2]_ in the form of Iman and Davenport, then Nemenyi's critical difference. Holm's
-procedure gives the comparisons with the best method.
-
-References
-----------
-.. [1] Demsar, J., "Statistical comparisons of classifiers over multiple data sets",
-   Journal of Machine Learning Research 7, 1-30, 2006.
-.. [2] Friedman, M., "The use of ranks to avoid the assumption of normality implicit in
-   the analysis of variance", JASA 32, 675-701, 1937.
+The largest complete block of a store is found and ranked, see
+`bagwise.comparison.leaderboard`.
 """
 
 from __future__ import annotations
@@ -18,80 +10,30 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
 
 from bagwise.comparison.evaluate import METRICS
-from bagwise.comparison.inference import holm
+from bagwise.comparison.leaderboard import (
+    Leaderboard,
+    against_best,
+    critical_difference,
+    friedman,
+    mean_ranks,
+)
 from bagwise.comparison.store import Store
 from studies.schemes import describe_once, protocol_of
 
-__all__ = ["Leaderboard", "critical_difference", "leaderboard", "mean_ranks"]
-
-Array = NDArray[np.float64]
-ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class Leaderboard:
-    """Methods over data sets.
-
-    Parameters
-    ----------
-    metric : str
-        The metric that is compared.
-    methods, datasets : tuple of str
-        The complete block that is ranked; methods by their mean rank.
-    values : ndarray of shape (n_datasets, n_methods)
-        Mean over folds.
-    ranks : ndarray of shape (n_methods,)
-        Mean rank, 1 is best.
-    times : ndarray of shape (n_datasets, n_methods)
-        Seconds to fit, without tuning.
-    critical_difference : float
-        Smallest significant difference of mean ranks (Nemenyi, 5%).
-    p_friedman : float
-        p value of Friedman's test.
-    p_holm : dict
-        Adjusted p values of the comparison with the best method.
-    protocols : dict
-        How each data set was split.
-    left_out : list of str
-        Runs of the store that are not in the block, with the reason.
-    """
-
-    metric: str
-    methods: tuple[str, ...]
-    datasets: tuple[str, ...]
-    values: Array
-    ranks: Array
-    times: Array
-    critical_difference: float
-    p_friedman: float
-    p_holm: dict[str, float]
-    protocols: dict[str, str]
-    left_out: list[str] = field(default_factory=list)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one dict per method, the best first."""
-        best = self.ranks[0] if len(self.ranks) else float("nan")
-        return [
-            {
-                "method": name,
-                "mean_rank": float(self.ranks[j]),
-                "mean": float(self.values[:, j].mean()),
-                "wins": int(_is_best(self.values, self.metric)[:, j].sum()),
-                "fit_seconds": float(np.median(self.times[:, j])),
-                "p_holm": self.p_holm.get(name, float("nan")),
-                "with_best": bool(self.ranks[j] - best <= self.critical_difference),
-            }
-            for j, name in enumerate(self.methods)
-        ]
+__all__ = [
+    "Leaderboard",
+    "against_best",
+    "critical_difference",
+    "friedman",
+    "leaderboard",
+    "mean_ranks",
+]
 
 
 def leaderboard(
@@ -160,66 +102,6 @@ def leaderboard(
         dict(block),
         _left_out(table, block, names),
     )
-
-
-def mean_ranks(values: Array, *, higher: bool = True) -> Array:
-    """Return the mean rank of every column, ties sharing theirs.
-
-    Examples
-    --------
-    >>> mean_ranks(np.array([[0.9, 0.8], [0.7, 0.7]]))
-    array([1.25, 1.75])
-    """
-    signed = -values if higher else values
-    return np.asarray(stats.rankdata(signed, axis=1).mean(axis=0))
-
-
-def critical_difference(n_methods: int, n_datasets: int, alpha: float = ALPHA) -> float:
-    r"""Return Nemenyi's critical difference of mean ranks.
-
-    .. math:: q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
-
-    where :math:`k` is `n_methods`, :math:`N` is `n_datasets` and :math:`q_\alpha` is
-    the quantile of the studentized range for `alpha`, divided by :math:`\sqrt 2`
-    ([1]_, Section 3.2.2, see the module).
-
-    Examples
-    --------
-    >>> round(critical_difference(5, 30), 2)
-    1.11
-    """
-    q = stats.studentized_range.ppf(1 - alpha, n_methods, np.inf) / np.sqrt(2)
-    return float(q * np.sqrt(n_methods * (n_methods + 1) / (6.0 * n_datasets)))
-
-
-def friedman(values: Array) -> float:
-    """Return the p value of Friedman's test, corrected by Iman and Davenport.
-
-    NaN for fewer than two data sets. There is no correction for ties, which is
-    conservative.
-    """
-    n, k = values.shape
-    if n < 2 or k < 2:
-        return float("nan")
-    ranks = mean_ranks(values)
-    chi2 = 12.0 * n / (k * (k + 1)) * (np.sum(ranks**2) - k * (k + 1) ** 2 / 4.0)
-    rest = n * (k - 1) - chi2
-    if rest <= 1e-12:  # every set gives the same order
-        return 0.0
-    return float(stats.f.sf((n - 1) * chi2 / rest, k - 1, (k - 1) * (n - 1)))
-
-
-def against_best(names: Sequence[str], ranks: Array, n: int) -> dict[str, float]:
-    """Return Holm-adjusted p values of z tests of mean ranks against the first."""
-    k = len(names)
-    z = (ranks[1:] - ranks[0]) / np.sqrt(k * (k + 1) / (6.0 * n))
-    p_values = 2.0 * stats.norm.sf(np.abs(z))
-    return holm(dict(zip(names[1:], map(float, p_values), strict=True)))
-
-
-def _is_best(values: Array, metric: str) -> NDArray[np.bool_]:
-    top = values.max(1) if METRICS[metric].higher else values.min(1)
-    return np.asarray(values == top[:, None])
 
 
 Column = tuple[str, str]  # a data set and how it was split

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.comparison import protocols
 from bagwise.comparison.protocols import (
     CrossValidation,
     Halves,
-    LeaveOneBagOut,
     Protocol,
     TrainTest,
 )
@@ -45,10 +45,7 @@ def describe_once(protocol: Protocol) -> str:
 
 def protocol_of(values: Mapping[str, Any]) -> Protocol:
     """Return the protocol that `Protocol.to_dict` has described."""
-    kinds = (CrossValidation, Halves, LeaveOneBagOut, TrainTest, TwoWay)
-    known: dict[str, type[Protocol]] = {cls.kind: cls for cls in kinds}
-    values = dict(values)
-    return known[values.pop("kind")](**values)
+    return protocols.protocol_of(values, (TwoWay,))
 
 
 class Place(NamedTuple):

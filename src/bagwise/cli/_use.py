@@ -1,4 +1,4 @@
-"""`bagwise evaluate`, `check` and `card`: a fitted model and new data."""
+"""What is done with a model or with results: evaluate, check, card, figure, texts."""
 
 import json as json_module
 import warnings
@@ -218,4 +218,132 @@ def card(
         write_json({"card": str(page)})
     else:
         typer.echo(f"card: {page.absolute()}")
+    return 0
+
+
+# Results of comparisons ---------------------------------------------------------------
+
+Results = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Folder of the results of `bagwise compare`; of several data sets, several"
+        " folders."
+    ),
+]
+
+
+def _opened(folders: Sequence[Path]) -> Any:
+    """Return the comparison in a folder, or the leaderboard of several."""
+    from bagwise.comparison import Comparison, Leaderboard
+
+    found = [Comparison.open(folder) for folder in folders]
+    return found[0] if len(found) == 1 else Leaderboard.of(found)
+
+
+def figure(
+    results: Results,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="ranking, roc, precision-recall, calibration, confusion, values,"
+            " survival, heatmap; of several folders critical-difference."
+        ),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="Format: pdf, svg or png.")
+    ] = "pdf",
+    width: Annotated[
+        str,
+        typer.Option(help="single (89 mm), medium (120), double (183), or mm."),
+    ] = "single",
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a method in the figure; may be repeated."),
+    ] = None,
+    bag: Annotated[
+        list[str] | None,
+        typer.Option(help="Id of a bag in a heat map; may be repeated."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file; by default KIND.FORMAT in the first folder."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Plot results for a paper, in the width of a journal's column.
+
+    RESULTS is a folder that `bagwise compare` has written; the data are not needed.
+    Folders of several data sets give a critical-difference diagram (Demsar, 2006).
+    """
+    from bagwise.report import write_figure
+
+    if kind is None:
+        kind = "ranking" if len(results) == 1 else "critical-difference"
+    if format_ not in ("pdf", "svg", "png"):
+        raise UsageError(f"--format is pdf, svg or png, got {format_!r}")
+    try:
+        size: str | float = float(width)
+    except ValueError:
+        size = width
+    path = results[0] / f"{kind}.{format_}" if out is None else out
+    path = write_figure(
+        _opened(results), path, kind, width=size, methods=method, bags=bag
+    )
+    if json:
+        write_json({"figure": str(path)})
+    else:
+        typer.echo(f"figure: {path.absolute()}")
+    return 0
+
+
+def table(
+    results: Results,
+    format_: Annotated[
+        str, typer.Option("--format", help="Format: markdown or latex.")
+    ] = "markdown",
+) -> int:
+    """Print the ranking of methods as a table for a paper.
+
+    RESULTS is a folder that `bagwise compare` has written; folders of several data sets
+    give the table of all, with mean ranks.
+    """
+    if format_ not in ("markdown", "latex"):
+        raise UsageError(f"--format is markdown or latex, got {format_!r}")
+    found = _opened(results)
+    text = found.to_markdown() if format_ == "markdown" else found.to_latex()
+    typer.echo(text, nl=False)
+    return 0
+
+
+def methods_text(
+    results: Annotated[
+        Path, typer.Argument(help="Folder of the results of `bagwise compare`.")
+    ],
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", help="How references are cited: text, markdown, latex."
+        ),
+    ] = "text",
+    bib: Annotated[
+        Path | None,
+        typer.Option(help="Write the references into this BibTeX file."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Print the paragraph of a methods section, with its references in BibTeX.
+
+    The paragraph is made of what the comparison has recorded.
+    """
+    from bagwise.comparison import Comparison
+    from bagwise.report import methods_text as describe
+
+    found = describe(Comparison.open(results), format=format_)
+    if bib is not None:
+        bib.write_text(found.bibtex, encoding="utf-8")
+    if json:
+        write_json({"text": found.text.strip(), "bibtex": found.bibtex})
+        return 0
+    typer.echo(found.text, nl=False)
+    typer.echo(f"\n{found.bibtex}" if bib is None else f"references: {bib.absolute()}")
     return 0

@@ -8,6 +8,7 @@ from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.contributions import contributions
 from bagwise.comparison.evaluate import METRICS as METRICS
 from bagwise.comparison.inference import difference, interval, selected
+from bagwise.comparison.leaderboard import Leaderboard
 from bagwise.comparison.protocols import (
     CrossValidation,
     Halves,
@@ -20,6 +21,7 @@ __all__ = [
     "Comparison",
     "CrossValidation",
     "Halves",
+    "Leaderboard",
     "LeaveOneBagOut",
     "Method",
     "Protocol",

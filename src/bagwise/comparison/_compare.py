@@ -291,7 +291,7 @@ def compare(
         margin=margin,
     )
     if out is not None:
-        result.write(out)
+        result.write(out, Path(out) / "runs.sqlite" if store is None else store)
     return result
 
 

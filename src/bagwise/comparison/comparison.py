@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,15 @@ from bagwise.comparison.ranking import (
 )
 from bagwise.comparison.record import attach_comparison
 from bagwise.comparison.run_one import single_thread
-from bagwise.comparison.store import COLUMNS
+from bagwise.comparison.saved import saved_parts
+from bagwise.comparison.store import COLUMNS, write_described
+from bagwise.comparison.texts import (
+    disagreement,
+    latex_table,
+    markdown_table,
+    plain_results,
+    ranking_table,
+)
 from bagwise.comparison.tuning import OF_TUNING, TunedModel, fit_method
 from bagwise.io import save
 from bagwise.io.csv_files import write_csv
@@ -86,6 +94,8 @@ class Comparison:
         `per_class`.
     margin : float
         Differences up to this do not matter in practice.
+    opened : bool
+        Whether it was read by `open`, without the features of the instances.
     """
 
     problem: Problem
@@ -105,6 +115,26 @@ class Comparison:
     impute: str | None = None
     conformal: dict[str, Any] | None = None
     margin: float = MARGIN
+    opened: bool = False
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Comparison:
+        """Read the results of `compare` from its folder, without the instances.
+
+        Rankings, tables and figures are those of the comparison. The features of the
+        instances are not stored: nothing can be fitted.
+
+        Parameters
+        ----------
+        path : path
+            The folder that `compare(out=...)` or ``bagwise compare`` has written.
+
+        Returns
+        -------
+        Comparison
+            The results.
+        """
+        return cls(**saved_parts(path), opened=True)
 
     def runs(self, method: str) -> list[dict[str, Any]]:
         """Return the finished rows of a method, in the order of folds.
@@ -201,6 +231,34 @@ class Comparison:
             frame = frame[["rank", *first, *frame.columns.drop(["rank", *first])]]
         return frame.set_index("rank")
 
+    def to_markdown(self) -> str:
+        """Return the ranking as a Markdown table.
+
+        Returns
+        -------
+        str
+            The table.
+        """
+        return "\n".join(markdown_table(*ranking_table(self)[:2])) + "\n"
+
+    def to_latex(self, *, caption: str = "", label: str = "tab:ranking") -> str:
+        r"""Return the ranking as a LaTeX table (needs ``\usepackage{booktabs}``).
+
+        Parameters
+        ----------
+        caption : str, default=""
+            The caption; if empty, what was measured and how.
+        label : str, default="tab:ranking"
+            Name for references.
+
+        Returns
+        -------
+        str
+            The table.
+        """
+        head, rows, about = ranking_table(self)
+        return latex_table(head, rows, caption=caption or about, label=label)
+
     def fit_best(self, method: str | None = None) -> TunedModel:
         """Tune and fit a method on all bags.
 
@@ -215,6 +273,10 @@ class Comparison:
             The pipeline and the chosen parameters. The pipeline has a training record
             for :func:`bagwise.evaluate` and others (`training_record_`).
         """
+        if self.opened:
+            raise ValueError(
+                "an opened comparison holds no instances to fit: load model.bagwise"
+            )
         name = self.best if method is None else method
         entry = next(m for m in self.methods if m.name == name)
         with single_thread():
@@ -294,30 +356,7 @@ class Comparison:
         """
         rows = [self.arrays.get(row["key"], {}) for row in self.runs(method)]
         found = [row["assumption_check"] for row in rows if "assumption_check" in row]
-        if not found:
-            return {}
-        checks = np.array(found, dtype=np.float64)
-        share, own, others, warned = checks.mean(axis=0).tolist()
-        warn = warned >= 0.5
-        text = (
-            "members that respect the standard assumption and the others disagree on"
-            f" {100 * share:.0f}% of held-out bags"
-        )
-        if warn and others > own:
-            text += (
-                f", and the others are right more often ({others:.2f} against"
-                f" {own:.2f}): something besides single positive instances tells the"
-                " classes apart. If it would not do so on new bags, the standard"
-                " assumption (parameter assumption of BagClassifier) restricts the"
-                " model to the first kind"
-            )
-        elif warn:
-            text += (
-                f", and the first are right more often ({own:.2f} against"
-                f" {others:.2f}): the standard assumption (parameter"
-                " assumption of BagClassifier) restricts the model to them"
-            )
-        return {"share": share, "warn": warn, "text": text}
+        return disagreement(found) if found else {}
 
     def write_csv(self, path: str | os.PathLike[str], *, escape: bool = True) -> Path:
         """Write one row per run.
@@ -341,13 +380,19 @@ class Comparison:
             write_csv(file, CSV_COLUMNS, rows, escape=escape)
         return path
 
-    def write(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        store: str | os.PathLike[str] | None = None,
+    ) -> dict[str, Path]:
         """Write the table of all runs and the refitted best model into a folder.
 
         Parameters
         ----------
         folder : path
             Created if it does not exist.
+        store : path, optional
+            The store of the runs. With it, `open` can read the results again.
 
         Returns
         -------
@@ -359,6 +404,8 @@ class Comparison:
         self.paths["results"] = self.write_csv(out / "results.csv")
         if self.ranking and self.ranking[0].n_folds:
             self.provenance |= self._write_best(out / "model.bagwise")
+        if store is not None:
+            self.paths["comparison"] = write_described(self, out, Path(store))
         return self.paths
 
     def _write_best(self, path: Path) -> dict[str, Any]:
@@ -537,34 +584,14 @@ class Comparison:
         return str(title.format(self.problem.name, self.summary(), ranking))
 
     def to_json(self) -> dict[str, Any]:
-        """Return ranking, failures, choices and provenance as plain values.
+        """Return ranking, failures, choices and provenance as values for `json`.
 
         Returns
         -------
         dict
-            Values that `json` can write.
+            Plain values.
         """
-        return {
-            "data": self.problem.name,
-            "metric": self.metric,
-            "protocol": self.protocol.to_dict(),
-            "ranking": [
-                {**row.to_dict(), "grid_ends": self.grid_ends(row.method)}
-                for row in self.ranking
-            ],
-            "winner": None if self.winner is None else asdict(self.winner),
-            "cautions": self.cautions,
-            "failures": [
-                {k: row[k] for k in ("method", "repeat", "fold", "error")}
-                for row in self.failures
-            ],
-            "choices": [
-                {"method": c.method.name, "chosen": c.chosen, "reason": c.reason}
-                for c in self.choices
-            ],
-            "provenance": self.provenance,
-            "files": {name: str(path) for name, path in self.paths.items()},
-        }
+        return plain_results(self)
 
 
 def _ends(found: RankRow | Interval, show: Callable[[float], str]) -> str:

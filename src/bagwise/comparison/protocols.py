@@ -8,7 +8,7 @@ splits, on every computer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ __all__ = [
     "LeaveOneBagOut",
     "Protocol",
     "TrainTest",
+    "protocol_of",
 ]
 
 Indices = NDArray[np.int64]
@@ -426,3 +427,24 @@ def _at_least(name: str, least: int, **values: int) -> None:
 
 def _sorted(train: Any, test: Any) -> tuple[Indices, Indices]:
     return np.sort(train).astype(np.int64), np.sort(test).astype(np.int64)
+
+
+def protocol_of(
+    values: Mapping[str, Any], kinds: Sequence[type[Protocol]] = ()
+) -> Protocol:
+    """Return the protocol that `Protocol.to_dict` has described.
+
+    Parameters
+    ----------
+    values : dict
+        Its kind and its parameters.
+    kinds : sequence of type, optional
+        Protocols besides those of this module.
+    """
+    own: list[type[Protocol]] = [CrossValidation, Halves, LeaveOneBagOut, TrainTest]
+    known = {cls.kind: cls for cls in [*own, *kinds]}
+    values = dict(values)
+    kind = str(values.pop("kind"))
+    if kind not in known:
+        raise ValueError(f"unknown protocol {kind!r}; known: {', '.join(known)}")
+    return known[kind](**values)

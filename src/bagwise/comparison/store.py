@@ -4,6 +4,9 @@ One row per run. The file is in write-ahead mode: a row is on disk as soon as it
 ends, a killed process loses only the runs that it was busy with, and several processes
 may write to one file. A row is a JSON object; it is stored with its hash and that of
 its arrays, which are checked whenever they are read.
+
+With it goes a file, `comparison.npz`, of labels, groups, ids and coordinates, of how
+bags were split and what methods are called. It holds no features, so that it is small.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ from numpy.typing import NDArray
 from bagwise.comparison.description import Run
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.run_one import Outcome
+from bagwise.io.record import plain
 
-__all__ = ["COLUMNS", "Store", "StoreError"]
+__all__ = ["COLUMNS", "DESCRIBED", "Store", "StoreError", "write_described"]
 
 FORMAT = 4
 EARLIER = 3  # a column for each value, and claims of the processes that shared a file
@@ -55,6 +59,20 @@ COLUMNS = (
     "description",
     "finished",
     "host",
+)
+DESCRIBED, PARTS_FORMAT = "comparison.npz", 1
+# Of a method: what names it in tables and texts. Its class is not imported.
+OF_METHOD = ("name", "path", "paper", "scale", "kind", "task", "baseline", "note")
+OF_COMPARISON = (
+    "metric",
+    "metric_reason",
+    "grid",
+    "tuning",
+    "random_state",
+    "calibrate",
+    "impute",
+    "conformal",
+    "provenance",
 )
 JSON = ("params", "grid_ends", "notes", "versions", "description")
 T = TypeVar("T")
@@ -345,3 +363,62 @@ def _row(run: Run, outcome: Outcome) -> dict[str, Any]:
         "finished": time.time(),
         "host": platform.node(),
     }
+
+
+# What the rows do not say -------------------------------------------------------------
+
+
+def write_described(comparison: Any, folder: Path, store: Path) -> Path:
+    """Write what a comparison is opened from, besides its store.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The results.
+    folder : path
+        Where the file is written.
+    store : path
+        The store of its runs.
+    """
+    problem = comparison.problem
+    X, y = problem.X, np.asarray(problem.y)
+    about = {name: getattr(comparison, name) for name in OF_COMPARISON}
+    about |= {
+        "format": PARTS_FORMAT,
+        "store": os.path.relpath(store, folder),
+        "keys": [row["key"] for row in comparison.rows],
+        "protocol": comparison.protocol.to_dict(),
+        "methods": [
+            {name: getattr(method, name) for name in OF_METHOD}
+            for method in comparison.methods
+        ],
+        "name": problem.name,
+        "task": problem.task,
+        "positive": problem.positive,
+        "label_names": None if problem.label_names is None else [*problem.label_names],
+        "shape": [X.n_instances, X.n_features],
+        "weighted": problem.sample_weight is not None,
+    }
+    arrays = {
+        "y": y.astype(str) if y.dtype == object else y,
+        "offsets": X.offsets,
+        "ids": np.asarray(X.ids).astype(str),
+        "groups": None if X.groups is None else np.asarray(X.groups).astype(str),
+        "copies": problem.copies,
+        "units": problem.units,
+        "coords": X.coords,
+        "instance_labels": problem.instance_labels,
+    }
+    known = {name: _plain_array(a) for name, a in arrays.items() if a is not None}
+    path = folder / DESCRIBED
+    scratch = path.with_name(path.name + ".part")
+    with scratch.open("wb") as file:
+        text: Any = {"about": np.array(json.dumps(plain(about)))}
+        np.savez_compressed(file, **text, **known)  # type: ignore[arg-type]
+    scratch.replace(path)
+    return path
+
+
+def _plain_array(values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    return array.astype(str) if array.dtype == object else array

@@ -73,14 +73,14 @@ def for_class(label: Any) -> str:
     return "" if label is None else f" for class {plot_text(label, 24)}"
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: Path, dpi: int = 120) -> None:
     """Write a figure; text of PDF and SVG files stays text."""
     import matplotlib as mpl
 
     kept = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "bagwise"}
     known = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with mpl.rc_context(kept):
-        figure.savefig(path, dpi=120, metadata=known.get(path.suffix))
+        figure.savefig(path, dpi=dpi, metadata=known.get(path.suffix.lower()))
 
 
 def plot_bags(

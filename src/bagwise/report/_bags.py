@@ -18,6 +18,7 @@ from bagwise.report.view import View, plain
 __all__ = [
     "browser_context",
     "instance_table",
+    "percentiles",
     "sampled_by_row",
     "slide_maps",
     "slopes_by_bag",
@@ -53,7 +54,7 @@ def browser_context(view: View) -> dict[str, Any]:
     """
     X = view.problem.X
     tables = _score_tables(view)
-    heat = {name: _percentiles(table) for name, table in tables.items()}
+    heat = {name: percentiles(table) for name, table in tables.items()}
     results = {name: _bag_results(view, name) for name in view.finished}
     targets = [_target(view, i) for i in range(X.n_bags)]
     bags = _choose_bags(view, results, next(iter(tables), None))
@@ -227,7 +228,7 @@ def _even(values: list[int], n: int) -> list[int]:
     return [values[k] for k in picks]
 
 
-def _percentiles(table: Any) -> Any:
+def percentiles(table: Any) -> Any:
     """Return percentiles of instance scores among all instances, from 0 to 100."""
     heat = np.full(len(table), np.nan)
     known = ~np.isnan(table)

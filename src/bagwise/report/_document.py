@@ -11,6 +11,9 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
+from bagwise.comparison.texts import markdown_table
+from bagwise.comparison.texts import markdown_text as _plain
+
 __all__ = ["Document", "Figure", "Section", "PageTable", "as_svg"]
 
 
@@ -92,7 +95,12 @@ class Document:
 
     def markdown(self) -> str:
         """Return the page as Markdown, without its figures."""
-        lines = [f"# {_plain(self.title)}", "", f"*{_plain(self.kicker)}*", ""]
+        lines = [
+            f"# {_plain(self.title)}",
+            "",
+            f"*{_plain(self.kicker)}*",
+            "",
+        ]
         lines += [_plain(self.lead), ""]
         for fact in self.facts:
             detail = f" ({_plain(fact['detail'])})" if fact.get("detail") else ""
@@ -108,25 +116,6 @@ class Document:
                 lines += ["", "```", text, "```"]
         text = "\n".join(lines).rstrip() + "\n"
         return text.replace("\n\n\n", "\n\n")
-
-
-def markdown_table(head: list[Any], rows: list[list[Any]]) -> list[str]:
-    """Return the lines of a Markdown table."""
-    found = [_line(head), _line(["---"] * len(head))]
-    return [*found, *(_line(row) for row in rows)]
-
-
-def _line(cells: list[Any]) -> str:
-    return "| " + " | ".join(_plain(cell) for cell in cells) + " |"
-
-
-def _plain(text: Any) -> str:
-    """Return text on one line in which Markdown and HTML have no meaning."""
-    words = " ".join(str(text).split())
-    for character in "\\`*_[]<>|#":
-        if character in words:
-            words = words.replace(character, "\\" + character)
-    return words
 
 
 def as_svg(figure: Any) -> str:
