@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
-from bagwise.bags.notebook import interval, table
 from bagwise.comparison._search import widen_note
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.choose import Choice
@@ -41,6 +39,7 @@ from bagwise.comparison.texts import (
     latex_table,
     markdown_table,
     plain_results,
+    ranking_html,
     ranking_table,
 )
 from bagwise.comparison.tuning import OF_TUNING, TunedModel, fit_method
@@ -557,31 +556,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the ranking as an HTML table, with intervals on a common axis."""
-        metric = METRICS[self.metric]
-        ends = [v for row in self.ranking for v in (row.low, row.mean, row.high)]
-        known = [value for value in ends if np.isfinite(value)] or [0.0]
-        axis = (min(known), max(known))
-        rows = []
-        for row in self.ranking:
-            text = ""
-            if np.isfinite(row.low):
-                text = f"{metric.show(row.low)} to {metric.show(row.high)}"
-            rows.append(
-                [
-                    row.rank,
-                    row.method,
-                    metric.show(row.mean),
-                    text,
-                    interval(row.low, row.mean, row.high, axis, f"95% interval {text}"),
-                    "" if np.isnan(row.p_holm) else f"{row.p_holm:.3f}",
-                    f"{row.fit_time:.3g}",
-                ]
-            )
-        header = ["", "method", metric.title, "95% interval"]
-        header += [f"{metric.show(axis[0])} to {metric.show(axis[1])}", "p (Holm)"]
-        ranking = table([*header, "fit, s"], rows)
-        title = Markup("<p><b>{}</b>: {}</p>{}")
-        return str(title.format(self.problem.name, self.summary(), ranking))
+        return ranking_html(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return ranking, failures, choices and provenance as values for `json`.

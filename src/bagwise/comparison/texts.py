@@ -7,7 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
+from bagwise.bags.notebook import interval, table
 from bagwise.comparison.evaluate import METRICS
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "markdown_table",
     "markdown_text",
     "plain_results",
+    "ranking_html",
     "ranking_table",
 ]
 
@@ -137,6 +140,35 @@ def _interval(
         return "not defined" if always else ""
     ends = "" if np.isnan(low) else f" [{show(low)}, {show(high)}]"
     return f"{show(mean)}{ends}"
+
+
+def ranking_html(comparison: Any) -> str:
+    """Return the ranking as an HTML table, with intervals on a common axis."""
+    metric = METRICS[comparison.metric]
+    ends = [v for row in comparison.ranking for v in (row.low, row.mean, row.high)]
+    known = [value for value in ends if np.isfinite(value)] or [0.0]
+    axis = (min(known), max(known))
+    rows = []
+    for row in comparison.ranking:
+        text = ""
+        if np.isfinite(row.low):
+            text = f"{metric.show(row.low)} to {metric.show(row.high)}"
+        rows.append(
+            [
+                row.rank,
+                row.method,
+                metric.show(row.mean),
+                text,
+                interval(row.low, row.mean, row.high, axis, f"95% interval {text}"),
+                "" if np.isnan(row.p_holm) else f"{row.p_holm:.3f}",
+                f"{row.fit_time:.3g}",
+            ]
+        )
+    header = ["", "method", metric.title, "95% interval"]
+    header += [f"{metric.show(axis[0])} to {metric.show(axis[1])}", "p (Holm)"]
+    ranking = table([*header, "fit, s"], rows)
+    title = Markup("<p><b>{}</b>: {}</p>{}")
+    return str(title.format(comparison.problem.name, comparison.summary(), ranking))
 
 
 def plain_results(comparison: Any) -> dict[str, Any]:
