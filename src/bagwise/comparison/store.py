@@ -72,6 +72,7 @@ OF_COMPARISON = (
     "calibrate",
     "impute",
     "conformal",
+    "margin",
     "provenance",
 )
 JSON = ("params", "grid_ends", "notes", "versions", "description")
