@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,6 +83,18 @@ def test_a_pickle_in_place_of_an_array_is_refused(tmp_path):
     np.save(folder / "y.npy", np.array([{}, None]), allow_pickle=True)
     with pytest.raises(DataFileError, match="are damaged"):
         load_problem(str(folder))
+
+
+def test_slow_methods_run_last_in_every_fold():
+    methods = [replace(toy("slow"), slow=True), toy("one"), toy("two")]
+    seen = []
+    options = {**QUIET, "methods": methods, "grid": "none", "n_jobs": 1}
+    options["progress"] = lambda event: seen.append(event.run.method)
+    found = compare(make_problem(40), **options)
+    assert seen == ["one", "two", "slow"] * 5
+    alone = compare(make_problem(40), **{**options, "methods": methods[:1]})
+    truth = {row["fold"]: row["accuracy"] for row in alone.runs("slow")}
+    assert {row["fold"]: row["accuracy"] for row in found.runs("slow")} == truth
 
 
 def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):

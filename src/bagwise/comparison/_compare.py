@@ -126,8 +126,8 @@ def compare(
         Bytes (or "4GB") that a run may allocate.
     time_budget : float or None
         Seconds for all runs: after them no run is started, and those that have not
-        ended are stopped. Folds are worked off one after the other, with all methods;
-        the same call continues.
+        ended are stopped. Folds are worked off one after the other, with all methods,
+        quick ones first; the same call continues.
     out : path, optional
         Folder for `results.csv`, the refitted best model and the store. A second call
         with the same folder continues where the first one ended.
@@ -396,8 +396,10 @@ def make_runs(
     """Return the runs of a comparison: every method on every fold.
 
     All methods run on the first fold, then on the second, and so on: a live ranking
-    compares them on the same folds.
+    compares them on the same folds. In each, slow methods run last: a time budget ends
+    with as many results as possible.
     """
+    quick_first = sorted(methods, key=lambda method: method.slow)
     return [
         Run(
             method.name,
@@ -415,7 +417,7 @@ def make_runs(
             permute_features,
         )
         for repeat, fold in folds
-        for method in methods
+        for method in quick_first
     ]
 
 

@@ -86,6 +86,9 @@ class Method:
     tuning_instances : int, optional
         Tuning sees a part of the training bags with about this many instances, except
         with the large grid.
+    slow : bool
+        Whether it takes several times longer than most methods. In every fold, its runs
+        come last.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class Method:
     needs: str = ""
     later: tuple[str, ...] = ()
     tuning_instances: int | None = 20_000
+    slow: bool = False
 
     def __post_init__(self) -> None:
         """Allow descriptions to name the class: entries come from programs."""

@@ -84,6 +84,7 @@ CLASSIFIERS: list[Method] = [
         scale="none",
         paper=STACK,
         note="A stack of models on different views of the bags; needs no tuning.",
+        slow=True,
     ),
     Method(
         "SimpleMI",
@@ -176,6 +177,7 @@ CLASSIFIERS: list[Method] = [
         paper="Zhang and Jin, Optimal margin distribution machine for multi-instance"
         " learning, IJCAI 2020",
         note="Learns the key instance of every positive bag and a margin distribution.",
+        slow=True,
         kernel_bytes=0.0,
     ),
     quadratic(
@@ -188,6 +190,7 @@ CLASSIFIERS: list[Method] = [
         paper="Han, Tao and Wang, Avoiding false positive in multi-instance learning,"
         " NIPS 2010",
         note="MI-SVM whose positive bags must spread along the normal.",
+        slow=True,
         kernel_bytes=8.0,
     ),
     quadratic(
@@ -361,6 +364,7 @@ CLASSIFIERS: list[Method] = [
         " multiple-instance learning via approximate box counting, ICML 2004",
         tuning_instances=1_500,
         note="Counts the boxes two bags have in common; several instances may decide.",
+        slow=True,
         aliases=("k_wedge", "box kernel"),
     ),
     # Bags as vectors ----------------------------------------------------------

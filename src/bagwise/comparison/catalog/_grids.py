@@ -155,5 +155,6 @@ def network(name: str, path: str, **more: Any) -> Method:
         " learning, ICML 2018",
         default=False,
         needs="torch",
+        slow=True,
         **more,
     )

@@ -117,6 +117,7 @@ REGRESSORS: list[Method] = [
         kind="ensemble",
         paper=STACK,
         note="A stack of models on different views of the bags; needs no tuning.",
+        slow=True,
     ),
     _regressor(
         "Statistics + trees",
