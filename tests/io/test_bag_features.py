@@ -96,12 +96,14 @@ def test_columns_of_bags_are_no_surprise():
     """They are constant within bags on purpose: compare does not warn of them."""
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
-    own = pd.DataFrame({"bag": np.arange(40), "age": rng.normal(size=40), "y": y})
+    own = pd.DataFrame({"bag": np.arange(40), "y": y})
+    own["age"] = rng.integers(20, 60, 40)
     rows = pd.DataFrame({"bag": np.repeat(own.bag, 2), "u": rng.normal(size=80)})
     X, labels = bagwise.from_frame(rows, "bag", "y", bag_features=own)
     assert X.bag_features == ("age",)
     find_leaks(as_problem(X[:30], labels[:30])).warn()
-    merged = bagwise.from_frame(rows.merge(own, on="bag"), "bag", "y")
+    with pytest.warns(DataWarning, match="'age' .whole numbers shared"):
+        merged = bagwise.from_frame(rows.merge(own, on="bag"), "bag", "y")
     found = find_leaks(as_problem(*merged))
     with pytest.warns(DataWarning, match="'age'"):
         found.warn()

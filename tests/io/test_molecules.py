@@ -142,6 +142,10 @@ def test_wrong_columns_and_records(tmp_path):
     path = sdf(tmp_path, {"": "Oc1ccccc1"})
     with pytest.raises(DataError, match="no record has a title"):
         bagwise.read_bags(path)
+    path = sdf(tmp_path, RINGS)
+    for wrong in ({"label": "actve"}, {"bag": "Id"}):
+        with pytest.raises(UnknownColumnError, match="the table has '_Name'"):
+            bagwise.read_bags(path, **wrong)
     one, other = (sdf(tmp_path, {"x": t}).read_text() for t in ("CCCC", "CCCN"))
     path.write_text(one + other, encoding="utf-8")
     with pytest.raises(DataError, match="another molecule of the same name"):

@@ -183,6 +183,8 @@ def test_no_folder_and_no_files(folder, tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match="no AIRR file"):
         bagwise.read_bags(tmp_path / "none", format="airr")
+    with pytest.raises(DataError, match="repertoires .*format='airr'"):
+        bagwise.read_bags(folder)
 
 
 def test_a_motif_is_found(tmp_path):

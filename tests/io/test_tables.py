@@ -111,6 +111,7 @@ def test_columns_that_are_no_features_are_listed_at_once(tmp_path):
         ("instance_id", "smiles"),
         ("group", "site"),
         ("encode", ["smiles", "when", "u", "site"]),
+        ("smiles", "smiles"),
     )
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), vars(again)) == (message, vars(caught.value))

@@ -105,6 +105,8 @@ def read_molecules(
                 "Give it with {0}.",
                 ("labels", ...),
             )
+        elif table is not None:
+            roles.check_names(table.names, str(path))
         rows = match_rows(
             dict.fromkeys(molecules, path),
             table,

@@ -205,7 +205,7 @@ def read_bags(
         One of the formats above; inferred from the suffix by default.
     n_features : int, default=None
         Number of columns of a ``svmlight`` file, by default the largest index. For
-        ``airr`` the number of columns for k-mers, by default 2**17; if there are more
+        ``airr`` the number of columns for k-mers, by default 2**18; if there are more
         k-mers, several share a column (hashing).
     sparse : bool, default=None
         Whether a ``svmlight`` file gives CSR. By default it does if the matrix is

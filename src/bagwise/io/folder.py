@@ -111,9 +111,11 @@ def _files(folder: Path, problems: Problems) -> dict[str, Path]:
         found[name] = entry
     if not found:
         problems.report("error")
-        raise DataError(
-            f"{folder}: there is no file of features in it ({', '.join(SUFFIXES)})"
-        )
+        problem = f"{folder}: there is no file of features in it"
+        if any(entry.name.endswith((".tsv", ".tsv.gz")) for entry in folder.iterdir()):
+            remedy = "If the .tsv files are immune repertoires (AIRR), set {0}."
+            raise DataError(problem, remedy, ("format", "airr"))
+        raise DataError(f"{problem} ({', '.join(SUFFIXES)})")
     return found
 
 

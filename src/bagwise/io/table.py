@@ -376,7 +376,8 @@ def _features(
             )
             continue
         if not chosen:
-            doubt = _suspicious(name, column.values, grouping, roles)
+            of_bags = str(name) in table.bag_features
+            doubt = _suspicious(name, column.values, grouping, roles, of_bags)
             suspects += [] if doubt is None else [doubt]
         kept.append(name)
         columns.append(column.values)
@@ -450,9 +451,12 @@ def _counts_rows(name: Any, values: Array) -> bool:
 
 
 def _suspicious(
-    name: Any, values: Array, grouping: Grouping, roles: Roles
+    name: Any, values: Array, grouping: Grouping, roles: Roles, of_bags: bool
 ) -> _Doubt | None:
-    """Return why a column of numbers looks like an id or a group, or None."""
+    """Return why a column of numbers looks like an id or a group, or None.
+
+    Columns of a table of bags (`of_bags`) are shared by all rows anyway.
+    """
     if len(values) < _ENOUGH_ROWS or values.dtype.kind == "b":
         return None
     if not np.isfinite(values).all() or (values != np.floor(values)).any():
@@ -462,7 +466,10 @@ def _suspicious(
     named = _ID_NAME.search(str(name)) is not None
     if different == len(values) and (dense or named):
         return _Doubt(name, "a different whole number in every row", "instance_id")
-    least = 2 if named or sounds_like_a_group(name) else _ENOUGH_GROUPS
+    named = named or sounds_like_a_group(name)
+    if of_bags and not named:
+        return None
+    least = 2 if named else _ENOUGH_GROUPS
     if roles.group is None and least <= different and _is_shared(values, grouping):
         return _Doubt(name, "whole numbers shared by all rows of several bags", "group")
     return None
@@ -509,9 +516,14 @@ def _refuse_columns(
     names = [doubt.name for doubt in refused]
     remedy, settings = _remedy(doubts)
     settings.append(("encode", "auto" if all(d.kind for d in refused) else names))
+    remedy += f", or encode them with {{{len(settings) - 1}}}"
+    smiles = [name for name in names if "smiles" in str(name).lower()]
+    if smiles and table.source:
+        settings.append(("smiles", smiles[0]))
+        remedy += f", or read the rows as molecules with {{{len(settings) - 1}}}"
     table.fail(
         problem,
-        f"{remedy}, or encode them with {{{len(settings) - 1}}}.",
+        f"{remedy}.",
         *settings,
         columns=[doubt.name for doubt in doubts],
         kind=NotNumericError,
