@@ -3,19 +3,20 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import Bags
-from bagwise.compose import OnInstances, SimpleMI, WrapperMI
+from bagwise.compose import OnInstances, SimpleMI, SimpleMIRegressor, WrapperMI
 from bagwise.compose.pooling import POOLINGS, pool
 from bagwise.datasets import make_bags
 
@@ -214,3 +215,23 @@ def test_labels_are_those_of_the_default_learner(labels):
     model = SimpleMI().fit(X, np.array(labels)[y])
     expected = model.estimator_.predict(model._placed(model._rows(X)))
     np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(
+    "model",
+    [
+        SimpleMI(make_pipeline(StandardScaler(), LogisticRegression())),
+        SimpleMIRegressor(make_pipeline(StandardScaler(), Ridge())),
+    ],
+)
+def test_rows_become_dense_where_the_estimator_needs_it(toy, model, dense):
+    X, y = toy
+    sparse = X.with_data(sp.csr_array(X.data))
+    expected = clone(model).fit(X, y)
+    found = clone(model).fit(X if dense else sparse, y)
+    with config_context(working_memory=1e-3):  # (a few instances per block)
+        scores = found.instance_scores(sparse).values
+    np.testing.assert_allclose(scores, expected.instance_scores(X).values, atol=1e-9)
+    for Z in (X, sparse):
+        np.testing.assert_allclose(found.predict(Z), expected.predict(X), atol=1e-9)

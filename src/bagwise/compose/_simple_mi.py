@@ -11,13 +11,18 @@ from sklearn.utils.metaestimators import available_if
 from bagwise._compat import HasMethods, StrOptions
 from bagwise.bags import Bags
 from bagwise.base import BaseBagRegressor
-from bagwise.compose.embedded import EmbeddedClassifier, needed_weights
+from bagwise.compose.embedded import (
+    EmbeddedClassifier,
+    dense_rows,
+    in_blocks,
+    needed_weights,
+)
 from bagwise.compose.forests import values
 from bagwise.compose.pooling import POOLINGS, mostly_zero, pool
 
 
 def _reads_instances(model):
-    return model.pooling != "bag_rows"
+    return getattr(model, "pooling_", model.pooling) != "bag_rows"
 
 
 class SimpleMI(EmbeddedClassifier):
@@ -54,7 +59,8 @@ class SimpleMI(EmbeddedClassifier):
     -----
     `instance_scores` is the score of a bag that holds the instance alone. Class
     weights are set on `estimator`. Pooling costs one pass over the instances; sparse
-    data stay sparse.
+    data stay sparse, and only the rows of the bags become dense for an `estimator` that
+    does not take sparse rows.
 
     The default classifier depends on the storage: bags that are mostly zero are
     classified by a linear SVM as CSR and by a Gaussian SVM as dense arrays, and the
@@ -90,7 +96,7 @@ class SimpleMI(EmbeddedClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self._base_estimator()).input_tags.sparse
+        tags.input_tags.sparse = True
         tags.input_tags.duplicate_invariant = None if callable(self.pooling) else True
         tags.input_tags.respects_standard_assumption = (
             None if callable(self.pooling) else False
@@ -107,9 +113,11 @@ class SimpleMI(EmbeddedClassifier):
     def _fit_rows(self, X, y, weight):
         self.pooling_ = self.pooling
         rows = self._rows(X)
-        if self.estimator is None and sp.issparse(rows) and not mostly_zero(X):
-            return rows.toarray()  # no larger than before, and equal to dense bags
-        return rows
+        if not sp.issparse(rows):
+            return rows
+        if self.estimator is None:  # (then no larger than before, and as dense bags)
+            return rows if mostly_zero(X) else rows.toarray()
+        return rows if _takes_sparse(self.estimator) else dense_rows(rows)
 
     def _adapt_default(self, base, rows, weight):
         # The default learner measures distances, which lose digits far from the origin.
@@ -170,7 +178,8 @@ class SimpleMIRegressor(BaseBagRegressor):
     Notes
     -----
     `instance_scores` is the prediction for a bag that holds the instance alone. Pooling
-    costs one pass over the instances; sparse data stay sparse.
+    costs one pass over the instances; sparse data stay sparse, and only the rows of the
+    bags become dense for an `estimator` that does not take sparse rows.
 
     Differs from [1]_: real values in place of classes.
 
@@ -200,7 +209,7 @@ class SimpleMIRegressor(BaseBagRegressor):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         inner = get_tags(self._inner())
-        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.sparse = True
         tags.target_tags.multi_output = inner.target_tags.multi_output
         fixed = callable(self.pooling) or self.pooling == "statistics"
         tags.input_tags.duplicate_invariant = None if fixed else True
@@ -216,12 +225,18 @@ class SimpleMIRegressor(BaseBagRegressor):
             options = needed_weights(base, weight)
         self.pooling_ = self.pooling
         rows = pool(X, self.pooling)
+        self._learns_dense = not sp.issparse(rows) or not _takes_sparse(base)
+        if self._learns_dense:
+            rows = dense_rows(rows)
         if self.estimator is None:
             base.set_params(alpha=_mean_variance(rows, weight))
         self.estimator_ = base.fit(rows, y, **options)
 
     def _predict_bags(self, X):
-        return values(self.estimator_, pool(X, self.pooling_))
+        return in_blocks(self._values, pool(X, self.pooling_), self._learns_dense)
+
+    def _values(self, rows):
+        return values(self.estimator_, rows)
 
     def _score_instances(self, X):
         return self._predict_bags(Bags(X.data, np.arange(X.n_instances + 1)))
@@ -241,6 +256,10 @@ class SimpleMIRegressor(BaseBagRegressor):
             One value per instance.
         """
         return super().instance_scores(X)
+
+
+def _takes_sparse(estimator):
+    return get_tags(estimator).input_tags.sparse
 
 
 def _mean_variance(rows, weight):

@@ -24,6 +24,26 @@ def _base_has(name):
     return check
 
 
+def dense_rows(rows):
+    """Return the rows of bags as a dense array."""
+    if not sp.issparse(rows):
+        return rows
+    check_memory(
+        8.0 * rows.shape[0] * rows.shape[1],
+        f"{rows.shape[0]} dense rows of {rows.shape[1]} columns",
+        "Fit on sparse bags, with an estimator that takes sparse rows.",
+    )
+    return rows.toarray()
+
+
+def in_blocks(function, rows, dense):
+    """Return a function of rows; sparse ones become dense in blocks if they have to."""
+    if not dense or not sp.issparse(rows):
+        return function(rows)
+    parts = row_blocks(rows.shape[0], 8.0 * rows.shape[1])
+    return np.concatenate([function(rows[part].toarray()) for part in parts])
+
+
 def needed_weights(estimator, weight):
     """Return the keyword that weighs an estimator, or the last step of a pipeline."""
     options = weight_arguments(estimator, weight)
@@ -100,13 +120,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
 
     def _placed(self, rows):
         """Return rows as the learner gets them: dense or not, minus their origin."""
-        if self._learns_dense and sp.issparse(rows):
-            check_memory(
-                8.0 * rows.shape[0] * rows.shape[1],
-                f"{rows.shape[0]} dense rows of {rows.shape[1]} columns",
-                "The model was fitted on dense bags; fit it on sparse ones.",
-            )
-            rows = rows.toarray()
+        rows = dense_rows(rows) if self._learns_dense else rows
         return rows if self._origin is None else rows - self._origin
 
     def predict(self, X):
@@ -178,8 +192,11 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
         alone = Bags(X.data, np.arange(X.n_instances + 1))
-        scores = _decide(self.estimator_, self._placed(self._rows(alone)))
+        scores = in_blocks(self._decide, self._rows(alone), self._learns_dense)
         return Ragged(-scores if self._turned else scores, X.offsets)
+
+    def _decide(self, rows):
+        return _decide(self.estimator_, self._placed(rows))
 
     def _checked_rows(self, X):
         check_is_fitted(self)
