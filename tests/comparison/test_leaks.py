@@ -1,10 +1,12 @@
 """Columns that hold the label are named before any run; good columns are not."""
 
+import tracemalloc
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, random_array
 from scipy.stats import mannwhitneyu
 
 from bagwise import Bags, compare
@@ -119,6 +121,19 @@ def test_sparse_columns(problem):
     assert leak.name == "column 1234"
 
 
+def test_many_rows_need_little_memory():
+    """Of 400,000 sparse rows, 200 dense columns would take 640 MB at once."""
+    rows = random_array((400_000, 300), density=1e-3, rng=0, dtype=np.float32)
+    X = Bags(rows.tocsr(), np.arange(0, 400_001, 10_000))
+    tracemalloc.start()
+    try:
+        find_leaks(Problem("words", X, np.arange(40) % 2))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 300e6
+
+
 def test_copies_of_bags_and_the_bag_size(problem):
     bags = [*problem.X.to_list(), problem.X[3][::-1], problem.X[5]]
     y = np.append(problem.y, [problem.y[3], 1 - problem.y[5]])
@@ -174,4 +189,7 @@ def test_methods_that_cannot_fit_are_refused_before_any_run(monkeypatch):
     with pytest.raises(ValueError, match=r"take 'SAFE \(features\)'") as caught:
         compare(X, y, methods=["SAFE", "mi-SVM"], n_jobs=1, progress=started.append)
     assert "mi-SVM needs" in str(caught.value)
+    sparse = X.with_data(csr_array(X.data))
+    with pytest.raises(ValueError, match="miFV does not take sparse data"):
+        compare(sparse, y, methods=["miFV", "MILR"], n_jobs=1, progress=started.append)
     assert not started

@@ -22,7 +22,7 @@ from bagwise._sizes import parse_size
 from bagwise.base.survival import require_survival
 from bagwise.comparison._progress import LiveProgress
 from bagwise.comparison.catalog import Method
-from bagwise.comparison.choose import choose_methods, refuse_too_large
+from bagwise.comparison.choose import choose_methods, refuse_impossible
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS, GroupCounts
@@ -219,7 +219,7 @@ def compare(
     chosen = [choice.method for choice in choices if choice.chosen]
     folds = protocol.folds(len(problem.y), problem.units)
     train, _ = protocol.split(problem.strata, *folds[0], random_state, problem.units)
-    refuse_too_large(chosen, int(problem.X.sizes[train].sum()))
+    refuse_impossible(chosen, problem.X, int(problem.X.sizes[train].sum()))
     findings = find_leaks(problem)
     findings.warn()
     tuning = _tuning(grid, inner, metric)

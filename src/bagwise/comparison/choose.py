@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from bagwise._sizes import memory_budget
+from bagwise.bags import Bags
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.catalog._classification import CLASSIFIERS, CLASSIFY_BAG_ROWS
 from bagwise.comparison.catalog._regression import (
@@ -37,8 +38,8 @@ __all__ = [
     "judge",
     "list_methods",
     "missing_methods",
+    "refuse_impossible",
     "refuse_other_task",
-    "refuse_too_large",
     "resolve",
     "wanted_task",
 ]
@@ -157,18 +158,27 @@ def _too_large(method: Method, problem: Problem) -> str:
     return ""
 
 
-def refuse_too_large(methods: Iterable[Method], n_instances: int) -> None:
-    """Refuse methods whose kernel matrix cannot fit into memory, before any run.
+def refuse_impossible(methods: Iterable[Method], X: Bags, n_instances: int) -> None:
+    """Refuse methods that cannot be fitted to the data, before any run.
+
+    These are methods whose kernel matrix does not fit into memory, and those that do
+    not take sparse data.
 
     Parameters
     ----------
     methods : iterable of Method
         The methods to compare.
+    X : Bags
+        The bags.
     n_instances : int
         Training instances.
     """
     budget, told = memory_budget(), []
     for method in methods:
+        if X.is_sparse and method.kind != "own" and not method.sparse:
+            text = f"{method.name} does not take sparse data; reduce the columns first "
+            told.append(text + "(OnInstances(TruncatedSVD(100)) in a pipeline)")
+            continue
         n_bytes = method.kernel_bytes * float(n_instances) ** 2
         reduced = {"n_components", "kernel"} & {*method.params}
         if n_bytes <= budget or reduced:

@@ -52,8 +52,8 @@ _NEARLY = 0.98
 _NEXT = 0.98
 # Probability, over all columns and statistics, that an irrelevant one is perfect.
 _LEVEL = 1e-3
-# What is looked at of large data: bags, instances, columns at once, pairs of classes.
-_BAGS, _ROWS, _COLUMNS, _PAIRS = 2_000, 100_000, 256, 45
+# What is looked at of large data: bags, instances, entries at once, pairs of classes.
+_BAGS, _ROWS, _ENTRIES, _PAIRS = 2_000, 100_000, 2**22, 45
 # Sparse columns that are computed exactly: those that can be the best ones.
 _SPARSE = 200
 _LISTED = 8
@@ -374,9 +374,11 @@ def _columns(X: Bags, target: _Target) -> tuple[_Columns, Array, Array, Array, A
     scores = np.full((len(places), len(STATISTICS)), 0.5)
     constant, suspicious, certain = np.zeros((3, len(places)), dtype=bool)
     several = 2 * np.sum(X.sizes > 1) >= X.n_bags
-    for block in _blocks(len(places)):
-        rows = X.data[:, places[block]]
-        rows = rows.toarray() if X.is_sparse else np.asarray(rows, dtype=np.float64)
+    data = X.data[:, places].tocsc() if X.is_sparse else X.data
+    for block in _blocks(len(places), X.n_instances):
+        rows = data[:, block]
+        rows = rows.toarray() if X.is_sparse else rows
+        rows = np.asarray(rows, dtype=np.float64)
         tables = _statistics(rows, X.offsets)
         high, low = tables[1:3]
         same = (high == low).all(axis=0) & (np.ptp(high, axis=0) > 0)
@@ -393,9 +395,10 @@ def _columns(X: Bags, target: _Target) -> tuple[_Columns, Array, Array, Array, A
     return _Columns(X.feature_names, places), scores, constant, suspicious, certain
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    for start in range(0, n, _COLUMNS):
-        yield slice(start, min(n, start + _COLUMNS))
+def _blocks(n_columns: int, n_rows: int) -> Iterator[slice]:
+    step = max(1, _ENTRIES // n_rows)
+    for start in range(0, n_columns, step):
+        yield slice(start, min(n_columns, start + step))
 
 
 def _statistics(rows: Array, offsets: Array) -> list[Array]:
