@@ -143,7 +143,7 @@ def test_wrong_columns_and_records(tmp_path):
     with pytest.raises(DataError, match="no record has a title"):
         bagwise.read_bags(path)
     path = sdf(tmp_path, RINGS)
-    for wrong in ({"label": "actve"}, {"bag": "Id"}):
+    for wrong in ({"label": "potency"}, {"bag": "Id"}):
         with pytest.raises(UnknownColumnError, match="the table has '_Name'"):
             bagwise.read_bags(path, **wrong)
     one, other = (sdf(tmp_path, {"x": t}).read_text() for t in ("CCCC", "CCCN"))
