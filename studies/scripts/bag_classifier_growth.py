@@ -28,7 +28,8 @@ from bagwise import BagClassifier, Bags
 from bagwise.base import bag_folds
 from bagwise.datasets import fetch, make_bags
 from bagwise.ensemble._inputs import Made
-from bagwise.ensemble._members import Size, classification_members, make_plan
+from bagwise.ensemble._members import classification_members
+from bagwise.ensemble._plan import Size, make_plan
 from bagwise.ensemble._stack import bag_scores, fit_member
 
 

@@ -33,7 +33,8 @@ from bagwise.datasets import (
 )
 from bagwise.ensemble._combine import Combination
 from bagwise.ensemble._inputs import Made
-from bagwise.ensemble._members import Size, classification_members, make_plan
+from bagwise.ensemble._members import classification_members
+from bagwise.ensemble._plan import Size, make_plan
 from bagwise.ensemble._stack import bag_scores, fit_member, stack_folds
 
 sys.path.append(str(Path(__file__).parents[2]))

@@ -30,7 +30,8 @@ from bagwise.datasets import (
 )
 from bagwise.ensemble._combine import Combination
 from bagwise.ensemble._inputs import Made
-from bagwise.ensemble._members import Size, classification_members, make_plan
+from bagwise.ensemble._members import classification_members
+from bagwise.ensemble._plan import Size, make_plan
 from bagwise.ensemble._stack import bag_scores, fit_member
 
 CLASSIC = ["musk1", "elephant", "fox", "trec1", "newsgroups_sci.med"]

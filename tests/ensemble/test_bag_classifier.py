@@ -12,10 +12,11 @@ from bagwise import BagClassifier, Bags
 from bagwise.compose import WrapperMI
 from bagwise.datasets import make_bags
 from bagwise.ensemble import _bag_classifier, _stack
-from bagwise.ensemble import _members as module
+from bagwise.ensemble import _plan as module
 from bagwise.ensemble._bag_classifier import compare_sides
 from bagwise.ensemble._inputs import Made, StandardRows
-from bagwise.ensemble._members import Plan, Size, classification_members, make_plan
+from bagwise.ensemble._members import classification_members
+from bagwise.ensemble._plan import Plan, Size, make_plan
 from bagwise.ensemble._stack import Budget, Member, decision_values, fit_member
 from bagwise.svm import MISVM, BagSVC
 from bagwise.testing._assumptions import check_standard_assumption
@@ -86,6 +87,30 @@ def test_time_budget_drops_the_most_expensive_and_warns():
         model = BagClassifier(random_state=0, cv=2, time_budget=0.5).fit(X, y)
     assert "statistics trees" in model.plan_["dropped"]
     assert model.plan_["estimated_seconds"] <= 0.5
+
+
+def test_a_budget_keeps_the_strongest_members_of_a_trial(monkeypatch):
+    X, y = make_bags(60, n_features=3, random_state=0)
+    monkeypatch.setattr(module, "_LEAST_TRIAL", 15)
+    monkeypatch.setattr(Member, "seconds", lambda _, n, __: 10.0 * (n != 3))
+    with pytest.warns(UserWarning, match="leaves out"):
+        model = BagClassifier(random_state=0, cv=3).fit(X, y)
+    trial = model.plan_["trial"]
+    kept, left = set(model.members_), set(model.plan_["dropped"])
+    assert kept | left == set(trial)
+    assert 0 < len(kept) < len(trial)
+    assert min(trial[k] for k in kept) >= max(trial[k] for k in left)
+
+
+def test_the_strongest_that_fit_are_kept():
+    plan = Plan()
+    strength = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}
+    plan.keep_within({"a": 5.0, "b": 9.0, "c": 3.0, "d": 1.0}, 10.0, 1.0, strength)
+    assert plan.members == ["a", "c", "d"]
+    assert plan.estimated_seconds == 10.0
+    assert "0.800 on a part" in plan.dropped["b"]
+    plan.keep_within({"a": 50.0, "b": 90.0}, 10.0, 1.0, {"a": 0.9, "b": 0.8})
+    assert plan.members == ["a"]
 
 
 def test_the_clock_is_watched_while_fitting(monkeypatch):

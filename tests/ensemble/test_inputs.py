@@ -19,6 +19,7 @@ from bagwise.ensemble._inputs import (
     Input,
     Made,
     NearBags,
+    PooledColumns,
     Prototypes,
     SetKernel,
     SlicedDistance,
@@ -201,3 +202,40 @@ def test_missing_values_are_filled_and_marked():
     assert np.mean(model.predict(holes) == y) > 0.8
     # Bags without a gap, and gaps where training had none.
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_original_columns_of_wide_rows_are_pooled():
+    rng = np.random.default_rng(0)
+    rows = (3.0 + rng.normal(size=(60, 320))) * np.arange(1, 321)
+    X = Bags(rows, np.arange(0, 61, 6))
+    pooled = Made(X, fit=True).of(PooledColumns())
+    Z = StandardScaler().fit_transform(rows).reshape(10, 6, 320)
+    ops = [Z.mean(1), Z.std(1), Z.min(1), Z.max(1), np.full((10, 1), np.log(6))]
+    np.testing.assert_allclose(pooled, np.hstack(ops), rtol=1e-5, atol=1e-6)
+
+
+def test_columns_of_most_bags_are_chosen(monkeypatch):
+    rows = np.zeros((40, 400))
+    rows[::4, 7] = rows[1::8, 30] = 2.0  # in ten and in five bags
+    rows[0, 100:] = 1.0
+    monkeypatch.setattr("bagwise.ensemble._inputs.POOLED", 2)
+    one = PooledColumns()
+    X = Bags(sp.csr_matrix(rows), np.arange(0, 41, 4))
+    pooled = Made(X, fit=True).of(one)
+    assert list(one.columns) == [7, 30]
+    np.testing.assert_allclose(pooled[:, :2].T, [[0.5] * 10, [0.5, 0.0] * 5])
+
+
+def test_wide_rows_that_are_mostly_zero_are_sparse():
+    rng = np.random.default_rng(0)
+    rows = sp.random(150, 400, 0.02, format="csr", random_state=0)
+    X = Bags(rows, np.arange(0, 151, 5))
+    dense = X.with_data(rows.toarray())
+    y = rng.permutation(np.arange(30) % 2)
+    one, two = (BagClassifier(cv=2, random_state=0).fit(b, y) for b in (X, dense))
+    assert "statistics L1" in one.members_
+    expected = one.decision_function(X)
+    for model, bags in ((two, dense), (two, X), (one, dense)):
+        np.testing.assert_allclose(model.decision_function(bags), expected, atol=1e-6)
+    narrow = dense.with_data(dense.data[:, :200])
+    assert not ROWS().fit_transform(narrow).is_sparse

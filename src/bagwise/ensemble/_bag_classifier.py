@@ -17,12 +17,9 @@ from bagwise.base import MulticlassBagClassifier, ProbabilityMixin
 from bagwise.compose import SimpleMI, WrapperMI
 from bagwise.ensemble._combine import Combination, InstanceCombination
 from bagwise.ensemble._inputs import EncodesColumns
-from bagwise.ensemble._members import (
-    choose_members,
-    classification_members,
-    report_plan,
-)
+from bagwise.ensemble._members import classification_members
 from bagwise.ensemble._outliers import OutlierScoresMixin, TrainingDistances
+from bagwise.ensemble._plan import choose_members, report_plan
 from bagwise.ensemble._stack import Budget, fit_stack, named_members, scaled_to_one
 
 # Members that respect the standard assumption and the others predict so large a share
@@ -282,8 +279,10 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     A fixed stack of members that describe bags in different ways: summary statistics
     (support vector machine, trees, boosting), Fisher vectors, earth mover's distances
     on two scales, similarities to instances (MILES), classifiers of instances (forest,
-    logistic regression), boosting under the multi-instance loss, and a max-margin
-    classifier of witnesses (MI-SVM). They are combined as in `BagStackingClassifier`:
+    logistic regression), boosting under the multi-instance loss, and a
+    max-margin classifier of witnesses (MI-SVM); from 300 bags on also a linear MI-SVM
+    and boosted trees on quantiles of the scores of boosted trees of instances. They are
+    combined as in `BagStackingClassifier`:
 
     .. math:: f(B) = \sum_m w_m\, l_m(B) + b
 
@@ -313,11 +312,13 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     random_state : int or RandomState, default=None
         Seeds folds and members.
     time_budget : float, "auto" or None, default="auto"
-        Seconds that `fit` should take. Members are dropped, the most expensive by a
-        rough estimate first, until the estimate fits; with a number the clock is
-        watched as well, and members for which no time is left are not fitted. A warning
-        names them. "auto" plans for 60 s by the estimate alone, so that the result does
-        not depend on how busy the computer is. None sets no limit.
+        Seconds that `fit` should take. Where a rough estimate is above it, the members
+        are scored on a quarter of the bags (at most 2,000), and the strongest that fit
+        into the budget stay; below 600 bags the most expensive are dropped. With a
+        number the clock is watched as well, and members for which no time is left are
+        not fitted. A warning names them. "auto" plans for 60 s by the estimate alone,
+        so that the result does not depend on how busy the computer is. None sets no
+        limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -328,7 +329,8 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     plan_ : dict
         What was chosen by the size of the data: "members", "dropped" (name and
         reason), "exact_distances", "max_bag_size", "max_prototypes", "tree_draws",
-        "estimated_seconds" (processor seconds) and others.
+        "trial" (scores of members on a part of the bags, where some had to be left
+        out), "estimated_seconds" (processor seconds) and others.
     assumption_check_ : dict
         With two classes: out-of-fold predictions of the members that respect the
         standard assumption, as a stack of their own, next to those of all others.
@@ -343,21 +345,23 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     Notes
     -----
     Missing values are filled with the median of the column, next to a column that marks
-    them; only ratios of weights of bags matter; features are standardized inside, and
-    more than 300 of them are projected on 100 principal axes. Sparse rows stay sparse
-    for distances and linear members, without centering, so that the same bags give
-    other scores as CSR than as dense arrays. Inputs of members are computed once for
-    the `cv` + 1 fits of each. Approximations replace what is quadratic as the data
-    grow: sliced Wasserstein in place of exact earth mover's distances above roughly 800
-    bags of 7; above 2,000 instances a basis of 100 instances and 1,000 prototypes,
-    fewer from 500 bags on; above 4,000 instances or bags trees that sample 2,000 of
-    them, from 1,000 bags on 100 trees in place of 200; at most 50,000 instances for
-    members that learn from instances (all instances are scored); no members quadratic
-    in the bags above 5,000. `plan_` lists what was done. 1,000 bags of 7 take about 10
-    processor seconds, 20,000 about 100, and 400 bags of 5,000 x 1,024 in half precision
-    on a memory map about 150 and 2.2 GB (they are read in pieces; 100 columns of each
-    instance are kept). "estimated_seconds" is meant for a core that multiplies matrices
-    at about 20 gigaflops.
+    them; only ratios of weights of bags matter; features are standardized inside. More
+    than 300 of them are projected on 100 principal axes; trees and a 1-norm SVM learn
+    from statistics of the original ones (at most 2,000, chosen without labels). Sparse
+    rows stay sparse for distances and linear members, without centering, so that the
+    same bags give other scores as CSR than as dense arrays; more than 300 columns with
+    less than 5% of entries that are not zero are taken as CSR. Inputs of members are
+    computed once for the `cv` + 1 fits of each. Approximations replace what is
+    quadratic as the data grow: sliced Wasserstein in place of exact earth mover's
+    distances above roughly 800 bags of 7; above 2,000 instances a basis of 100
+    instances and 1,000 prototypes, fewer from 500 bags on; above 4,000 instances or
+    bags trees that sample 2,000 of them, from 1,000 bags on 100 trees in place of 200;
+    at most 50,000 instances for members that learn from instances (all instances are
+    scored); no members quadratic in the bags above 5,000. `plan_` lists what was done.
+    1,000 bags of 7 take about 10 processor seconds, 20,000 about 100, and 400 bags of
+    5,000 x 1,024 in half precision on a memory map about 150 and 2.2 GB (they are read
+    in pieces; 100 columns of each instance are kept). "estimated_seconds" is meant for
+    a core that multiplies matrices at about 20 gigaflops.
 
     Folds are made by the position of a bag and the random seed: another order of the
     training bags gives other folds, and with them slightly different weights of
@@ -442,10 +446,14 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
         members, plan = choose_members(
             self.members,
             X,
+            codes,
+            weight,
             partial(classification_members, standard=standard, n_jobs=self.n_jobs),
             n_classes=len(self.classes_),
             n_fits=self.cv + 1,
             budget=budget,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
         )
         seen = self._fit_stack(
             members, X, codes, weight, signed=not standard, budget=budget

@@ -10,8 +10,9 @@ from bagwise._compat import Interval, StrOptions
 from bagwise.base import BaseBagRegressor
 from bagwise.ensemble._combine import shrinkage, stack_values
 from bagwise.ensemble._inputs import EncodesColumns, Made
-from bagwise.ensemble._members import choose_members, regression_members, report_plan
+from bagwise.ensemble._members import regression_members
 from bagwise.ensemble._outliers import OutlierScoresMixin, TrainingDistances
+from bagwise.ensemble._plan import choose_members, report_plan
 from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
 
 
@@ -44,11 +45,13 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     random_state : int or RandomState, default=None
         Seeds folds and members.
     time_budget : float, "auto" or None, default="auto"
-        Seconds that `fit` should take. Members are dropped, the most expensive by a
-        rough estimate first, until the estimate fits; with a number the clock is
-        watched as well, and members for which no time is left are not fitted. A warning
-        names them. "auto" plans for 60 s by the estimate alone, so that the result does
-        not depend on how busy the computer is. None sets no limit.
+        Seconds that `fit` should take. Where a rough estimate is above it, the members
+        are scored on a quarter of the bags (at most 2,000), and the strongest that fit
+        into the budget stay; below 600 bags the most expensive are dropped. With a
+        number the clock is watched as well, and members for which no time is left are
+        not fitted. A warning names them. "auto" plans for 60 s by the estimate alone,
+        so that the result does not depend on how busy the computer is. None sets no
+        limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -148,14 +151,6 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         budget = Budget(self.time_budget)
         weight = scaled_to_one(weight)
         columns = np.ascontiguousarray(y.reshape(len(y), -1).T)
-        members, plan = choose_members(
-            self.members,
-            X,
-            partial(regression_members, n_jobs=self.n_jobs),
-            n_classes=0,
-            n_fits=len(columns) * (self.cv + 1),
-            budget=budget,
-        )
         self._targets = y.shape[1:]
         # Column by column, so that each target is that of a stack of its own.
         center = [np.average(one, weights=weight) for one in columns]
@@ -163,6 +158,18 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         spread = [np.sqrt(np.average(one, weights=weight)) or 1.0 for one in miss]
         self._center, self._spread = np.array(center), np.array(spread)
         target = (columns.T - self._center) / self._spread
+        members, plan = choose_members(
+            self.members,
+            X,
+            target,
+            weight,
+            partial(regression_members, n_jobs=self.n_jobs),
+            n_classes=0,
+            n_fits=len(columns) * (self.cv + 1),
+            budget=budget,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
         self._stack, seen = fit_stack(
             members,
             X,

@@ -20,6 +20,8 @@ from bagwise.base.folds import kept_together, most_folds
 from bagwise.solvers.pace import paced
 from bagwise.solvers.stumps import SortedColumns, Stump
 
+# So few rows are scored by all stumps at once, not by one after the other.
+_FEW_ROWS = 1_000
 BOOSTING_CONSTRAINTS: dict = {
     "n_estimators": [Interval(Integral, 1, None, closed="left")],
     "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -79,6 +81,30 @@ def _seeded(estimator, rng):
         if name == "random_state" or name.endswith("__random_state")
     }
     return learner.set_params(**seeds)
+
+
+def stump_sum(stumps, weights, data):
+    """Return the weighted sum of the answers of stumps, of all of them at once.
+
+    Parameters
+    ----------
+    stumps : list of Stump
+        The learners.
+    weights : ndarray of shape (n_stumps,)
+        Their weights.
+    data : ndarray or CSR matrix of shape (n_rows, n_features)
+        A few rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    feature = np.array([max(one.feature, 0) for one in stumps])
+    columns = data[:, feature]
+    columns = columns.toarray() if sp.issparse(columns) else columns
+    above = columns > np.array([one.threshold for one in stumps])  # or constant
+    step = weights * np.array([one.sign for one in stumps])
+    return np.where(above, step, -step).sum(axis=1)
 
 
 def learner_outputs(learners, data):
@@ -202,10 +228,16 @@ class BoostedBags(WeightedBagClassifier):
             yield F
 
     def _score_instances(self, X):
+        if X.n_instances <= _FEW_ROWS and self._are_stumps():
+            rows = self._learner_rows(X)
+            return stump_sum(self.learners_, self.learner_weights_, rows)
         F = np.zeros(X.n_instances)
         for stage in self._stages(X):
             F = stage
         return F
+
+    def _are_stumps(self):
+        return all(type(one) is Stump for one in self.learners_)
 
     def _score_bags(self, X):
         return self._pool(self._score_instances(X), X.offsets)

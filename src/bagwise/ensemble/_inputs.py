@@ -12,12 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.preprocessing import normalize
+from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise._sizes import check_memory
 from bagwise.bags import check_bags
 from bagwise.bags.chunks import Chunks
+from bagwise.bags.segments import bag_matrix
 from bagwise.compose import EncodeColumns
 from bagwise.compose.pooling import pool
 from bagwise.embedding import SlicedWassersteinEmbedding
@@ -25,8 +26,12 @@ from bagwise.kernels.distances import emd_distances, thin_bags
 from bagwise.kernels.instance import squared_distances
 from bagwise.kernels.registry import FittedKernel
 
-# Rows with more columns than this are projected on so many axes.
-WIDE, PROJECTED = 300, 100
+# Rows with more columns than this are projected on so many axes. Of the original
+# columns so many are pooled, and so many pooled values are kept.
+WIDE, PROJECTED, POOLED = 300, 100, 2_000
+_POOLED_VALUES = 20_000_000
+# Wide rows with a smaller share of entries are sparse, by a sample of so many rows.
+_FEW, _SAMPLE_OF_ENTRIES = 0.05, 1_000
 # Bag statistics are in units of standardized instances: a column whose spread is below
 # this share of the largest is constant. Columns of instances have units of their own:
 # constant is what varies no more than the rounding of its values (by bytes per value).
@@ -130,7 +135,8 @@ class StandardRows(Input):
     """Bags of standardized instances, for distances and linear members.
 
     Missing values are filled with the median of the column, next to a column that marks
-    them. Wide rows are projected on principal axes. Sparse rows stay as they are.
+    them. Wide rows are projected on principal axes. Sparse rows stay as they are, and
+    wide rows that are mostly zero become sparse.
 
     Parameters
     ----------
@@ -143,7 +149,7 @@ class StandardRows(Input):
 
     def fit_transform(self, X):
         """Find medians, means, spreads and axes."""
-        self.sparse, self.axes = X.is_sparse, None
+        self.sparse, self.axes = few_entries(X), None
         if not self.sparse:
             sample = X.take_rows(spread_out(X.n_instances, _SAMPLE))
             self._find_scale(X, np.asarray(sample, dtype=np.float64))
@@ -204,7 +210,7 @@ class StandardRows(Input):
     def transform(self, X):
         """Return the standardized bags."""
         if self.sparse:
-            return X if X.is_sparse else X.with_data(sp.csr_matrix(X.data))
+            return _sparse(X)
         if X.is_sparse:
             X = X.with_data(_dense(X))
         n_columns = len(self.columns) if self.axes is None else self.axes.shape[1]
@@ -287,6 +293,28 @@ class ThinnedRows(Input):
         return thin_bags(X, self.max_bag_size)
 
 
+def few_entries(X):
+    """Whether rows are sparse: as they are stored, or wide and mostly zero."""
+    return X.is_sparse or (
+        X.n_features > WIDE and not X.on_disk and share_of_entries(X) < _FEW
+    )
+
+
+def share_of_entries(X):
+    """Return the share of entries that are not zero, 1 where values are missing."""
+    if X.is_sparse:
+        return X.data.nnz / max(1, X.n_instances * X.n_features)
+    rows = X.take_rows(spread_out(X.n_instances, _SAMPLE_OF_ENTRIES))
+    return 1.0 if np.isnan(rows).any() else np.count_nonzero(rows) / rows.size
+
+
+def _sparse(X):
+    """Return bags with sparse rows; what is missing is zero, as the median is."""
+    if X.is_sparse:
+        return X
+    return X.with_data(sp.csr_matrix(np.nan_to_num(X.data, nan=0.0)))
+
+
 def _dense(X):
     """Return the rows of sparse bags as an array, for inputs fitted to dense bags."""
     check_memory(
@@ -336,6 +364,60 @@ class Statistics(Input):
     def transform(self, X):
         """Return a row per bag."""
         return in_parts(lambda part: pool(part, "statistics"), X)
+
+
+def pooled_columns(n_bags):
+    """Return how many original columns are pooled at most."""
+    return min(POOLED, max(1, _POOLED_VALUES // (4 * n_bags)))
+
+
+class PooledColumns(Input):
+    """Statistics of original columns of wide rows, which axes do not mix.
+
+    Columns are chosen without labels: of sparse rows those that most bags have, of
+    dense ones every k-th.
+
+    Parameters
+    ----------
+    max_bag_size : int or None
+        Instances of a bag that are looked at; None for all.
+    """
+
+    def __init__(self, max_bag_size=None):
+        self.max_bag_size = max_bag_size
+
+    def fit_transform(self, X):
+        """Choose columns, and the units of dense ones."""
+        most = pooled_columns(len(X))
+        self.sparse, self.scaler = few_entries(X), None
+        if self.sparse:
+            X = _sparse(X)
+            n_bags = (bag_matrix(X.offsets) @ (X.data != 0) > 0).sum(axis=0)
+            common = np.argsort(-np.asarray(n_bags).ravel(), kind="stable")[:most]
+            self.columns = np.sort(common)
+        else:
+            self.columns = spread_out(X.n_features, most)
+            rows = spread_out(X.n_instances, _LARGE // len(self.columns))
+            self.scaler = StandardScaler().fit(self._chosen(X.take_rows(rows)))
+        return self.transform(X)
+
+    def transform(self, X):
+        """Return a row per bag."""
+        step = max(1, _LARGE // (4 * len(self.columns)))
+        return np.vstack([self._pooled(part) for part in X.iter_chunks(step)])
+
+    def _pooled(self, X):
+        X = thin_bags(X, self.max_bag_size)
+        rows = self._chosen(X.data)
+        if self.scaler is not None:
+            rows = self.scaler.transform(rows)
+        rows = np.nan_to_num(rows, copy=False, nan=0.0)
+        return pool(X.with_data(rows), "statistics").astype(np.float32)
+
+    def _chosen(self, data):
+        rows = data[:, self.columns]
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        return np.array(rows, dtype=np.float64)
 
 
 class Embedded(Input):
