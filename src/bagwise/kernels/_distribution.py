@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.mixture import GaussianMixture
 
 from bagwise.bags import Bags
 from bagwise.bags.segments import segment_max, segment_mean, segment_min
@@ -21,6 +20,9 @@ from bagwise.kernels._set import (
 )
 from bagwise.kernels._tiles import stack_of, symmetrized
 from bagwise.kernels.instance import instance_kernel, row_blocks
+
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture
 
 
 def statistics_kernel(
@@ -420,6 +422,8 @@ def _fit_mixture(X: Bags, n_components: int, random_state: Any) -> GaussianMixtu
     _refuse_sparse(X)
     data = np.asarray(X.data, dtype=np.float64)
     floor = 1e-4 * float(data.var(axis=0).mean())  # follows the scale of the data
+    from sklearn.mixture import GaussianMixture  # slow to import
+
     return GaussianMixture(
         n_components=min(n_components, data.shape[0]),
         covariance_type="diag",
