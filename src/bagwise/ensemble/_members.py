@@ -123,7 +123,7 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
         "per_fit": 0.007 + 3e-8 * n * n,
     }
     # Of few bags, both of these add nothing to the others (results/bag-classifier).
-    many = size.n_bags >= _STAGES_FROM
+    staged = size.n_bags >= _STAGES_FROM
     forest = RandomForestClassifier(100, min_samples_leaf=2)
     if plan.tree_draws is not None:  # random thresholds cost a third of the best ones
         forest = ExtraTreesClassifier(
@@ -174,7 +174,7 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
         Member(
             "near bags in the cube", _precomputed_svc(), inputs.near_in_cube, **near
         ),
-        *respecting[: 3 if many or size.is_wide else 2],
+        *respecting[: 3 if staged or size.is_wide else 2],
         Member(
             "MILES",
             L1SVC(10.0),
@@ -202,7 +202,7 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
                 per_fit=0.02 + 4e-7 * n * size.n_pooled,
             )
         )
-    if many:
+    if staged:
         members.append(
             Member(
                 "two-stage boosting",
