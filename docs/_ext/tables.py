@@ -62,16 +62,20 @@ def costs() -> list[str]:
 
 
 def peers() -> list[str]:
-    """Return how many times longer others take on the same folds."""
+    """Return how many times longer others take on the same folds, with accuracies."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for row in measured.speed():
-        key = (row["data"], row["method"], row["seconds"])
+        own = f"{float(row['seconds']):.2f} ({row['accuracy']})"
         if row["ratio"] and not row["other"].startswith("one "):
-            found.setdefault(key, {})[row["other"]] = f"{float(row['ratio']):.0f} times"
+            ratio = float(row["ratio"])
+            told = f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
+            if row["other_accuracy"]:
+                told += f" ({row['other_accuracy']})"
+            found.setdefault((row["data"], row["method"], own), {})[row["other"]] = told
     others = sorted({other for entry in found.values() for other in entry})
     rows = [
-        [data, method, f"{float(told):.2f}", *(entry.get(o, "--") for o in others)]
-        for (data, method, told), entry in found.items()
+        [*key, *(entry.get(other, "--") for other in others)]
+        for key, entry in found.items()
     ]
     return list_table(["Data", "Method", "bagwise, s", *others], rows)
 

@@ -322,8 +322,8 @@ def print_ranking(result: Any) -> None:
         console.print(f"\n{text}", markup=False, highlight=False)
     console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
     for row in result.ranking:
-        for note in result.grid_ends(row.method):
-            text = f"{row.method}: {note}"
+        for note in result.grid_ends(row.method, share=0.5):
+            text = f"{row.method}: {note}".replace('grid="auto"', "--grid auto")
             console.print(text, markup=False, highlight=False)
         told = result.disagreement(row.method)
         if told.get("warn"):

@@ -436,21 +436,25 @@ def beyond(candidate: Candidate, name: str, end: str) -> Candidate:
     return Candidate({**candidate.values, name: value}, grid)
 
 
-def widen_note(ends: Sequence[Mapping[str, str]]) -> list[str]:
+def widen_note(ends: Sequence[Mapping[str, str]], share: float = 0.0) -> list[str]:
     """Describe how often values were at an end, over the folds of one method.
+
+    Ends that were chosen in less than this share of the folds are left out.
 
     Examples
     --------
     >>> widen_note([{"C": "upper"}, {"C": "upper"}, {}])
-    ['C at the upper end of its grid in 2 of 3 folds: widen it']
+    ['C at the upper end of its grid in 2 of 3 folds: grid="auto" extends it']
     """
     counts: dict[tuple[str, str], int] = {}
     for one in ends:
         for pair in one.items():
             counts[pair] = counts.get(pair, 0) + 1
     return [
-        f"{name} at the {end} end of its grid in {n} of {len(ends)} folds: widen it"
+        f"{name} at the {end} end of its grid in {n} of {len(ends)} folds:"
+        ' grid="auto" extends it'
         for (name, end), n in sorted(counts.items(), key=lambda item: -item[1])
+        if n >= share * len(ends)
     ]
 
 

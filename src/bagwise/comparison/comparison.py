@@ -318,13 +318,15 @@ class Comparison:
                 )
         return told
 
-    def grid_ends(self, method: str) -> list[str]:
+    def grid_ends(self, method: str, share: float = 0.0) -> list[str]:
         """Describe which parameters were chosen at an end of their grid.
 
         Parameters
         ----------
         method : str
             Name of a method.
+        share : float, default=0.0
+            Ends that were chosen in less than this share of the folds are left out.
 
         Returns
         -------
@@ -332,7 +334,8 @@ class Comparison:
             One sentence for each parameter and end; empty where the grid was wide
             enough.
         """
-        return widen_note([row.get("grid_ends") or {} for row in self.runs(method)])
+        ends = [row.get("grid_ends") or {} for row in self.runs(method)]
+        return widen_note(ends, share)
 
     def disagreement(self, method: str) -> dict[str, Any]:
         """Describe how often members with different assumptions disagree.
