@@ -18,12 +18,14 @@ HERE = Path(__file__).parent
 SEED = os.environ.get("BAGWISE_HOSTILE_SEED", "0")
 DATA = ["csv", "arff", "svmlight", "musk", "npz", "parquet"]
 DATA += ["h5", "zarr", "pt", "npy", "npz folder"]
+DATA += ["xlsx", "h5ad", "airr", "sdf", "smi"]
 MODELS = ["BagClassifier", "MiFV", "SlicedWasserstein", "MISVM", "BagSVC", "MILES"]
 MODELS += ["SAFE", "MILBoost", "forest", "boosted trees", "network", "BoxKernelSVC"]
 MODELS += ["CitationKNN", "TwoLevelClassifier"]
 NEEDS = {"parquet": "pyarrow", "zarr": "zarr", "pt": "torch", "network": "torch"}
-# 25 kinds: 2,000 changes.
-N_CHANGES = 80
+NEEDS |= {"xlsx": "openpyxl", "h5ad": "anndata", "sdf": "rdkit", "smi": "rdkit"}
+# 30 kinds: 2,010 changes.
+N_CHANGES = 67
 MOST_ENDED = 5  # processes, after which a kind is given up
 SECONDS = 900
 

@@ -106,6 +106,56 @@ def save_h5(path, rows):
         file["coords"] = np.arange(2 * len(rows)).reshape(-1, 2)
 
 
+def write_sheet(rng, path, changed):
+    import openpyxl
+
+    columns = _mutate_one(rng, _columns()) if changed else _columns()
+    book = openpyxl.Workbook()
+    book.active.append(list(columns))
+    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+        book.active.append(row)
+    book.save(path)
+
+
+def write_cells(rng, path, changed):
+    import anndata
+    import pandas as pd
+
+    columns = _mutate_one(rng, _columns()) if changed else _columns()
+    obs = pd.DataFrame({name: columns.pop(name) for name in ("bag id", "label")})
+    obs.index = obs.index.astype(str)
+    X = np.stack([*columns.values()], axis=1)
+    anndata.AnnData(X, obs).write_h5ad(path)
+
+
+def write_repertoires(rng, path, changed):
+    path.mkdir()
+    lines = ["junction_aa\tproductive\tduplicate_count"]
+    lines += [f"CASS{'LGTD'[i:]}TQYF\tT\t{i + 1}" for i in range(4)]
+    for name in ("a.tsv", "b.tsv"):
+        text = "\n".join(lines)
+        if changed and rng.random() < 0.6:
+            text = mutate_text(rng, text)
+        (path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def to_smiles(table):
+    """Write two molecules, the second with a charge."""
+    return "CCO ethanol\nCC[NH3+] ethylammonium\n"
+
+
+def to_sdf(table):
+    """Write two molecules of three atoms, one with two conformers."""
+    block = (
+        "{0}\n     RDKit          3D\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n"
+        "    0.0000    0.0000    0.0000 C   0  0\n"
+        "    1.5000    0.0000    0.0000 C   0  0\n"
+        "    2.0000    1.1000    0.7000 O   0  0\n"
+        "  1  2  1  0\n  2  3  1  0\nM  END\n>  <label>\n{1}\n\n$$$$\n"
+    )
+    return block.format("a", 1) + block.format("a", 1) + block.format("b", 0)
+
+
 def _data_kinds():
     import test_folders as folders
     import test_readers_fuzz as texts
@@ -123,6 +173,11 @@ def _data_kinds():
         "pt": ("t", write_folder(folders.save_pt_dict), {}),
         "npy": ("t", write_folder(folders.save_npy), {}),
         "npz folder": ("t", write_folder(folders.save_npz), {}),
+        "xlsx": ("t.xlsx", write_sheet, named),
+        "h5ad": ("t.h5ad", write_cells, named),
+        "airr": ("t", write_repertoires, {"format": "airr"}),
+        "sdf": ("t.sdf", write_text_file(to_sdf), {"label": "label"}),
+        "smi": ("t.smi", write_text_file(to_smiles), {"conformers": 1}),
     }
 
 
@@ -153,8 +208,9 @@ def attempt_data(kind, folder):
             X, _ = read_bags(path, **options)
         except ValueError as error:
             return _refused(path, error)
-        assert np.isfinite(X.data).all()
-        assert X.offsets[-1] == len(X.data)
+        rows = X.data.data if X.is_sparse else X.data
+        assert np.isfinite(rows).all()
+        assert X.offsets[-1] == X.data.shape[0]
         return "read"
 
     return attempt

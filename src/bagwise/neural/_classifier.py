@@ -166,6 +166,9 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     tiers. torchmil leaves out the gate. Differs from [8]_: pseudo-bags are random
     instances.
 
+    A bag of weight two is not the same as a bag that is given twice, which takes part
+    in more steps and changes the folds.
+
     References
     ----------
     .. [1] Ilse, M., Tomczak, J. M. and Welling, M., "Attention-based Deep Multiple

@@ -106,7 +106,8 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     A `y` of shape (n_bags, k) means k targets, each standardized, with one network.
 
     Cost and memory are those of `NeuralBagClassifier`. Differs from [1]_, which has
-    no regression.
+    no regression. A bag of weight two is not the same as a bag that is given twice,
+    which takes part in more steps and changes the folds.
 
     References
     ----------
