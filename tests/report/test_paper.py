@@ -85,7 +85,10 @@ def test_other_targets_and_protocols_are_opened(tmp_path, y, task):
         out=tmp_path / "out",
         store=tmp_path / "elsewhere" / "runs.sqlite",
     )
-    opened = Comparison.open(tmp_path / "out")
+    with pytest.raises(ValueError, match="a store outside of its folder"):
+        Comparison.open(tmp_path / "out")
+    store = tmp_path / "elsewhere" / "runs.sqlite"
+    opened = Comparison.open(tmp_path / "out", store=store)
     assert repr(opened) == repr(found)
     assert opened.problem.positive == found.problem.positive
 
@@ -110,7 +113,7 @@ def test_what_is_no_comparison_is_refused(tmp_path, content):
         np.savez(tmp_path / "comparison.npz", about=np.array(json.dumps({})))
     else:
         (tmp_path / "comparison.npz").write_bytes(content)
-    with pytest.raises(ValueError, match="is damaged"):
+    with pytest.raises(ValueError, match="is damaged|truncated"):
         Comparison.open(tmp_path)
 
 

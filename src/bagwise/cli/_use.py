@@ -232,11 +232,17 @@ Results = Annotated[
 ]
 
 
-def _opened(folders: Sequence[Path]) -> Any:
+StoreOfRuns = Annotated[
+    Path | None,
+    typer.Option("--store", help="The store of the runs, if it is not in the folder."),
+]
+
+
+def _opened(folders: Sequence[Path], store: Path | None) -> Any:
     """Return the comparison in a folder, or the leaderboard of several."""
     from bagwise.comparison import Comparison, Leaderboard
 
-    found = [Comparison.open(folder) for folder in folders]
+    found = [Comparison.open(folder, store=store) for folder in folders]
     return found[0] if len(found) == 1 else Leaderboard.of(found)
 
 
@@ -268,6 +274,7 @@ def figure(
         Path | None,
         typer.Option(help="The file; by default KIND.FORMAT in the first folder."),
     ] = None,
+    store: StoreOfRuns = None,
     json: Json = False,
 ) -> int:
     """Plot results for a paper, in the width of a journal's column.
@@ -287,7 +294,7 @@ def figure(
         size = width
     path = results[0] / f"{kind}.{format_}" if out is None else out
     path = write_figure(
-        _opened(results), path, kind, width=size, methods=method, bags=bag
+        _opened(results, store), path, kind, width=size, methods=method, bags=bag
     )
     if json:
         write_json({"figure": str(path)})
@@ -301,6 +308,7 @@ def table(
     format_: Annotated[
         str, typer.Option("--format", help="Format: markdown or latex.")
     ] = "markdown",
+    store: StoreOfRuns = None,
 ) -> int:
     """Print the ranking of methods as a table for a paper.
 
@@ -309,7 +317,7 @@ def table(
     """
     if format_ not in ("markdown", "latex"):
         raise UsageError(f"--format is markdown or latex, got {format_!r}")
-    found = _opened(results)
+    found = _opened(results, store)
     text = found.to_markdown() if format_ == "markdown" else found.to_latex()
     typer.echo(text, nl=False)
     return 0
@@ -329,6 +337,7 @@ def methods_text(
         Path | None,
         typer.Option(help="Write the references into this BibTeX file."),
     ] = None,
+    store: StoreOfRuns = None,
     json: Json = False,
 ) -> int:
     """Print the paragraph of a methods section, with its references in BibTeX.
@@ -338,7 +347,7 @@ def methods_text(
     from bagwise.comparison import Comparison
     from bagwise.report import methods_text as describe
 
-    found = describe(Comparison.open(results), format=format_)
+    found = describe(Comparison.open(results, store=store), format=format_)
     if bib is not None:
         bib.write_text(found.bibtex, encoding="utf-8")
     if json:

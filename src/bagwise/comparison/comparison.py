@@ -117,7 +117,12 @@ class Comparison:
     opened: bool = False
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Comparison:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        store: str | os.PathLike[str] | None = None,
+    ) -> Comparison:
         """Read the results of `compare` from its folder, without the instances.
 
         Rankings, tables and figures are those of the comparison. The features of the
@@ -127,13 +132,15 @@ class Comparison:
         ----------
         path : path
             The folder that `compare(out=...)` or ``bagwise compare`` has written.
+        store : path, optional
+            The store of the runs, if it is not in this folder.
 
         Returns
         -------
         Comparison
             The results.
         """
-        return cls(**saved_parts(path), opened=True)
+        return cls(**saved_parts(path, store), opened=True)
 
     def runs(self, method: str) -> list[dict[str, Any]]:
         """Return the finished rows of a method, in the order of folds.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._sizes import check_memory
 from bagwise.bags import Bags
 from bagwise.comparison.catalog import Method
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.problem import Problem
 from bagwise.comparison.protocols import protocol_of
 from bagwise.comparison.store import DESCRIBED, OF_COMPARISON, PARTS_FORMAT, Store
+from bagwise.io.formats import load_arrays
 
 __all__ = ["saved_parts"]
 
 PLAIN_CLASS = "sklearn.base.BaseEstimator"
 
 
-def saved_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
+def saved_parts(
+    path: str | os.PathLike[str], store: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
     """Return the parts of a comparison that was written into a folder.
 
     Parameters
     ----------
     path : path
         The folder of the results, or its file `comparison.npz`.
+    store : path, optional
+        The store of its runs. The file may only name one in its own folder.
 
     Returns
     -------
@@ -49,9 +54,8 @@ def saved_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
             " compare(out=...)) has written"
         )
     damaged = ValueError(f"{file} is not a {DESCRIBED} of bagwise, or is damaged")
+    arrays = load_arrays(file)
     try:
-        with np.load(file, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
         about = json.loads(str(arrays.pop("about")))
         if about.get("format") != PARTS_FORMAT:
             raise damaged
@@ -61,16 +65,15 @@ def saved_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
         parts["methods"] = [_method(one) for one in about["methods"]]
         if about["metric"] not in METRICS:
             raise damaged
-        store = file.parent / str(about["store"])
-    except (
-        EOFError,
-        KeyError,
-        OSError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:
+        name = str(about["store"])
+    except (KeyError, TypeError, ValueError) as error:
         raise damaged from error
+    if store is None and Path(name).name != name:
+        raise ValueError(
+            f"the runs of {file} are in a store outside of its folder: name it (in"
+            " Python store=..., on the command line --store)"
+        )
+    store = file.parent / name if store is None else Path(store)
     if not store.is_file():
         raise FileNotFoundError(f"{store}, the store of the runs of {file}, is missing")
     with Store(store) as db:
@@ -81,8 +84,10 @@ def saved_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _problem(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Problem:
     """Return the data without features: they are a sparse matrix without entries."""
+    n_rows, n_columns = map(int, about["shape"])
+    check_memory(8.0 * n_rows, f"{n_rows} instances", "Open results of fewer.")
     X = Bags(
-        sparse.csr_matrix(tuple(map(int, about["shape"])), dtype=np.float64),
+        sparse.csr_matrix((n_rows, n_columns), dtype=np.float64),
         arrays["offsets"],
         ids=arrays["ids"],
         groups=arrays.get("groups"),
