@@ -2,36 +2,32 @@
 Molecules from SMILES: bags of conformers
 =========================================
 
-From a list of names and SMILES to bags: RDKit generates several conformers per
-molecule, and descriptors measure how compact, flat and elongated each of them is. The
-conformers of a molecule form a bag. The target is a property of one conformer: the
-distance between the farthest two heavy atoms of the most extended conformer among twice
-as many conformers. Replace the list and the target by your own, for example a pIC50. A
-maximum of linear scores uses the knowledge that one conformer decides. The mean of the
-conformers does not, but long molecules are long on average, so that both perform well.
+A table with a column of SMILES becomes bags: RDKit generates conformers of each
+molecule, and the features of a conformer are descriptors of its 3-D shape. Molecules of
+one Bemis-Murcko scaffold stay in one fold. A method that learns from the 2-D
+fingerprint alone shows whether the conformers help.
 
-Needs RDKit. Run it with a folder for the figure:
-``python plot_molecules_from_smiles.py build/examples``.
+The target of this example is computed: the distance between the farthest two heavy
+atoms in the most extended of several conformers. Replace the table and the target by
+your own, for example a pIC50. Needs the extra ``bagwise[chem]``.
 """
 
-import sys
+# %%
+# The table
+# ---------
+# One row per molecule, with its name, its SMILES and the target.
+import tempfile
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.linear_model import RidgeCV
-from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+import pandas as pd
+from rdkit import Chem
+from rdkit.Chem import rdDistGeom
 
-from bagwise import Bags
-from bagwise.compose import OnInstances, SimpleMIRegressor
+import bagwise
+from bagwise.comparison import CrossValidation
 from bagwise.inspection import instance_scores
-from bagwise.linear_model import MILinearRegression
 
 MOLECULES = """
 aspirin CC(=O)Oc1ccccc1C(=O)O
@@ -96,95 +92,70 @@ glycerol OCC(O)CO
 urea NC(N)=O
 """.split()
 
-N_SHAPES = 6
-FEATURES = {
-    "radius of gyration": "CalcRadiusOfGyration",
-    "asphericity": "CalcAsphericity",
-    "eccentricity": "CalcEccentricity",
-    "inertial shape factor": "CalcInertialShapeFactor",
-    "ratio of moments 1": "CalcNPR1",
-    "ratio of moments 2": "CalcNPR2",
-    "spherocity": "CalcSpherocityIndex",
-    "distance from a plane": "CalcPBF",
-}
+
+def spans(molecule):
+    """Return the distance of the farthest two heavy atoms in each conformer."""
+    heavy = [atom.GetIdx() for atom in molecule.GetAtoms() if atom.GetAtomicNum() > 1]
+    places = [shape.GetPositions()[heavy] for shape in molecule.GetConformers()]
+    return [np.linalg.norm(own[:, None] - own, axis=2).max() for own in places]
 
 
-def shapes_of(smiles, n_shapes):
-    """Return a row of features, and the span, of each conformer of a molecule."""
-    from rdkit import Chem
-    from rdkit.Chem import AllChem, rdMolDescriptors
-
+def largest_span(smiles):
+    """Return the largest span of 12 conformers."""
     molecule = Chem.AddHs(Chem.MolFromSmiles(smiles))
-    found = AllChem.EmbedMultipleConfs(molecule, n_shapes, randomSeed=7)
-    molecule = Chem.RemoveHs(molecule)
-    rows, spans = [], []
-    for k in found:
-        call = [getattr(rdMolDescriptors, name) for name in FEATURES.values()]
-        rows.append([function(molecule, confId=k) for function in call])
-        atoms = molecule.GetConformer(k).GetPositions()
-        spans.append(np.linalg.norm(atoms[:, None] - atoms[None], axis=2).max())
-    return np.array(rows), np.array(spans)
+    rdDistGeom.EmbedMultipleConfs(molecule, 12, randomSeed=1)
+    return max(spans(molecule))
 
 
-def make_bags():
-    """Return the bags, the value of each, and the span of each conformer."""
-    names, smiles = MOLECULES[::2], MOLECULES[1::2]
-    shapes = [shapes_of(text, 2 * N_SHAPES) for text in smiles]
-    rows = [features[:N_SHAPES] for features, _ in shapes]
-    X = Bags.from_list(rows, ids=names, feature_names=list(FEATURES))
-    y = np.array([spans.max() for _, spans in shapes])
-    return X, y, np.concatenate([spans[:N_SHAPES] for _, spans in shapes])
+table = pd.DataFrame({"name": MOLECULES[::2], "smiles": MOLECULES[1::2]})
+table["span"] = [largest_span(smiles) for smiles in table["smiles"]]
+table.loc[len(table)] = ["misspelled", "c1ccc", 5.0]
+path = Path(tempfile.mkdtemp()) / "molecules.csv"
+table.to_csv(path, index=False)
+print(table.tail(3))
 
+# %%
+# Bags of conformers
+# ------------------
+# What cannot be read is listed in one message. ``on_missing="drop"`` continues without
+# it and warns.
+options = {"bag": "name", "label": "span", "smiles": "smiles"}
+try:
+    bagwise.read_bags(path, **options)
+except ValueError as error:
+    print(error)
+X, y = bagwise.read_bags(path, **options, conformers=6, on_missing="drop")
+print(X)
+print(len(set(X.groups)), "scaffolds;", X.feature_names[:4])
 
-def methods():
-    """Return the regressors, each scaled and tuned inside its training bags."""
-    largest = MILinearRegression("max", random_state=0)
-    found = {
-        "mean + ridge": SimpleMIRegressor(RidgeCV(np.logspace(-3, 3, 13))),
-        "max of linear values": GridSearchCV(largest, {"C": [1.0, 10.0, 100.0]}, cv=3),
-    }
-    return {
-        name: make_pipeline(OnInstances(StandardScaler()), method)
-        for name, method in found.items()
-    }
+# %%
+# Do the conformers help?
+# -----------------------
+# The command is ``bagwise compare molecules.csv --bag name --target span --smiles
+# smiles --on-missing drop``. Without ``methods``, the fingerprint takes part by itself.
+found = bagwise.compare(
+    X,
+    y,
+    methods=["2-D fingerprint + ridge", "Mean + ridge", "Linear, max"],
+    protocol=CrossValidation(5),
+    progress=False,
+)
+print(found)
 
-
-def draw(ax, truth, found, xlabel, ylabel):
-    """Draw one against the other, with the identity line."""
-    ends = [min(truth.min(), found.min()), max(truth.max(), found.max())]
-    ax.plot(ends, ends, color="0.6", linewidth=1)
-    ax.scatter(truth, found, s=14, alpha=0.7, linewidths=0)
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
-
-
-def main():
-    """Make the figure and print the table."""
-    try:
-        import rdkit  # noqa: F401
-    except ImportError:
-        print("This example needs rdkit: pip install rdkit")
-        return
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/examples")
-    folder.mkdir(parents=True, exist_ok=True)
-    X, y, spans = make_bags()
-    print(f"{X!r}")
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-    for ax, (name, model) in zip(axes, methods().items(), strict=False):
-        found = cross_val_predict(model, X, y, cv=5)
-        score = r2_score(y, found)
-        print(f"{name:<22} R2 {score:.3f} (five folds)")
-        draw(ax, y, found, "largest span (Å)", "predicted, out of fold")
-        ax.set_title(f"{name}: R2 {score:.2f}", fontsize=9)
-        far = np.argsort(-np.abs(found - y))[:3]
-        for i in far:
-            place = {"xytext": (-4, 3), "textcoords": "offset points", "ha": "right"}
-            ax.annotate(X.ids[i], (y[i], found[i]), fontsize=7, **place)
-    values = instance_scores(model.fit(X, y), X).values
-    draw(axes[2], spans, values, "span of the shape (Å)", "its value in the model")
-    axes[2].set_title("single shapes, whose spans no model was told", fontsize=9)
-    figure.savefig(folder / "molecules_from_smiles.png", dpi=110)
-
-
-if __name__ == "__main__":
-    main()
+# %%
+# Which conformers decide?
+# ------------------------
+# The value of each conformer in the linear model whose largest value counts: more
+# extended conformers of a molecule have larger values.
+model = found.fit_best("Linear, max").model
+values = instance_scores(model, X).values
+shown = ["dodecane", "geraniol", "lidocaine", "phenylalanine", "adamantane"]
+fig, ax = plt.subplots(figsize=(5.5, 4), layout="constrained")
+for name in shown:
+    (bag,) = np.flatnonzero(X.ids == name)
+    rows = slice(X.offsets[bag], X.offsets[bag + 1])
+    sizes = X.data[rows, X.feature_names.tolist().index("RadiusOfGyration")]
+    ax.scatter(sizes, values[rows], s=22, label=name)
+ax.set(xlabel="radius of gyration (Å)", ylabel="value of the conformer (Å)")
+ax.legend(frameon=False, fontsize=8)
+plt.show()

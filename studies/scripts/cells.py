@@ -1,9 +1,10 @@
 """Memory for 100,000 cells x 2,000 genes in an h5ad file, sparse.
 
-A process writes a file of 100 donors with 1,000 cells each, 5% of the counts not zero;
-in half of the donors, 20 genes are expressed more often in a tenth of the cells. Other
-processes read it, and compare two methods by nested cross-validation. Peak memory is
-that of the process and of the largest worker it starts, imports included.
+A process writes a file of 100 donors with 1,000 cells each. A gene is expressed in 5%
+of the cells on average, in each donor in another share (log-normal). In half of the
+donors, 20 genes are expressed in a twentieth of the cells more. Other processes read
+the file, and compare two methods by nested cross-validation. Peak memory is that of a
+process and of all workers it starts, imports included.
 
     python studies/scripts/cells.py
 
@@ -11,16 +12,18 @@ writes ``studies/results/cells/README.md``.
 """
 
 import json
-import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parent))
+
+from _memory import run_watched
+
 RESULTS = Path(__file__).parents[1] / "results" / "cells"
 N_DONORS, N_CELLS, N_GENES, DENSITY = 100, 1_000, 2_000, 0.05
-MARKED_GENES, MARKED_SHARE = 20, 0.1
+MARKED_GENES, MARKED_SHARE, SPREAD = 20, 0.05, 0.5
 METHODS = ["Mean + logistic", "Mean + L1 SVM"]
 
 
@@ -34,13 +37,12 @@ def simulate(path):
     rng = np.random.default_rng(0)
     blocks = []
     for donor in range(N_DONORS):
-        counts = sp.random(
-            N_CELLS, N_GENES, DENSITY, format="lil", dtype=np.float32, random_state=rng
-        )
+        share = DENSITY * np.exp(SPREAD * rng.normal(size=N_GENES) - SPREAD**2 / 2)
+        counts = (rng.random((N_CELLS, N_GENES)) < share).astype(np.float32)
         if donor % 2:
             rows = rng.choice(N_CELLS, int(MARKED_SHARE * N_CELLS), replace=False)
             counts[np.ix_(rows, np.arange(MARKED_GENES))] = 1.0
-        blocks.append(counts.tocsr())
+        blocks.append(sp.csr_matrix(counts))
     donors = np.repeat(np.arange(N_DONORS), N_CELLS)
     obs = pd.DataFrame(
         {
@@ -100,13 +102,10 @@ PARTS = {
 
 
 def run_part(name, path):
-    """Run a part and print what it found, its CPU seconds and its peak memory."""
+    """Run a part and print what it found, and its CPU seconds."""
     started = time.process_time()
     found = PARTS[name](path)
-    who = [resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN]
-    peak = sum(resource.getrusage(each).ru_maxrss for each in who) * 1024 / 1e9
-    seconds = time.process_time() - started
-    print(json.dumps({"found": found, "memory_gb": peak, "seconds": seconds}))
+    print(json.dumps({"found": found, "seconds": time.process_time() - started}))
 
 
 def row(name, part):
@@ -121,9 +120,8 @@ def main():
         path = str(Path(folder) / "cells.h5ad")
         parts = {}
         for name in PARTS:
-            command = [sys.executable, __file__, name, path]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            parts[name] = json.loads(done.stdout.splitlines()[-1])
+            written, peak = run_watched([sys.executable, __file__, name, path])
+            parts[name] = json.loads(written.splitlines()[-1]) | {"memory_gb": peak}
             print(name, parts[name], flush=True)
         size = Path(path).stat().st_size / 1e9
     of = parts["simulate"]["found"]

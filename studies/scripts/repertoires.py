@@ -4,7 +4,7 @@ For each seed, `make_repertoires` writes the files into a temporary folder, and 
 process of this script reads them and measures one of two things: the AUROC of the
 method by nested cross-validation, or the number of motifs among the 50 sequences with
 the highest scores in 50 repertoires that were not used for training. Peak memory is
-that of the process and of the workers it starts.
+that of a process and of all workers it starts.
 
     python repertoires.py [--seeds 0 1] [--write]
 
@@ -15,12 +15,14 @@ makes results/repertoires/README.md of them.
 import argparse
 import csv
 import json
-import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
+
+from _memory import run_watched
 
 FOLDER = Path(__file__).parents[1] / "results" / "repertoires"
 FIGURES = FOLDER / "figures.csv"
@@ -42,8 +44,8 @@ The method is "{method}" of the catalog. AUROC: mean over five folds, with `C` t
 inside the training folds (three folds), and the lowest and highest fold. Top 50: how
 many of the 50 sequences with the highest scores contain the motif, among all sequences
 of 50 repertoires that were not used for training; in brackets the share of all
-sequences that contain it. Memory: peak of the process plus that of its largest worker.
-Minutes of one core that was shared with other work.
+sequences that contain it. Memory: peak of the larger of the two processes, reading and
+imports included. Minutes: processor time of reading and nested cross-validation.
 
 {table}
 
@@ -65,18 +67,12 @@ def read(folder):
     )
 
 
-def memory():
-    """Return the peak memory of this process and its largest worker, in GB."""
-    used = [resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN]
-    return sum(resource.getrusage(who).ru_maxrss for who in used) * 1024 / 1e9
-
-
 def measure_auroc(folder):
     """Return the AUROC of nested cross-validation."""
     from bagwise import compare
     from bagwise.comparison import CrossValidation
 
-    started = time.time()
+    started = time.process_time()
     X, y = read(folder)
     found = compare(
         X,
@@ -93,8 +89,7 @@ def measure_auroc(folder):
         "auroc": f"{sum(folds) / len(folds):.4f}",
         "fold_low": f"{min(folds):.4f}",
         "fold_high": f"{max(folds):.4f}",
-        "minutes": f"{(time.time() - started) / 60:.1f}",
-        "memory": memory(),
+        "minutes": f"{(time.process_time() - started) / 60:.1f}",
     }
 
 
@@ -125,7 +120,6 @@ def measure_ranking(folder, motif):
     return {
         "in_top_50": int(marked[best].sum()),
         "share_of_all": f"{marked.mean():.5f}",
-        "memory": memory(),
     }
 
 
@@ -137,14 +131,13 @@ def run(seed):
         _, motif = make_repertoires(
             folder, N_PERSONS, N_SEQUENCES, rate=RATE, random_state=seed
         )
-        line, peak = {"seed": seed, "motif": motif}, 0.0
+        line, peaks = {"seed": seed, "motif": motif}, []
         for part in ("auroc", "ranking"):
             command = [sys.executable, __file__, "--part", part, folder, motif]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            found = json.loads(done.stdout.splitlines()[-1])
-            peak = max(peak, found.pop("memory"))
-            line |= found
-    return line | {"memory_gb": f"{peak:.2f}"}
+            written, peak = run_watched(command)
+            line |= json.loads(written.splitlines()[-1])
+            peaks.append(peak)
+    return line | {"memory_gb": f"{max(peaks):.2f}"}
 
 
 def lines():
