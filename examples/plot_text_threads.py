@@ -2,18 +2,24 @@
 Threads of posts: sparse texts
 ==============================
 
-A thread is a bag of posts. One post about medicine makes the thread positive. Posts
-become sparse rows of word weights, which stay sparse in every step. The texts are
-simulated from short lists of words.
+A thread is a bag of posts. One post about medicine makes the thread positive. A
+vectorizer of scikit-learn, fitted inside the folds, turns posts into rows of word
+weights, which stay sparse in every step. The texts are simulated from short lists of
+words.
 """
 
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
 
+import bagwise
 from bagwise import Bags, Ragged
+from bagwise.compose import OnInstances
+from bagwise.inspection import instance_scores
 from bagwise.linear_model import MILogisticRegression
 from bagwise.metrics import key_instance_success
 from bagwise.svm import MISVM, BagSVC
@@ -39,37 +45,52 @@ for label in y:
 print(threads[1][0])
 
 # %%
-# The vocabulary is learned from the training threads only.
-train, test = np.arange(80), np.arange(80, 120)
-words = TfidfVectorizer().fit([text for i in train for text in threads[i]])
-sizes = [len(thread) for thread in threads]
-X = Bags(
-    words.transform([text for thread in threads for text in thread]),
-    np.concatenate([[0], np.cumsum(sizes)]),
-)
+# A list of strings is a bag. The first step of each pipeline learns the vocabulary from
+# the training threads only. The three methods keep the rows sparse.
+X = Bags.from_list(threads)
 truth = Ragged(np.concatenate(truth), X.offsets)
+train, test = np.arange(80), np.arange(80, 120)
 print(X)
-
-# %%
-# Three methods that keep the rows sparse.
 models = {
     "MI-SVM": MISVM(kernel="linear"),
     "MILR": MILogisticRegression(C=100, random_state=0),
     "Set kernel": BagSVC(kernel="set", kernel_params={"kernel": "linear"}),
 }
+models = {
+    name: make_pipeline(OnInstances(TfidfVectorizer()), model)
+    for name, model in models.items()
+}
 positive = test[y[test] == 1]
 for name, model in models.items():
     model.fit(X[train], y[train])
     area = roc_auc_score(y[test], model.decision_function(X[test]))
-    keys = model.instance_scores(X[positive])
+    keys = instance_scores(model, X[positive])
     found = key_instance_success(truth[positive], keys)
     print(f"{name:12s} AUROC {area:.2f}, right post on top {found:.0%}")
 
 # %%
 # The words with the largest weights of the linear model.
-weights = models["MI-SVM"].coef_.ravel()
+words, svm = models["MI-SVM"].named_steps.values()
+weights = svm.coef_.ravel()
 best = np.argsort(weights)[-12:]
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 ax.barh(words.get_feature_names_out()[best], weights[best], color="#c8553d")
 ax.set(xlabel="weight in MI-SVM")
 plt.show()
+
+# %%
+# From a table with one row per post, :func:`~bagwise.compare` and ``bagwise compare
+# posts.csv --bag thread --label topic --text post`` encode the texts inside the folds.
+table = pd.DataFrame(
+    [
+        (f"thread {i}", int(y[i]), text)
+        for i, thread in enumerate(threads)
+        for text in thread
+    ],
+    columns=["thread", "topic", "post"],
+)
+Z, labels = bagwise.from_frame(table, bag="thread", label="topic", text="post")
+found = bagwise.compare(
+    Z, labels, methods=["SimpleMI", "MI-SVM"], grid="none", progress=False
+)
+print(found)
