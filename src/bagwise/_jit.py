@@ -119,9 +119,9 @@ def _compile(function: FunctionType, options: dict[str, Any]) -> Any:
 @functools.cache
 def _warn_once() -> None:
     warnings.warn(
-        "compiled code cannot be kept: neither the package nor a cache folder is"
-        " writable, so that every process compiles again. Set NUMBA_CACHE_DIR to a"
-        " writable folder to avoid it.",
+        "compiled code cannot be cached, because neither the package folder nor a "
+        "cache folder is writable: every process compiles again. Set NUMBA_CACHE_DIR "
+        "to a writable folder.",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -155,7 +155,7 @@ def _parse_axis(axis: str) -> Any:
         return int(axis)
     match = _AXIS.fullmatch(axis)
     if match is None:
-        raise ValueError(f"{axis!r} is no size of an axis.")
+        raise ValueError(f"{axis!r} is not the size of an axis.")
     return int(match[1] or 1), match[2], int(match[3] or 0)
 
 

@@ -85,9 +85,9 @@ def check_unpacked(n_bytes: int, packed: int) -> None:
     """
     if n_bytes > _LARGE and n_bytes > _MOST_PACKED * packed:
         raise ValueError(
-            f"{packed:,} bytes on disk claim to hold {n_bytes:,} bytes of data, more "
-            "than real data ever shrink. If this is meant, save the data again without "
-            "compression"
+            f"{packed:,} bytes on disk declare {n_bytes:,} bytes of data, a higher "
+            "compression than real data reach. If this is intended, save the data "
+            "again without compression"
         )
 
 

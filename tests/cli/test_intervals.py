@@ -29,7 +29,7 @@ def test_the_command_speaks_of_patients_and_of_the_corrected_figure(
     assert status == 0
     for words in (
         "if the study were repeated with new groups of bags, 95 of 100 such intervals",
-        "12 groups are few. It cannot be concluded",
+        "With only 12 groups, it cannot be concluded",
         "Per group (12 groups): AUROC",
         "corrected for its selection among 2 methods",
         "times as many",

@@ -65,7 +65,7 @@ def test_a_group_that_is_dropped_is_told_where_bags_are_split(run, slides, tmp_p
         "compare", slides, *ROLES, *drop, *QUICK, "--out", tmp_path / "out"
     )
     assert status == 0
-    assert "'patient' is left out" in err
+    assert "'patient' is excluded" in err
     assert "--group patient" in err
     model = tmp_path / "out" / "model.bagwise"
     status, _, err = run("predict", model, slides, *ROLES, *drop)
@@ -110,7 +110,7 @@ def classes_and_values(folder):
         ),
         (
             ["--target", "y", "--positive", "a", "--drop", "count,kind"],
-            "--positive names one of two classes, 'a', but the data have values; leave",
+            "--positive names one of two classes, 'a', but the data have values; omit",
         ),
         (
             ["--label", "count", "--drop", "kind,y", "--folds", "5", "--grid", "none"],
@@ -144,5 +144,5 @@ def test_a_budget_too_short_for_any_run_says_what_is_left(run, slides, tmp_path)
     words += [*QUICK, "--out", tmp_path / "out", "--time-budget", 1e-9]
     _, out, err = run("compare", slides, *words)
     assert "error" not in err
-    assert "No method finished: 10 are still to be done." in out
+    assert "No method finished: 10 have not ended." in out
     assert (tmp_path / "out" / "report.html").exists()

@@ -370,9 +370,12 @@ def test_weights_and_places_have_columns(run, slides, tmp_path):
     status, text, err = run("compare", slides, *roles, *quick, "--out", out)
     assert status == 0, err
     assert "weights from 1 to 3" in err
-    assert "not taken by Citation-kNN" in " ".join(text.split())
+    assert "not supported by Citation-kNN" in " ".join(text.split())
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "figures count all test bags alike; not taken by Citation-kNN" in page
+    assert (
+        "in figures all test bags have the same weight; not supported by Citation-kNN"
+        in page
+    )
     model = out / "model.bagwise"
     status, text, err = run("predict", model, slides, *roles)
     assert status == 0, err

@@ -117,7 +117,7 @@ def test_the_default_for_values_is_the_stack():
     [
         ({"m5": ""}, "column 'pIC50', the label, is empty"),
         ({"m5": "NA"}, "column 'pIC50', the label, is empty"),
-        ({"m5": ">9"}, "bag m5 has '>9'; words are for classes"),
+        ({"m5": ">9"}, "bag m5 has '>9'; text labels are for classification"),
         ({"m5": "inf"}, "bag m5 has 'inf'"),
         ({f"m{i}": "6.5" for i in range(30)}, "all bags have the value 6.5"),
         ({"n": 6}, "too few groups: there are 3"),

@@ -107,7 +107,7 @@ def test_capitals_matter_only_where_they_must():
     assert find_method("simplemi").name == "SimpleMI"
     assert find_method("MISVM").name == "MI-SVM"
     assert find_method("mi-SVM").name == "mi-SVM"
-    with pytest.raises(ValueError, match="is ambiguous.*capitals matter"):
+    with pytest.raises(ValueError, match="is ambiguous.*case-sensitive"):
         find_method("misvm")
 
 
@@ -137,7 +137,7 @@ def test_a_larger_variant_takes_the_place_of_a_method(problem):
     wide = Method("wide", "toy_methods.Toy", default=False, max_bags=1000)
     chosen = {c.method.name: c for c in judge([small, wide], problem)}
     assert not chosen["small"].chosen
-    assert "wide takes its place" in chosen["small"].reason
+    assert "wide is used instead" in chosen["small"].reason
     assert chosen["wide"].chosen
     assert "in place of small, as 40 bags are more than 10" in chosen["wide"].reason
     few = Problem("few", problem.X[:8], problem.y[:8])

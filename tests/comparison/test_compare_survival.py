@@ -143,7 +143,7 @@ def test_on_the_command_line(capsys, table, tmp_path):
     status, said, err = run(capsys, *words)
     assert status == 0, err
     evaluated = json.loads(said)
-    assert "far too good" in " ".join(evaluated["notes"])
+    assert "much too optimistic" in " ".join(evaluated["notes"])
     assert evaluated["figures"][0]["expected"]["mean"] < 1
     curves = evaluated["risks"]["curves"]
     assert sum(curve["at_risk"][0] for curve in curves) == 36

@@ -106,7 +106,7 @@ def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):
     assert "did not end within 0.6 s" in begun.provenance["time budget"]
     assert {row.verdict for row in begun.ranking} == {"untested"}
     text = json.dumps(begun.to_json(), default=str)
-    assert "running it again continues" in text
+    assert "the same call continues" in text
     whole = compare(problem, **options)
     assert len(whole.rows) == 10
     assert "time budget" not in whole.provenance

@@ -212,7 +212,7 @@ def test_several_labels_are_means_over_labels(tmp_path):
 
 def test_tables_that_are_no_labels_are_refused():
     problem = make_problem(12)
-    with pytest.raises(ValueError, match="zeros and ones only"):
+    with pytest.raises(ValueError, match="only zeros and ones"):
         compare(problem.X, np.column_stack([problem.y, np.arange(12)]), **QUIET)
     with pytest.raises(ValueError, match="label 1 .* is 0 for all bags"):
         compare(problem.X, np.column_stack([problem.y, 0 * problem.y]), **QUIET)

@@ -103,8 +103,8 @@ def test_figures_count_all_test_bags_alike(problem):
         arrays = found.arrays[row["key"]]
         hits = arrays["label"] == problem.targets[arrays["test"]]
         assert row["accuracy"] == pytest.approx(hits.mean())
-    assert found.provenance["weights"].endswith("not taken by deaf")
-    assert "not taken by deaf" in render_report(report_context(found))
+    assert found.provenance["weights"].endswith("not supported by deaf")
+    assert "not supported by deaf" in render_report(report_context(found))
     assert "Weights of bags" not in render_report(report_context(plain))
 
 
@@ -133,7 +133,7 @@ def test_a_column_of_a_file(problem, tmp_path):
         named.model.decision_function(problem.X),
         given.model.decision_function(problem.X),
     )
-    with pytest.warns(UserWarning, match="Citation-kNN takes no weights"):
+    with pytest.warns(UserWarning, match="Citation-kNN does not support weights"):
         fit_file(path, "Citation-kNN", grid="none", **columns)
 
 
@@ -145,7 +145,7 @@ def test_a_column_of_a_file(problem, tmp_path):
         (np.arange(40.0) - 1, "weight of bag 0 is -1"),
         (np.zeros(40), "all weights are zero"),
         (["a"] * 40, "must hold numbers"),
-        ("w", "names a column, but the data are no file"),
+        ("w", "names a column, but the data are not a file"),
     ],
 )
 def test_weights_that_cannot_be_meant(problem, weight, message):

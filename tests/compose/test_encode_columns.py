@@ -225,7 +225,7 @@ def test_what_may_be_a_mistake_is_not_encoded(table):
     with pytest.raises(ValueError, match="2 columns are not numeric") as caught:
         read(table)
     text = str(caught.value)
-    assert "a name for every row" in text
+    assert "a different name in every row" in text
     assert "'n/k' in row 479" in text
     assert "encode=['receipt', 'price']" in text
     X, _ = read(table, drop=["receipt"], encode=["price", "city", "time", "shop"])
@@ -264,8 +264,8 @@ def test_dates(spelled, tmp_path):
 @pytest.mark.parametrize(
     ("dates", "problem"),
     [
-        (["01/02/2026", "03/04/2026"], "'01/02/2026' can be two dates"),
-        (["2026-01-02", "2026-13-45"], "'2026-13-45' is no date"),
+        (["01/02/2026", "03/04/2026"], "'01/02/2026' is ambiguous"),
+        (["2026-01-02", "2026-13-45"], "'2026-13-45' is not a date"),
     ],
 )
 def test_unclear_dates_are_named(dates, problem, tmp_path):
@@ -305,7 +305,7 @@ def test_texts_of_a_table(tmp_path):
 
 
 def test_bags_of_texts_and_numbers_are_refused():
-    with pytest.raises(TypeError, match="bag 1 is no list of texts"):
+    with pytest.raises(TypeError, match="bag 1 is not a list of texts"):
         Bags.from_list([["a"], np.zeros((2, 1))])
     with pytest.raises(TypeError, match="bag 0 is text"):
         Bags.from_list(["abc", "d"])

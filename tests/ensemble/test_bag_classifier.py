@@ -121,7 +121,7 @@ def test_the_clock_is_watched_while_fitting(monkeypatch):
     with pytest.warns(UserWarning, match="leaves out"):
         model = BagClassifier(random_state=0, cv=2, time_budget=1e-3).fit(X, y)
     assert len(model.members_) == 1
-    assert "no time was left" in " ".join(model.plan_["dropped"].values())
+    assert "time budget was used up" in " ".join(model.plan_["dropped"].values())
     assert np.isfinite(model.decision_function(X)).all()
 
 
@@ -331,7 +331,7 @@ def test_default_members_that_learn_nothing_do_not_warn():
         warnings.simplefilter("always")
         model = BagClassifier(random_state=0, cv=2).fit(level, y)
     found = [str(one.message) for one in caught]
-    assert found == ["no column of X varies: bags differ in their sizes alone."]
+    assert found == ["all columns of X are constant: bags differ only in their sizes."]
     assert {"MILBoost", "MI-SVM"} <= set(model.members_)
     # A member that the user chose warns.
     with pytest.warns(UserWarning, match="the optimum is constant"):

@@ -136,7 +136,9 @@ def test_what_is_refused(tmp_path):
         bagwise.from_frame(ROWS, bag_features=OWN, **{**ROLES, "label": "fruad"})
     with pytest.raises(ParameterError, match="bag_features"):
         bagwise.read_bags(tmp_path / "x.npz", bag_features=OWN)
-    with pytest.warns(DataWarning, match="1 rows are of bags without instances.*'2'"):
+    with pytest.warns(
+        DataWarning, match="1 rows belong to bags without instances.*'2'"
+    ):
         bagwise.from_frame(ROWS[ROWS.customer != 2], bag_features=OWN, **ROLES)
     gaps = OWN.assign(age=[30.5, None, 50.0])
     rows, own = write(tmp_path, ROWS, gaps)

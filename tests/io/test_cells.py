@@ -227,10 +227,10 @@ def old(file, other):
         (wide, "has the shape"),
         (short, "3 of 48"),
         (codes, "cells.h5ad"),
-        (bomb, "claim"),
+        (bomb, "declare"),
         (deep, "neither a column nor a matrix"),
         (words, "not numbers"),
-        (old, "old anndata"),
+        (old, "old version of anndata"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -355,7 +355,7 @@ def test_coordinates_that_do_not_fit(folder):
         read_bags(folder)
     with h5py.File(folder / "s1.h5", "a") as file:
         del file["coords"]
-    with pytest.warns(DataWarning, match="are left out: no coordinates .*: 's1'"):
+    with pytest.warns(DataWarning, match="are ignored: no coordinates .*: 's1'"):
         X, _ = read_bags(folder)
     assert X.coords is None
     assert X.n_bags == 4
@@ -365,7 +365,10 @@ def test_slips(tmp_path, folder):
     with pytest.raises(FileNotFoundError, match="no such file or folder"):
         read_bags(tmp_path / "absent")
     (tmp_path / "clini.xls").write_bytes(b"PK")
-    with pytest.raises(DataError, match="only xlsx is read. Save the sheet"):
+    with pytest.raises(
+        DataError,
+        match="xlsx is the only spreadsheet format that is read. Save the sheet",
+    ):
         read_bags(folder, labels=tmp_path / "clini.xls", **COLUMNS)
     (tmp_path / "nothing").mkdir()
     with pytest.raises(DataError, match="no file of features"):

@@ -66,7 +66,7 @@ def test_excluded_labels_of_frames_and_weights():
     )
     assert X.ids.tolist() == ["c", "d"]
     assert weight.tolist() == [3.0, 4.0]
-    with pytest.raises(DataError, match="every bag has a label"):
+    with pytest.raises(DataError, match="all bags have a label"):
         bagwise.from_frame(TABLE, "slide", "msi", exclude_label=[0, 1], features=["u"])
     with pytest.warns(DataWarning, match="no bag has the label 'nowhere'"):
         bagwise.from_frame(

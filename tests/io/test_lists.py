@@ -137,5 +137,5 @@ def test_bags_without_instances_do_not_vanish(library, tmp_path):
     with pytest.raises(DataError, match=r"row 0 \(and 1 more\) is a bag without inst"):
         from_frame(native(table, library), **ROLES)
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"t.parquet: row 0 .*Leave it out"):
+    with pytest.raises(DataError, match=r"t.parquet: row 0 .*Remove it from"):
         read_bags(tmp_path / "t.parquet", **ROLES)

@@ -277,7 +277,7 @@ def test_what_cannot_be_saved_is_said_with_its_place(path, content, message):
 def test_a_ring_of_objects_is_refused(path):
     model = FunctionTransformer()
     model.kw_args = {"self": model}
-    with pytest.raises(ValueError, match="points back"):
+    with pytest.raises(ValueError, match="refers to an object that contains"):
         save(model, path)
 
 

@@ -186,7 +186,7 @@ def test_models_of_bag_rows():
     assert not hasattr(model, "instance_scores")
     part = Bags.concatenate([X[5:7], X[[1]]]).with_data(np.ones((9, 1)))
     np.testing.assert_array_equal(part.bag_rows, rows[[5, 6, 1]])
-    with pytest.raises(ValueError, match="needs bags with a row each"):
+    with pytest.raises(ValueError, match="needs bags with one row each"):
         model.predict(Bags(X.data, X.offsets))
     with pytest.raises(ValueError, match="one row of numbers for each of the 30"):
         Bags(X.data, X.offsets, bag_rows=rows[:3])

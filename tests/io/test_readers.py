@@ -89,7 +89,7 @@ def test_ids_that_look_alike_stay_apart(tmp_path):
     [
         ("", "the file is empty"),
         ("\n \n", "the file is empty"),
-        ("mol,active,u\n", "no row of data"),
+        ("mol,active,u\n", "no data"),
         ("mol,active\na,1\n", "there is no feature column"),
         ("mol,x,u\na,1,2\n", "there is no column 'active'; the table has 'mol', 'x'"),
         ("mol,active,u,u\na,1,2,3\n", "line 1: two columns are called 'u'"),
@@ -217,17 +217,17 @@ def test_arff(tmp_path):
     [
         ("@data", "", "expected @attribute, @end or @data, got 'm1"),
         ("@end bag", "", "@end bag is missing"),
-        ("@end bag", "@end box", "closes nothing"),
+        ("@end bag", "@end box", "no matching @attribute"),
         ("@attribute f1 numeric", "@attribute f1 {a,b}", "feature 'f1' is nominal"),
         ("@attribute f1 numeric", "@attribute f1", "a name and a type"),
         ("f1 numeric", "f1 date", "the type 'date'"),
-        ("bag relational", "bag string", "closes nothing"),
+        ("bag relational", "bag string", "no matching @attribute"),
         ("'f 2' REAL", "f1 REAL", "two attributes are called 'f1'"),
         ("{0,1}", "{0,1", "no closing brace"),
-        ('4e1",1', '4e1",2', "line 11: '2' is no declared value of 'class'"),
+        ('4e1",1', '4e1",2', "line 11: '2' is not a declared value of 'class'"),
         ('4e1",1', '4e1",?', "line 11: attribute 'class' is missing"),
         ('4e1",1', '4e1"', "line 11: the row has 2 values.*truncated"),
-        ('4e1",1', "4e1", "line 11: a quote is never closed"),
+        ('4e1",1', "4e1", "line 11: a quotation mark is not closed"),
         ('4e1",1', '4e1"x,1', "line 11: there is text after a closing quote"),
         ("1,2\\n", "1\\n", "line 11: an instance has 1 values, 2 are declared"),
         ("1,2\\n", "1,?\\n", "line 11: column 'f 2' holds '\\?', a missing"),
@@ -253,7 +253,7 @@ def test_arff_without_data_or_relation(tmp_path):
     head = ARFF.split("@data")[0]
     with pytest.raises(ValueError, match="there is no @data"):
         read_bags(_write(tmp_path, "bad.arff", head))
-    with pytest.raises(ValueError, match="no row of data"):
+    with pytest.raises(ValueError, match="no data"):
         read_bags(_write(tmp_path, "bad.arff", head + "@data\n"))
     flat = "@relation t\n@attribute u numeric\n@attribute c {0,1}\n@data\n1,0\n"
     with pytest.raises(ValueError, match="one relational attribute, found 0"):
@@ -409,7 +409,7 @@ def test_single_array_is_no_archive(tmp_path):
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("t.xyz", {}, "cannot be inferred from the suffix '.xyz'"),
+        ("t.xyz", {}, "cannot be inferred from the extension '.xyz'"),
         ("t.csv", {"format": "excel"}, "format must be one of airr, arff, csv"),
         ("t.data", {"bag": "g"}, "is for csv files, .*, not for"),
         ("t.svm", {"label": "y"}, "is for csv files, .*, not for"),

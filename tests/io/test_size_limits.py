@@ -42,7 +42,7 @@ def test_gzip_bomb(tmp_path):
         file.write(b"bag,u\na,1\n")
         for _ in range(40):
             file.write(b"\n" * MEGABYTE)
-    refused("t.csv.gz: .*claim to hold", path, "bag")
+    refused("t.csv.gz: .*declare", path, "bag")
 
 
 def test_text_beyond_the_memory_budget(tmp_path, monkeypatch):
@@ -61,7 +61,7 @@ def test_parquet_bomb(tmp_path, monkeypatch):
     n = 2_000_000
     pq.write_table(pa.table({"bag": np.zeros(n, int), "u": np.zeros(n)}), path)
     assert path.stat().st_size < 32 * n / 200
-    refused("t.parquet: .*claim to hold 32,000,000", path, "bag")
+    refused("t.parquet: .*declare 32,000,000", path, "bag")
     monkeypatch.setattr(_sizes, "_LARGE", 2**30)
     monkeypatch.setenv("BAGWISE_MEMORY", "8MB")
     refused("t.parquet: the table would take 64 MB", path, "bag")
@@ -96,20 +96,20 @@ def test_spreadsheet_with_a_cell_far_away(tmp_path):
 def test_npz_of_zeros(tmp_path):
     path = tmp_path / "t.npz"
     np.savez_compressed(path, X=np.zeros((50_000, 80)), bag=np.zeros(50_000, int))
-    refused("t.npz: .*claim to hold 32,", path)
+    refused("t.npz: .*declare 32,", path)
 
 
 def test_folder_of_npz_of_zeros(tmp_path):
     folder = folder_of(tmp_path)
     np.savez_compressed(folder / "a.npz", features=np.zeros((50_000, 80)))
-    refused("'a'.*claim to hold 32,000,000", folder)
+    refused("'a'.*declare 32,000,000", folder)
 
 
 def test_many_files_that_are_each_small_enough(tmp_path):
     folder = folder_of(tmp_path)
     for k in range(40):
         np.savez_compressed(folder / f"a{k}.npz", features=np.zeros((1600, 80)))
-    refused("claim to hold 40,960,000", folder)
+    refused("declare 40,960,000", folder)
 
 
 @pytest.mark.parametrize("shape", [(50_000, 80), (1, 50_000, 80)])
@@ -117,7 +117,7 @@ def test_tensor_that_repeats_one_number(tmp_path, shape):
     torch = pytest.importorskip("torch")
     folder = folder_of(tmp_path)
     torch.save(torch.zeros(()).expand(*shape), folder / "a.pt")
-    refused("'a'.*its tensor claims 16,000,000 bytes and holds 4", folder)
+    refused("'a'.*its tensor declares 16,000,000 bytes and contains 4", folder)
 
 
 def test_sparse_tensor(tmp_path):
@@ -132,7 +132,7 @@ def test_h5_that_was_never_filled(tmp_path):
     folder = folder_of(tmp_path)
     with h5py.File(folder / "a.h5", "w") as file:
         file.create_dataset("features", (50_000, 80), "f8", chunks=(100, 80))
-    refused("'a'.*claim to hold 32,000,000", folder)
+    refused("'a'.*declare 32,000,000", folder)
 
 
 def test_h5_with_coordinates_that_were_never_filled(tmp_path):
@@ -141,7 +141,7 @@ def test_h5_with_coordinates_that_were_never_filled(tmp_path):
     with h5py.File(folder / "a.h5", "w") as file:
         file["features"] = np.ones((3, 2))
         file.create_dataset("coords", (3, 10**6), "f8", chunks=(1, 1000))
-    refused("'a'.*claim to hold 24,000,000", folder)
+    refused("'a'.*declare 24,000,000", folder)
 
 
 def test_zarr_that_was_never_filled(tmp_path):
@@ -149,7 +149,7 @@ def test_zarr_that_was_never_filled(tmp_path):
     folder = folder_of(tmp_path)
     group = zarr.open_group(str(folder / "a.zarr"), mode="w")
     group.create_array("features", shape=(50_000, 80), chunks=(100, 80), dtype="f8")
-    refused("'a'.*claim to hold 32,000,000", folder)
+    refused("'a'.*declare 32,000,000", folder)
 
 
 def test_rows_beyond_the_memory_or_the_disk(tmp_path, monkeypatch):

@@ -96,10 +96,13 @@ def test_columns_that_are_no_features_are_listed_at_once(tmp_path):
         read_bags(path, "mol", "y")
     message = str(caught.value)
     assert "4 columns are not numeric" in message
-    assert "'smiles' (a name for every row, 'CCO' in line 2)" in message
+    assert "'smiles' (a different name in every row, 'CCO' in line 2)" in message
     assert "'when' (dates, '2024-01-02' in line 2)" in message
     assert "'u' (1 of 4 values are not numbers: 'x' in line 5)" in message
-    assert "'site' (text, the same within every bag and shared by several" in message
+    assert (
+        "'site' (text that is constant within every bag and shared by several bags"
+        in message
+    )
     assert "drop=['smiles', 'when', 'u', 'site']" in message
     assert "instance_id='smiles'" in message
     assert "group='site'" in message
@@ -121,7 +124,7 @@ def test_columns_that_are_no_features_are_listed_at_once(tmp_path):
 
 def test_an_unnamed_index_is_left_out_with_a_word(tmp_path):
     text = ",mol,y,u\n0,a,1,5\n1,b,0,6\n"
-    with pytest.warns(DataWarning, match=r"'Unnamed: 0' has no name .* left out"):
+    with pytest.warns(DataWarning, match=r"'Unnamed: 0' has no name .* excluded"):
         X, _ = read_bags(_saved(tmp_path, text), "mol", "y")
     assert X.feature_names.tolist() == ["u"]
     with warnings.catch_warnings():
@@ -335,7 +338,7 @@ def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr("bagwise._sizes._LARGE", 10_000)
     write_npz(tmp_path / "t.npz", Bags(np.zeros((500, 1000)), [0, 500]))
-    with pytest.raises(ValueError, match=r"claim to hold 4,00.*without compression"):
+    with pytest.raises(ValueError, match=r"declare 4,00.*without compression"):
         read_bags(tmp_path / "t.npz")
 
 

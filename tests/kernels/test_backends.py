@@ -235,7 +235,7 @@ class TestChoice:
 
     def test_wrong_devices_are_refused(self):
         X = bags(0)
-        with pytest.raises(ValueError, match="is no device"):
+        with pytest.raises(ValueError, match="is not a device"):
             with bagwise.config_context(device="abacus"):
                 set_kernel(X)
         with pytest.raises(TypeError, match="string"):

@@ -223,7 +223,7 @@ def test_left_out_pairs_stay_within_epsilon():
 
 def test_cap_warns_and_voids_the_guarantee(tiny):
     bags, grid, _ = tiny
-    with pytest.warns(ConvergenceWarning, match="guarantee is void"):
+    with pytest.warns(ConvergenceWarning, match="guarantee does not hold"):
         _, report = box_kernel(
             bags,
             grid=grid,

@@ -300,7 +300,7 @@ def test_wrong_parameters_are_refused():
     X, y = toy()
     with pytest.raises(ValueError, match="hidden"):
         NeuralBagClassifier(hidden=(8, 0)).fit(X, y)
-    with pytest.raises(ValueError, match="no device"):
+    with pytest.raises(ValueError, match="not a device"):
         NeuralBagClassifier(device="abacus").fit(X, y)
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="no CUDA device"):

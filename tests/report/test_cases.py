@@ -330,5 +330,5 @@ def test_the_summary_says_what_the_ranking_says():
 def test_runs_that_are_missing_are_told(name):
     left = case(name).n_left
     assert left == (1 if name == "cut short" else 0)
-    assert ("still to be done" in case(name).summary()) == bool(left)
+    assert ("have not ended" in case(name).summary()) == bool(left)
     assert ("not finished" in render_report(context(name))) == bool(left)

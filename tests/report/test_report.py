@@ -279,7 +279,7 @@ def test_parameters_at_the_end_of_their_grid_are_marked():
 @pytest.mark.parametrize(
     ("own", "others", "says"),
     [
-        (0.6, 0.9, "besides single positive"),
+        (0.6, 0.9, "other than single positive"),
         (0.9, 0.6, "restricts the model to them"),
         (0.9, 0.9, ""),
     ],
@@ -299,5 +299,5 @@ def test_members_that_assume_different_things_are_compared(own, others, says):
     assert f"the others disagree on {'45' if warn else '2'}% of held-out bags" in page
     assert says in page
     assert ('class="badge bad">check<' in text) == warn
-    assert ("parameter assumption of BagClassifier" in page) == warn
+    assert ("assumption='standard' of BagClassifier" in page) == warn
     assert comparison.disagreement(EVIL) == {}

@@ -118,7 +118,7 @@ def test_zero_rows_and_the_pass_cap(rng):
 def test_refuses_what_it_cannot_solve(rng):
     Z, sign = _rows(rng)
     a, G, q = _balls(rng, Z, 2)
-    with pytest.raises(ValueError, match="never binds"):
+    with pytest.raises(ValueError, match="is never active"):
         coordinate_ascent(Z, None, sign, cap=1.0, balls=(-a, G, q))
     with pytest.raises(ValueError, match="Balls need"):
         coordinate_ascent(Z, None, sign, cap=1.0, balls=(a, G[:, :2], q))

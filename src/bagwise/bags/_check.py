@@ -35,10 +35,10 @@ def as_bags(X: Any) -> Bags:
         return X
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
         raise ValueError(
-            f"Expected bags, got one matrix of shape {X.shape}, which does not say "
+            f"Expected bags, got one matrix of shape {X.shape}, which does not contain "
             "where a bag ends. Use Bags.from_arrays(X, bag_ids), Bags(X, offsets), or "
-            "a list with one 2-D array per bag. "
-            "Reshape your data: X[:, None, :] makes every row a bag of one."
+            "a list with one 2-D array per bag. Reshape your data: X[:, None, :] makes "
+            "every row a bag of one."
         )
     if isinstance(X, np.ndarray) and X.ndim == 3:
         n_bags, size, width = X.shape
@@ -48,8 +48,8 @@ def as_bags(X: Any) -> Bags:
         return Bags(X.reshape(n_bags * size, width), offsets)
     if hasattr(X, "columns"):
         raise TypeError(
-            f"Expected bags, got a {type(X).__name__}. Turn the table into bags before "
-            'any split: X, y = bagwise.from_frame(df, bag="...", label="...").'
+            f"Expected bags, got a {type(X).__name__}. Convert the table to bags "
+            'before any split: X, y = bagwise.from_frame(df, bag="...", label="...").'
         )
     if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__iter__"):
         raise TypeError(
@@ -300,7 +300,7 @@ def _selected(X: Bags, wanted: list[Any], extra: list[Any], who: str) -> Bags:
     if extra:
         warnings.warn(
             f"{who} was fitted to {len(wanted)} features. Other columns "
-            f"are ignored: {shown_names(extra)}. Leave them out, or use "
+            f"are ignored: {shown_names(extra)}. Remove them, or use "
             'bagwise.config_context(columns="strict") to make this an error.',
             UserWarning,
             stacklevel=5,

@@ -75,8 +75,8 @@ def check_codings(codings: Mapping[int, Coding] | None, data: Any) -> dict[int, 
         if not fine.all():
             row = int(np.flatnonzero(~fine)[0])
             raise ValueError(
-                f"column {j} holds {codes[row]} in row {row}, which is no code of the "
-                f"{len(coding.values)} values of its coding."
+                f"column {j} holds {codes[row]} in row {row}, which is not a code of "
+                f"the {len(coding.values)} values of its coding."
             )
     return found
 
@@ -129,8 +129,8 @@ def texts_of(bags: Sequence[Any]) -> list[str] | None:
     for i, bag in enumerate(bags):
         if isinstance(bag, str) or not _is_texts(bag):
             raise TypeError(
-                f"bag {i} is no list of texts, as bag 0 is: {str(bag)[:30]!r}. A bag "
-                "of texts is a list of strings, and must not be empty."
+                f"bag {i} is not a list of texts, but bag 0 is: {str(bag)[:30]!r}. A "
+                "bag of texts is a list of strings, and must not be empty."
             )
     return [str(text) for bag in bags for text in bag]
 

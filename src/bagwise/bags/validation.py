@@ -22,7 +22,7 @@ def refuse_masked(values: Any, what: str) -> None:
         place = np.argwhere(hidden)[0].tolist()
         raise ValueError(
             f"{what} is a masked array, and its masked values would be used (the first "
-            f"at {place}). Fill them, or leave these bags out."
+            f"at {place}). Fill them, or exclude these bags."
         )
 
 
@@ -161,7 +161,9 @@ def _refuse_broken(data: Any) -> None:
         return
     ends, length = data.indptr, min(len(data.indices), len(data.data))
     if ends[0] != 0 or ends[-1] > length or (np.diff(ends) < 0).any():
-        raise ValueError("data is a broken sparse matrix: its indptr does not grow.")
+        raise ValueError(
+            "data is a broken sparse matrix: its indptr is not increasing."
+        )
     inside = data.indices[: ends[-1]]
     limit = data.shape[1 if data.format == "csr" else 0]
     if inside.size and not (inside.min() >= 0 and inside.max() < limit):
@@ -194,9 +196,9 @@ def refuse_other_values(array: Any, what: str) -> None:
         )
     if kind in "mM":
         raise TypeError(
-            f"{what} holds dates or times, which are not numbers. Turn them into "
-            "numbers of your choice (days since the first, hour of the day), or leave "
-            "the column out."
+            f"{what} holds dates or times, which are not numbers. Convert them to "
+            "numbers of your choice (days since the first, hour of the day), or "
+            "exclude the column."
         )
 
 
@@ -334,7 +336,7 @@ def in_bag_order(y: Any, X: Any, what: str = "y") -> Any:
 def stack_list(bags: Sequence[Any]) -> tuple[Any, Offsets]:
     """Stack a list of matrices and return the matrix with its offsets."""
     if len(bags) == 0:
-        raise ValueError("The list of bags is empty: there is nothing to learn from.")
+        raise ValueError("The list of bags is empty.")
     matrices = [_bag_matrix(bag, i) for i, bag in enumerate(bags)]
     width = matrices[0].shape[1]
     for i, matrix in enumerate(matrices):
@@ -401,7 +403,7 @@ def group_rows(
             f"{keys.shape}."
         )
     if n_rows == 0:
-        raise ValueError("There are no rows: nothing to learn from.")
+        raise ValueError("There are no rows.")
     _refuse_missing(keys)
     order: npt.NDArray[np.int64] | slice
     if keys.dtype.kind == "O":

@@ -101,7 +101,7 @@ class BagClassifierMixin(ClassifierMixin):
         if len(known) > 2:
             raise ValueError(
                 f"pos_label={pos_label!r} names the positive class of two, but y holds "
-                f"{len(known)} classes. Leave it out, or make one class of the others."
+                f"{len(known)} classes. Omit it, or merge the other classes into one."
             )
         self._positive = known.index(pos_label)
 
@@ -286,9 +286,9 @@ def _warn_of_words(name, labels):
     """Warn which of two labels is taken as positive, where that is a guess."""
     first, second = labels
     warnings.warn(
-        f"{name} treats the positive class differently from the negative one, and "
-        f"takes {second!r} for the positive one because it is the last in the order of "
-        f"the labels. Set pos_label={first!r} or pos_label={second!r}.",
+        f"{name} treats the positive class differently from the negative one, and uses"
+        f" {second!r} as the positive class because it is the last in sorted order. "
+        f"Set pos_label={first!r} or pos_label={second!r}.",
         UserWarning,
         stacklevel=2,
     )
@@ -311,7 +311,7 @@ def _refuse_gaps(y):
     if len(wrong):
         raise ValueError(
             f"Input y contains NaN or infinity: the label of bag {wrong[0]} is "
-            f"{y[wrong[0]]}. Leave the bag out, or find its label."
+            f"{y[wrong[0]]}. Exclude the bag, or add its label."
         )
 
 

@@ -92,7 +92,7 @@ class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
             i = int(np.flatnonzero(wrong)[0])
             raise ValueError(
                 f"Input y contains NaN or infinity: bag {X.ids[i]} (position {i}) has "
-                f"{y[i]}. Drop the bag or find its value."
+                f"{y[i]}. Exclude the bag, or add its value."
             )
         return X, y
 

@@ -255,5 +255,5 @@ def _refuse_lost_class(folds, y):
         if missing.size:
             raise ValueError(
                 f"fold {number} holds all bags of class {missing[0]!s}: none is left "
-                "to train on, too few groups have such bags. Use fewer folds."
+                "for training, because too few groups have such bags. Use fewer folds."
             )

@@ -28,8 +28,8 @@ def check_survival(y):
         names = tuple(str(name) for name in y.columns)
     if names is None:
         raise ValueError(
-            "y must say for each bag whether the event was seen and when: a structured "
-            "array or a data frame with the fields 'event' and 'time'."
+            "y must contain, for each bag, whether and when the event was observed: a "
+            "structured array or a data frame with the fields 'event' and 'time'."
         )
     columns = {name: np.asarray(y[name]) for name in names}
     if not {"event", "time"} <= set(columns):
@@ -82,13 +82,13 @@ def survival_target(event, time):
     if not sound.all():
         i = int(np.flatnonzero(~sound)[0])
         raise ValueError(
-            f"time must be finite and not negative, got {time[i]} for bag {i}. Drop "
-            "the bag or find its time."
+            f"time must be finite and not negative, got {time[i]} for bag {i}. Exclude "
+            "the bag, or add its time."
         )
     joined = np.empty(len(time), dtype=SURVIVAL)
     joined["event"], joined["time"] = event.astype(np.float64) == 1.0, time
     if len(joined) and not joined["event"].any():
-        raise ValueError("no bag has an event: there is nothing to learn from.")
+        raise ValueError("no bag has an event: a model cannot be fitted.")
     return joined
 
 

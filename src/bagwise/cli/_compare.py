@@ -23,8 +23,8 @@ def compare(
         str | None,
         typer.Option(
             help=(
-                "Names of methods, separated by commas; by default chosen for the data,"
-                " which the name default stands for."
+                "Names of methods, separated by commas. The name default stands for the"
+                " methods selected for the data, which are used without this option."
             )
         ),
     ] = None,
@@ -40,24 +40,29 @@ def compare(
     ] = None,
     leave_one_out: Annotated[
         bool,
-        typer.Option("--leave-one-out", help="Leave one bag out in place of folds."),
+        typer.Option(
+            "--leave-one-out",
+            help="Use leave-one-bag-out cross-validation instead of folds.",
+        ),
     ] = False,
     half_splits: Annotated[
-        int, typer.Option(help="Number of random half splits in place of folds.")
+        int,
+        typer.Option(help="Use this number of random half splits instead of folds."),
     ] = 0,
     test: Annotated[
-        str | None, typer.Option(help="A file of test bags, in place of folds.")
+        str | None, typer.Option(help="Test on the bags of this file instead of folds.")
     ] = None,
     test_labels: Annotated[
         str | None,
-        typer.Option(help="For a folder of test bags: its own table of labels."),
+        typer.Option(help="Table of labels, if the test bags are a folder."),
     ] = None,
     metric: Annotated[
         str,
         typer.Option(
-            help="auto, accuracy, auroc, average_precision, balanced_accuracy,"
-            " log_loss, key_success, group_accuracy, group_auroc; r2, rmse, mae,"
-            " spearman; concordance."
+            help="Metric of the ranking: auto, accuracy, auroc, "
+            "average_precision, balanced_accuracy, log_loss, key_success, "
+            "group_accuracy, group_auroc; r2, rmse, mae, spearman; "
+            "concordance."
         ),
     ] = "auto",
     margin: Annotated[
@@ -66,16 +71,17 @@ def compare(
     grid: Annotated[
         str,
         typer.Option(
-            help="Grid of tuning: default, large, auto (widened where needed) or none."
+            help="Parameter grid: default, large, auto (extended if the best "
+            "value is at its end) or none."
         ),
     ] = "default",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the results; bagwise-NAME by default."),
+        typer.Option(help="Folder for the results; bagwise-NAME by default."),
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="Pictures of instances: an .npz or .npy file, or a folder."),
+        typer.Option(help="Images of instances: an .npz or .npy file, or a folder."),
     ] = None,
     calibrate: Annotated[
         bool,
@@ -90,12 +96,16 @@ def compare(
     conformal: Annotated[
         float | None,
         typer.Option(
-            help="Miscoverage of the prediction sets of the model, such as 0.1."
+            help="Store prediction sets with the model, with this error rate: "
+            "0.1 for 90% coverage."
         ),
     ] = None,
     conformal_per_class: Annotated[
         bool,
-        typer.Option("--conformal-per-class", help="Reach the coverage in each class."),
+        typer.Option(
+            "--conformal-per-class",
+            help="Reach the coverage of prediction sets in each class.",
+        ),
     ] = False,
     set_: Annotated[
         list[str] | None,
@@ -113,13 +123,16 @@ def compare(
     ] = 900.0,
     time_budget: Annotated[
         float | None,
-        typer.Option(help="Time budget of all runs in seconds; it stops them."),
+        typer.Option(
+            help="Time limit of the whole comparison in seconds; runs that have "
+            "not ended are stopped."
+        ),
     ] = None,
     memory_limit: Annotated[
         str | None, typer.Option(help="Memory limit of one run, such as 4GB.")
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run failed runs again.")
+        bool, typer.Option("--retry-failed", help="Repeat the runs that failed.")
     ] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -220,7 +233,7 @@ def _announce(problem: Any, choices: list[Any]) -> None:
                 say(f"  - {name}: {reason}", "dim")
                 left = left or choice.method
     if left is not None:
-        say(f"  (--methods 'default,{left.name}' adds what is left out)", "dim")
+        say(f"  (--methods 'default,{left.name}' adds the excluded method)", "dim")
 
 
 def _what_is_predicted(problem: Any) -> str:
@@ -260,7 +273,7 @@ def _safe(name: str) -> str:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path(
         "bagwise-demo"
     ),
     bags: Annotated[int, typer.Option(help="Number of bags.")] = 120,

@@ -295,7 +295,7 @@ class InputData:
             as_problem(name)  # no such file or set is the better message
             given = ", ".join(f"--{key.replace('_', '-')}" for key in self.columns)
             raise UsageError(
-                f"{name} is the name of a data set, not a table: leave out {given}"
+                f"{name} is the name of a data set, not a table: omit {given}"
             )
 
 
@@ -391,9 +391,11 @@ def _survival_columns(columns: dict[str, Any]) -> dict[str, str] | None:
     if len(found) == 1:
         missing = "event" if "time" in found else "time"
         raise UsageError(
-            f"--{next(iter(found))} needs --{missing}: times count only together with"
-            " whether the event was seen"
+            f"--{next(iter(found))} needs --{missing}: a time has a meaning only with "
+            "the column that says whether the event was observed"
         )
     if "label" in columns:
-        raise UsageError("--time and --event take the place of --label and --target")
+        raise UsageError(
+            "--time and --event replace --label and --target; give only one of the two"
+        )
     return found

@@ -56,7 +56,7 @@ def _register(
         try:
             return command(*args, **options)
         except KeyboardInterrupt as error:
-            text = "; what was finished is kept, the same command continues"
+            text = "; finished runs are kept, and the same command continues"
             end = Stopped(f"stopped{text if continues else ''}")
             end.status = getattr(error, "status", end.status)
             raise end from None

@@ -113,7 +113,7 @@ def fit_file(
     refuse_other_task(entry, problem)
     if problem.sample_weight is not None and not entry.weights:
         warnings.warn(
-            f"{entry.name} takes no weights: all bags have the same weight",
+            f"{entry.name} does not support weights: all bags have the same weight",
             UserWarning,
             stacklevel=2,
         )
@@ -340,13 +340,16 @@ def fit(
     conformal: Annotated[
         float | None,
         typer.Option(
-            help="Miscoverage of the prediction sets of the model, such as 0.1 (five"
-            " more fits)."
+            help="Store prediction sets with the model, with this error rate: "
+            "0.1 for 90% coverage (five more fits)."
         ),
     ] = None,
     conformal_per_class: Annotated[
         bool,
-        typer.Option("--conformal-per-class", help="Reach the coverage in each class."),
+        typer.Option(
+            "--conformal-per-class",
+            help="Reach the coverage of prediction sets in each class.",
+        ),
     ] = False,
     set_: Annotated[
         list[str] | None,
@@ -404,8 +407,8 @@ def predict(
         bool,
         typer.Option(
             "--prediction-sets",
-            help="Add the set of labels, or the interval, that holds the truth with"
-            " the coverage the model was stored with (90% by default).",
+            help="Add a prediction set of labels, or an interval, with the "
+            "coverage that was stored with the model (90% by default).",
         ),
     ] = False,
     alpha: Annotated[
@@ -415,7 +418,8 @@ def predict(
     outlier: Annotated[
         bool,
         typer.Option(
-            "--outlier", help="Add how unusual each bag is for the training bags."
+            "--outlier",
+            help="Add an outlier score of each bag with respect to the training bags.",
         ),
     ] = False,
     csv_escape: Escape = True,
@@ -442,17 +446,17 @@ def explain(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     source: InputData,
     out: Annotated[
-        Path, typer.Option(help="Folder of the tables and pictures.")
+        Path, typer.Option(help="Folder for the tables and figures.")
     ] = Path("bagwise-explained"),
     by: Annotated[
         str,
         typer.Option(
-            help="How instances are scored: auto, native, single, leave_out or add_to."
+            help="Definition of the scores: auto, native, single, leave_out or add_to."
         ),
     ] = "auto",
     images: Annotated[
         Path | None,
-        typer.Option(help="Pictures of instances: an .npz or .npy file, or a folder."),
+        typer.Option(help="Images of instances: an .npz or .npy file, or a folder."),
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", help="Format of plots: png, pdf or svg.")
@@ -470,7 +474,7 @@ def explain(
     class.
     """
     if format_ not in ("png", "pdf", "svg"):
-        raise UsageError(f"--format is png, pdf or svg, got {format_!r}")
+        raise UsageError(f"--format must be png, pdf or svg, got {format_!r}")
     found = explain_file(
         model,
         source.bags() if source.is_file else replace(source, positive=None).problem(),

@@ -24,8 +24,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             list[str],
             typer.Option(
                 "--label",
-                help="Column of the label; several columns of 0 and 1 for several"
-                " labels, separated by commas or repeated.",
+                help="Column of the label; for several labels, several columns of 0 "
+                "and 1, separated by commas or repeated.",
             ),
         ],
         [],
@@ -35,7 +35,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             list[str],
             typer.Option(
                 "--exclude-label",
-                help="A label whose bags are left out, such as unknown; repeated.",
+                help="Label whose bags are excluded, such as unknown; may be repeated.",
             ),
         ],
         [],
@@ -62,7 +62,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "event": (
         Annotated[
             str | None,
-            typer.Option("--event", help="Column that is 1 if the event was seen."),
+            typer.Option("--event", help="Column that is 1 if the event was observed."),
         ],
         None,
     ),
@@ -79,14 +79,16 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "positive": (
         Annotated[
             str | None,
-            typer.Option("--positive", help="Which of two labels is positive."),
+            typer.Option("--positive", help="Label of the positive class."),
         ],
         None,
     ),
     "task": (
         Annotated[
             str,
-            typer.Option("--task", help="auto, classification, regression, survival."),
+            typer.Option(
+                "--task", help="Task: auto, classification, regression or survival."
+            ),
         ],
         "auto",
     ),
@@ -104,7 +106,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             list[str],
             typer.Option(
-                "--drop", help="Columns to leave out, separated by commas or repeated."
+                "--drop", help="Columns to exclude, separated by commas or repeated."
             ),
         ],
         [],
@@ -126,8 +128,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             list[str],
             typer.Option(
                 "--encode",
-                help="Encode columns that are not numbers inside the folds: auto, or"
-                " names of columns.",
+                help="Columns that are not numeric and are encoded inside the "
+                "folds: auto, or names.",
             ),
         ],
         [],
@@ -180,7 +182,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
                 "--format",
                 help="airr, arff, csv, h5ad, musk, npz, parquet, sdf, smi, svmlight or"
                 " xlsx;"
-                " by default inferred from the suffix.",
+                " by default inferred from the extension.",
             ),
         ],
         None,
@@ -190,8 +192,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--labels",
-                help="For a folder: the table with one row per file; for sdf and smi:"
-                " per molecule.",
+                help="Table of labels with one row per file of a folder, or per "
+                "molecule of an sdf or smi file.",
             ),
         ],
         None,
@@ -201,7 +203,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--bag-features",
-                help="A second table with one row per bag, whose columns are used too.",
+                help="Second table with one row per bag, whose columns become "
+                "features as well.",
             ),
         ],
         None,
@@ -211,7 +214,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--pool",
-                help="For a folder: column whose equal values make one bag.",
+                help="For a folder: column with the name of the bag, such as the "
+                "patient of a slide.",
             ),
         ],
         None,
@@ -221,7 +225,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--on-missing",
-                help="drop leaves out files, cells and molecules that cannot be used.",
+                help="For files, cells and molecules that cannot be used: error, or "
+                "drop to exclude them.",
             ),
         ],
         None,
@@ -229,7 +234,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "smiles": (
         Annotated[
             str | None,
-            typer.Option("--smiles", help="Column of SMILES: the rows are molecules."),
+            typer.Option("--smiles", help="Column of SMILES; each row is a molecule."),
         ],
         None,
     ),
@@ -238,7 +243,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             int | None,
             typer.Option(
                 "--conformers",
-                help="For molecules: conformers to generate for each; by default 10.",
+                help="Number of conformers to generate per molecule; by default 10.",
             ),
         ],
         None,
@@ -246,14 +251,16 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "kmer": (
         Annotated[
             int | None,
-            typer.Option("--kmer", help="For airr: length of k-mers; by default 4."),
+            typer.Option(
+                "--kmer", help="For airr: length of the k-mers; by default 4."
+            ),
         ],
         None,
     ),
     "gapped": (
         Annotated[
             bool,
-            typer.Option("--gapped", help="For airr: k-mers with a gap as well."),
+            typer.Option("--gapped", help="For airr: add k-mers with a gap."),
         ],
         False,
     ),
@@ -274,8 +281,8 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="TOML file with options of any kind. A bagwise.toml next to DATA is read"
-        " without it, but may only describe columns and labels.",
+        help="TOML file with any options. A bagwise.toml next to DATA is "
+        "read automatically, but may only describe columns and labels.",
     ),
 ]
 # What a file that was found may say. No paths, no methods, nothing that is run.

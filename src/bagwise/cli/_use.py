@@ -34,7 +34,7 @@ def labeled(
     """
     if not source.is_file:
         if by:
-            raise UsageError(f"--by names columns, and {source.data} is no table")
+            raise UsageError(f"--by names columns, but {source.data} is not a table")
         problem = source.problem()
         return problem.X, problem.y, {}
     table = not Path(source.data).is_dir()
@@ -78,7 +78,10 @@ def evaluate(
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Bags from this probability (or score) on are positive."),
+        typer.Option(
+            help="Threshold: bags with at least this probability (or score) are "
+            "positive."
+        ),
     ] = None,
     sensitivity: Annotated[
         float | None,
@@ -155,7 +158,10 @@ def check(
     source: InputData,
     reference: Annotated[Path, typer.Option(help="The model file.")],
     alpha: Annotated[
-        float, typer.Option(help="Level of the test: the rate of false alarms.")
+        float,
+        typer.Option(
+            help="Significance level of the test, which is its rate of false alarms."
+        ),
     ] = 0.05,
     seed: Annotated[int, typer.Option(help="Random seed of the test.")] = 0,
     json: Json = False,
@@ -194,13 +200,13 @@ def check(
 def card(
     model: ModelFile,
     out: Annotated[
-        Path, typer.Option(help="The page: .html, or .md for Markdown.")
+        Path, typer.Option(help="File to write: .html, or .md for Markdown.")
     ] = Path("model-card.html"),
     evaluation: Annotated[
         list[Path] | None,
         typer.Option(
-            help="An evaluation.json of `bagwise evaluate`, to add its figures and"
-            " subgroups; may be repeated."
+            help="An evaluation.json of `bagwise evaluate`, whose figures and "
+            "subgroups are added; may be repeated."
         ),
     ] = None,
     json: Json = False,
@@ -211,7 +217,7 @@ def card(
     from bagwise.report import write_report
 
     if out.suffix not in (".html", ".md"):
-        raise UsageError(f"--out: a card is an .html or .md file, got {out.name!r}")
+        raise UsageError(f"--out must be an .html or .md file, got {out.name!r}")
     found = [read_evaluation(path) for path in evaluation or []]
     page = write_report(load(model), out, evaluations=found)
     if json:

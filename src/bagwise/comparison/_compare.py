@@ -348,7 +348,9 @@ def _check_overlap(problem: Problem, n_train: int) -> None:
         n_seen, n_test = int((problem.copies[n_train:] < n_train).sum()), len(problem.y)
         if n_seen:
             text = f"{n_seen} of {n_test - n_train} test bags are copies of training"
-            text += " bags: results are too good. Remove them from one of the two."
+            text += (
+                " bags: results are too optimistic. Remove them from one of the two."
+            )
             warnings.warn(text, UserWarning, stacklevel=4)
 
 
@@ -428,9 +430,9 @@ def _metric(metric: str, task: Task) -> tuple[str, str]:
     if metric not in known:
         raise ValueError(f"unknown metric {metric!r}; known: auto, {', '.join(known)}")
     if metric == "key_success" and problem.instance_labels is None:
-        raise ValueError("key_success needs instance labels, which the data lack")
+        raise ValueError("key_success needs instance labels, but the data have none")
     if metric.startswith("group_") and problem.groups is None:
-        raise ValueError(f"{metric} needs groups, which the data lack")
+        raise ValueError(f"{metric} needs groups, but the data have none")
     if metric.startswith("group_") and problem.groups is not None:
         truth = np.searchsorted(problem.classes, problem.y)
         counts = GroupCounts.of(truth, problem.groups, len(problem.classes))
@@ -448,7 +450,7 @@ def _not_started(n_runs: int, n_done: int, budget: float | None) -> dict[str, st
     if budget is None or n_done == n_runs:
         return {}
     text = f"{n_runs - n_done} of {n_runs} runs did not end within {budget:g} s;"
-    return {"time budget": f"{text} running it again continues"}
+    return {"time budget": f"{text} the same call continues"}
 
 
 def _tuned_on_part(
@@ -477,7 +479,7 @@ def _assumptions(
     if task == "auto" and problem.task == "regression":
         found["task"] += f" (y has {n_values} real values)"
     elif _numbers_for_classes(problem, task):
-        found["task"] += f" ({n_values} numbers taken for classes)"
+        found["task"] += f" ({n_values} numbers treated as classes)"
     if problem.task == "survival":
         found["scikit-survival"] = metadata.version("scikit-survival")
     if problem.positive is not None:
@@ -491,9 +493,11 @@ def _assumptions(
         found["impute"] = f"{impute}, inside each training fold"
     if problem.sample_weight is not None:
         without = [method.name for method in methods if not method.weights]
-        found["weights"] = "used in fitting; figures count all test bags alike"
+        found["weights"] = (
+            "used in fitting; in figures all test bags have the same weight"
+        )
         if without:
-            found["weights"] += f"; not taken by {', '.join(without)}"
+            found["weights"] += f"; not supported by {', '.join(without)}"
     return found
 
 

@@ -172,13 +172,13 @@ def _open_map(where: dict[str, Any]) -> NDArray[Any]:
     path = Path(where["file"])
     if not path.is_file():
         raise DataFileError(
-            f"{path}, the file of the instances, is gone; workers need it until the"
-            " runs are done"
+            f"{path}, the file of the instances, was deleted; workers need it until all"
+            " runs have ended"
         )
     found = path.stat()
     if (found.st_size, found.st_mtime_ns) != (where["bytes"], where["changed"]):
         raise DataFileError(
-            f"{path} has changed since the comparison began; start anew"
+            f"{path} has changed since the comparison began; start a new comparison"
         )
     shape = tuple(where["shape"])
     return np.memmap(path, where["dtype"], "r", where["offset"], shape)

@@ -132,7 +132,7 @@ def judge(methods: Iterable[Method], problem: Problem) -> list[Choice]:
         if stand_in.chosen:
             reason = f"in place of {choice.method.name}, as {too_large}"
             choices[larger] = Choice(pool[larger], True, reason)
-            text = f"{choice.reason}; {pool[larger].name} takes its place"
+            text = f"{choice.reason}; {pool[larger].name} is used instead"
             choices[k] = Choice(choice.method, False, text)
     return choices
 
@@ -186,7 +186,7 @@ def refuse_impossible(methods: Iterable[Method], X: Bags, n_instances: int) -> N
         text = f"{method.name} needs a kernel matrix of {n_instances:,} instances ("
         text += f"{n_bytes / 1e9:.1f} GB of the {budget / 1e9:.1f} GB that may be used)"
         if method.larger:
-            text += f"; for data of this size take {method.larger!r}"
+            text += f"; for data of this size use {method.larger!r}"
         else:
             text += "; for data of this size set its n_components, such as 300"
         told.append(text)
@@ -216,12 +216,12 @@ def _judge(method: Method, problem: Problem) -> Choice:
     if not method.default:
         return Choice(method, False, f"only on request: {method.note}")
     if X.is_sparse and not method.sparse:
-        return Choice(method, False, "it does not take sparse data")
+        return Choice(method, False, "it does not support sparse data")
     if method.only_sparse and not X.is_sparse:
-        return Choice(method, False, "by default it is for sparse data")
+        return Choice(method, False, "by default it is used for sparse data only")
     several = problem.task == "classification" and len(problem.classes) > 2
     if several and not method.multiclass:
-        return Choice(method, False, "it takes two classes only")
+        return Choice(method, False, "it supports two classes only")
     too_large = _too_large(method, problem)
     if too_large:
         return Choice(method, False, too_large)
@@ -301,7 +301,7 @@ def find_method(name: Any) -> Method:
     if found:  # "MI-SVM" and "mi-SVM" are two methods
         near = [method.name for method in found]
         raise ValueError(
-            f"{name!r} is ambiguous: {_either(near)}; capitals matter here"
+            f"{name!r} is ambiguous: {_either(near)}; names are case-sensitive here"
         )
     for method in missing_methods():
         if _fold(name) in {_fold(other) for other in method.names()}:

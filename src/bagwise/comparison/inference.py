@@ -361,8 +361,8 @@ def difference(
     """
     if not np.array_equal(first.unit, second.unit):
         raise ValueError(
-            "the two methods were tested on different bags or by different runs; use"
-            " predictions of the same protocol and seed"
+            "the two methods were tested on different bags or in different runs; use "
+            "predictions of the same protocol and seed"
         )
     effect = (first.value - second.value) * (1.0 if higher else -1.0)
     n = first.n_units

@@ -124,7 +124,7 @@ class Findings:
             text = f"each of these predicts the label alone ({self.measure}):"
             text += f" {_listed(self.leaks)}{best}. It may contain the label, or be"
             text += " derived from it"
-            remedy = "Leave it out with {0} unless it is known before the label."
+            remedy = "Exclude it with {0} unless it is known before the label."
             _warn(text, remedy if columns else "", columns)
         told = {*columns, *self.known}
         others = [found for found in self.constant if found.name not in told]
@@ -132,7 +132,7 @@ class Findings:
             text = "columns with the same value in all instances of every bag (with"
             text += f" their {self.measure}): {_listed(others)}. They describe the bag,"
             text += " and often contain the label"
-            remedy = "Leave out with {0} those that are not known before the label."
+            remedy = "Exclude with {0} those that are not known before the label."
             _warn(text, remedy, [found.name for found in others])
         if self.opposed:
             _warn(self._copies(), "", [])

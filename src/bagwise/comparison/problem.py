@@ -93,15 +93,15 @@ class Problem:
             held = {"multilabel": "several labels per bag", "survival": "times"}
             raise ParameterError(
                 "pos_label",
-                f"names one of two classes, {self.pos_label!r}, but the data have"
-                f" {held.get(self.task, 'values')}; leave it out",
+                f"names one of two classes, {self.pos_label!r}, but the data have "
+                f"{held.get(self.task, 'values')}; omit it",
             )
         if len(self.classes) > 2:
             raise ParameterError(
                 "pos_label",
-                f"names one of two classes, {self.pos_label!r}, but the data have"
-                f" {len(self.classes)}, {_list(self.classes)}; leave it out, or make"
-                " one class of the others",
+                f"names one of two classes, {self.pos_label!r}, but the data have "
+                f"{len(self.classes)}, {_list(self.classes)}; omit it, or merge the "
+                "other classes into one",
             )
         if self.pos_label not in list(self.classes):
             raise ParameterError(
@@ -407,8 +407,8 @@ def as_problem(
     if groups is not None:
         if isinstance(groups, str):
             raise ValueError(
-                f"groups={groups!r} names a column, but the data are no file; pass one"
-                " group per bag"
+                f"groups={groups!r} names a column, but the data are not a file; pass "
+                "one group per bag"
             )
         X = parts["X"]
         if len(np.asarray(groups)) != len(X):
@@ -416,8 +416,8 @@ def as_problem(
         parts["X"] = X.with_groups(in_bag_order(groups, X, "groups"))
     if isinstance(sample_weight, str):
         raise ValueError(
-            f"sample_weight={sample_weight!r} names a column, but the data are no file;"
-            " pass one number per bag"
+            f"sample_weight={sample_weight!r} names a column, but the data are not a "
+            "file; pass one number per bag"
         )
     found, kind = _target(parts["y"], task, parts["X"].ids)
     if sample_weight is not None:
@@ -480,7 +480,10 @@ def _no_number(y: NDArray[Any], ids: NDArray[Any]) -> str:
                 continue
         except (TypeError, ValueError):
             pass
-        return f"{text}, and bag {ids[i]!s} has {value!r}; words are for classes"
+        return (
+            f"{text}, and bag {ids[i]!s} has {value!r}; text labels are for "
+            "classification"
+        )
     return f"{text}; turn the text into numbers first"
 
 
@@ -489,7 +492,7 @@ def _target(y: NDArray[Any], task: str, ids: NDArray[Any]) -> tuple[NDArray[Any]
     y = np.asarray(y)
     if y.dtype.names is not None or task == "survival":
         if task not in ("auto", "survival"):
-            raise ValueError(f"y holds events and times, and the task is {task}")
+            raise ValueError(f"y holds events and times, but the task is {task}")
         return check_survival(y), "survival"
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -498,14 +501,14 @@ def _target(y: NDArray[Any], task: str, ids: NDArray[Any]) -> tuple[NDArray[Any]
     bag = first_missing(y) if y.ndim == 1 and y.dtype.kind in "OmM" else None
     if bag is not None and task != "regression":
         raise ValueError(
-            f"the label of bag {ids[bag]!s} is missing; leave such bags out or give"
-            " them a label"
+            f"the label of bag {ids[bag]!s} is missing; exclude such bags or give them "
+            "a label"
         )
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         where = int(np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))[0])
         raise ValueError(
-            f"y is missing or infinite for bag {where} (of {len(y)}); leave such bags"
-            " out or give them a value"
+            f"y is missing or infinite for bag {where} (of {len(y)}); exclude such bags"
+            " or give them a value"
         )
     if task == "auto":
         real = y.ndim == 1 and y.dtype.kind == "f" and np.any(y != np.round(y))
@@ -526,14 +529,14 @@ def _label_table(y: NDArray[Any]) -> NDArray[np.int64]:
     """Check a table of yes-or-no labels: every column needs both."""
     if not np.isin(y, [0, 1]).all():
         raise ValueError(
-            "y is a table, which means several yes-or-no labels per bag: it may hold"
-            " zeros and ones only"
+            "y is a table, so each column is one binary label per bag: it may contain "
+            "only zeros and ones"
         )
     table = y.astype(np.int64)
     for k, column in enumerate(table.T):
         if len(np.unique(column)) < 2:
             raise ValueError(
-                f"label {k} (column {k} of y) is {column[0]} for all bags: leave it out"
+                f"label {k} (column {k} of y) is {column[0]} for all bags: exclude it"
             )
     return table
 

@@ -169,7 +169,7 @@ class Protocol:
         shown = classes if names is None else np.asarray(names)
         if len(classes) < 2:
             only = f"all {len(y)} bags have label {shown[0]}" if len(y) else "no bags"
-            raise ValueError(f"the data have one class only ({only}); two are needed")
+            raise ValueError(f"the data have only one class ({only}); two are needed")
         counts = np.array([len(np.unique(units[y == label])) for label in classes])
         smallest, need = self._smallest(y, counts, inner)
         if smallest < need:

@@ -572,7 +572,7 @@ def cautions(comparison: Results) -> list[str]:
         )
     if best.n_units < FEW and np.isfinite(now.low):
         sentences.append(
-            f"{best.n_units} {unit} are few. It cannot be concluded which"
+            f"With only {best.n_units} {unit}, it cannot be concluded which"
             f" {metric.in_text} between {metric.show(now.low)} and"
             f" {metric.show(now.high)} holds for new data"
         )

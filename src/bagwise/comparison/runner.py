@@ -387,8 +387,8 @@ class _Cluster(_FromFiles):
         lost = isinstance(error, CancelledError | OSError | TimeoutError)
         if lost or self.client.status != "running":
             raise ConnectionError(
-                f"the dask scheduler at {self.address} is gone; finished runs are kept,"
-                " and running it again continues"
+                f"the dask scheduler at {self.address} is no longer available; finished"
+                " runs are kept, and the same call continues"
             ) from error
 
 

@@ -164,7 +164,7 @@ class MultiLabel(Task):
     def default_metric(self) -> tuple[str, str]:
         """Return the area under the ROC curve, the same for rare and common labels."""
         n = self.problem.y.shape[1]
-        return "auroc", f"the mean over {n} labels, whether they are rare or not"
+        return "auroc", f"the mean over {n} labels, regardless of how rare they are"
 
     def predict(self, model: Any, X: Any) -> dict[str, NDArray[Any]]:
         """Return labels, scores and probabilities with a column for each label."""

@@ -225,7 +225,7 @@ def _codes(model: Any, problem: Problem) -> NDArray[np.int64]:
             shown = ", ".join(map(repr, classes[:6]))
             raise ValueError(
                 f"bag {problem.X.ids[i]!s} has the label {label!r}, and the classes of"
-                f" the model are {shown}; leave such bags out"
+                f" the model are {shown}; exclude such bags"
             )
         codes[i] = k
     if len(classes) == 2 and own_positive(model) == classes[0]:
@@ -323,8 +323,8 @@ def _notes(
         )
     elif about.get("data_hash") == problem.hash():
         notes.append(
-            "These are the bags that the model was fitted to: all figures are far too"
-            " good."
+            "These are the bags that the model was fitted to: all figures are much too "
+            "optimistic."
         )
     if about.get("n_groups") and problem.groups is None:
         notes.append(

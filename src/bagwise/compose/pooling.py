@@ -42,7 +42,7 @@ def pool(X, pooling="mean"):
     if pooling == "bag_rows":
         if X.bag_rows is None:
             raise ValueError(
-                "pooling='bag_rows' needs bags with a row each, Bags(..., bag_rows=)."
+                "pooling='bag_rows' needs bags with one row each: Bags(..., bag_rows=)."
             )
         return np.asarray(X.bag_rows, dtype=np.float64)
     if callable(pooling):

@@ -282,7 +282,7 @@ def _read(number, piece, how, labeled):
         if weight.shape != (X.n_bags,) or (weight < 0).any():
             raise ValueError("sample_weight must be one number >= 0 for each bag.")
         if not weight.any():
-            raise ValueError("no bag has a positive weight. Leave the part out.")
+            raise ValueError("no bag has a positive weight. Remove the part.")
     except (TypeError, ValueError) as error:
         raise type(error)(f"Part {number}: {error}") from None
     used = weight > 0

@@ -158,8 +158,8 @@ def chosen_rows(n_rows, most, random_state):
         if n_rows > MANY_INSTANCES:
             most = SAMPLE
             warnings.warn(
-                f"{SAMPLE} of {n_rows} instances are prototypes, drawn at random; a "
-                "number in place of 'auto' asks for more or fewer.",
+                f"{SAMPLE} of {n_rows} instances were sampled at random as prototypes."
+                " Pass a number instead of 'auto' for more or fewer.",
                 UserWarning,
                 stacklevel=3,
             )

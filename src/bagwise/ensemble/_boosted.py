@@ -53,7 +53,7 @@ def weak_learner_maker(estimator, data, total, rng, max_samples=None):
     if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
             f"{type(estimator).__name__} does not take sample_weight, which boosting "
-            "needs to weigh instances."
+            "needs to weight instances."
         )
 
     def learn(signed):

@@ -174,7 +174,7 @@ class StandardRows(Input):
         self.columns = np.flatnonzero(spread > least)
         if not self.columns.size:
             warnings.warn(
-                "no column of X varies: bags differ in their sizes alone.",
+                "all columns of X are constant: bags differ only in their sizes.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -339,7 +339,7 @@ def check_rows(X, inputs):
         check_memory(
             float(n_copies * n_bytes),
             f"{n_columns} standardized columns of {X.n_instances} instances",
-            "Use a method that reads bags in pieces, or SampleInstances before.",
+            "Use a method that reads bags in chunks, or put SampleInstances before it.",
         )
 
 

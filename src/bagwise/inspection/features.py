@@ -60,7 +60,7 @@ def feature_groups(
             place = known.get(one) if isinstance(one, str) else int(one)
             if place is None or not 0 <= place < X.n_features:
                 raise ValueError(
-                    f"group {name!r} contains {one!r}, which is no feature of X."
+                    f"group {name!r} contains {one!r}, which is not a feature of X."
                 )
             columns.append(place)
         if not columns:

@@ -420,7 +420,9 @@ def faithfulness(
     spread = float(np.sqrt(np.mean(np.var(whole, axis=0))))
     used = np.flatnonzero(X.sizes > 1)
     if not used.size:
-        raise ValueError("every bag holds one instance: there is nothing to remove.")
+        raise ValueError(
+            "every bag contains one instance only: there is nothing to remove."
+        )
     plan = _Plan(X, used, values, column, n_points, n_random, rng)
     scores = score_in_chunks(model, X, plan.sizes, plan.rows_of, pos_label, max_rows)
     if column is not None:

@@ -131,7 +131,11 @@ def _cells_of_file(file: Any, path: Path, place: str, key: str) -> _Cells:
         if part not in file:
             fail(path, f"there is no {part!r} in it: it is not a file of AnnData")
         if not isinstance(own_object(file, part), h5py.Group):
-            fail(path, "it was written by an old anndata: read and write it again")
+            fail(
+                path,
+                "it was written by an old version of anndata: read it and "
+                "write it again",
+            )
     names = _elem(file, _index_name(file, "obs"), stored)
     width = len(_elem(file, _index_name(file, "var"), stored))
     known = {p: list(own_object(file, p)) for p in _PLACES if p in file}
@@ -176,7 +180,7 @@ def _elem(file: Any, name: str, stored: int) -> Any:
     for dataset in _datasets(file, name, found):
         check_storage(dataset, stored)
         n_bytes += dataset.size * max(8, dataset.dtype.itemsize)
-    check_memory(n_bytes, name, "Leave this column out.")
+    check_memory(n_bytes, name, "Exclude this column.")
     return _read(found)
 
 

@@ -78,9 +78,9 @@ def read_arff(path: Path, bag: str | None, label: str | None) -> Any:
         if label_column is not None:
             labels.append(row[label_column])
             if labels[-1] in NO_LABELS:
-                fail(path, f"the label {labels[-1]!r} is a word for no label", line)
+                fail(path, f"the label {labels[-1]!r} stands for a missing label", line)
     if not bags:
-        fail(path, "there is a header but no row of data")
+        fail(path, "there is a header, but no data")
     doubled = [name for name, count in Counter(ids).items() if count > 1]
     if doubled:
         fail(path, f"two rows are the bag {min(doubled)!r}")
@@ -118,7 +118,7 @@ def _header(lines: Iterator[tuple[int, str]], path: Path) -> list[_Attribute]:
                 outer = attribute
         elif keyword == "@end":
             if outer is None or _unquote(rest) != outer.name:
-                fail(path, f"@end {rest} closes nothing", line)
+                fail(path, f"@end {rest} has no matching @attribute", line)
             outer = None
         elif keyword == "@data":
             if outer is not None:
@@ -194,7 +194,9 @@ def _check_value(attribute: _Attribute, value: str, path: Path, line: int) -> No
     if attribute.kind == "numeric":
         numbers([value], path, line, [attribute.name])
     elif attribute.kind == "nominal" and value not in attribute.values:
-        fail(path, f"{value[:40]!r} is no declared value of {attribute.name!r}", line)
+        fail(
+            path, f"{value[:40]!r} is not a declared value of {attribute.name!r}", line
+        )
 
 
 def _instances(text: str, names: list[str], path: Path, line: int) -> Any:
@@ -249,7 +251,7 @@ def _split(content: str, path: Path, line: int) -> list[str]:
             blank = blank and c.isspace()
         i += 1
     if quote:
-        fail(path, "a quote is never closed; is the file truncated?", line)
+        fail(path, "a quotation mark is not closed; is the file truncated?", line)
     values.append(_value(current, closed))
     return values
 

@@ -52,7 +52,7 @@ def with_bag_features(
     rows = _rows_of_instances(table, of_bags, roles, on_missing)
     kept = np.flatnonzero(rows >= 0)
     if not kept.size:
-        raise DataError(f"{of_bags.source}: no bag of {table.source} has a row")
+        raise DataError(f"{of_bags.source}: has no row for any bag of {table.source}")
 
     def column(name: Any) -> Column:
         if name in others:
@@ -112,7 +112,7 @@ def _rows_of_instances(
     problems.report(on_missing)
     unused = [name for name in known if name not in different]
     if unused:
-        text = f"{of_bags.source}: {len(unused)} rows are of bags without instances "
+        text = f"{of_bags.source}: {len(unused)} rows belong to bags without instances "
         text += f"and are not used, such as {unused[0]!r}"
         warnings.warn(DataWarning(text), stacklevel=6)
     # Instances without the name of a bag are reported later.

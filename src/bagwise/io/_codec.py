@@ -148,7 +148,7 @@ class Encoder:
         if id(value) in self._objects:
             return {"t": "ref", "v": self._objects[id(value)]}
         if id(value) in self._open:
-            raise CannotSave(f"{place} points back to an object that holds it")
+            raise CannotSave(f"{place} refers to an object that contains it")
         name = registry.name_of(type(value))
         if name is None:
             name = self._foreign_name(value, place)
@@ -173,8 +173,8 @@ class Encoder:
             and not isinstance(value, BaseEstimator)
         ):
             raise CannotSave(
-                f"{place} is {getattr(value, '__qualname__', value)!r}: a file holds "
-                "no code, so that functions, lambdas and classes cannot be saved, "
+                f"{place} is {getattr(value, '__qualname__', value)!r}: a model file "
+                "contains no code, so functions, lambdas and classes cannot be saved, "
                 "except for the kernels of bagwise"
             )
         if not isinstance(value, BaseEstimator):
@@ -182,7 +182,7 @@ class Encoder:
         if cls.__module__.split(".")[0] in ("bagwise", "sklearn", "sksurv"):
             raise CannotSave(
                 f"{place} is a {cls.__module__}.{cls.__qualname__}, which is not among "
-                "the classes that model files may hold"
+                "the classes that model files may contain"
             )
         if "<locals>" in cls.__qualname__:
             raise CannotSave(
@@ -210,7 +210,7 @@ class Decoder:
         """Return the value of one node of the description."""
         self._nodes += 1
         if depth > MOST_DEPTH or self._nodes > MOST_NODES:
-            raise DamagedFile("its description is too deep or too long")
+            raise DamagedFile("its description is nested too deeply or too long")
         if node is None or type(node) in (bool, int, float, str):
             return node
         if type(node) is list:
@@ -234,7 +234,7 @@ class Decoder:
 
     def _float(self, node: Any, depth: int) -> float:
         if node.get("v") not in ("nan", "inf", "-inf"):
-            raise DamagedFile("a number is spelt wrongly")
+            raise DamagedFile("a number is malformed")
         return float(node["v"])
 
     def _tuple(self, node: Any, depth: int) -> tuple[Any, ...]:
@@ -257,9 +257,9 @@ class Decoder:
             type(p) is list and len(p) == 2 for p in pairs
         )
         if not sound:
-            raise DamagedFile("a dictionary is no list of pairs")
+            raise DamagedFile("a dictionary is not a list of pairs")
         if node["t"] == "bunch" and not all(isinstance(p[0], str) for p in pairs):
-            raise DamagedFile("the keys of a bunch are text")
+            raise DamagedFile("the keys of a bunch are not text")
         return pairs
 
     def _key(self, value: Any) -> Any:
@@ -278,7 +278,7 @@ class Decoder:
     def _array(self, node: Any, depth: int) -> Any:
         array = self._record(node.get("v"))
         if array.dtype.names:
-            raise DamagedFile("an array of records stands where numbers should")
+            raise DamagedFile("an array of records was found instead of numbers")
         return array
 
     def _record(self, number: Any) -> Any:
@@ -299,7 +299,7 @@ class Decoder:
         shape = tuple(node.get("shape", ()))
         sizes = all(type(s) is int and s >= 0 for s in shape)
         if not sizes or len(shape) > 4 or np.prod(shape, dtype=object) != len(values):
-            raise DamagedFile("an array of objects has another shape than it says")
+            raise DamagedFile("an array of objects does not have the shape it declares")
         array = np.empty(len(values), dtype=object)
         for i, value in enumerate(values):
             array[i] = value
@@ -309,7 +309,7 @@ class Decoder:
         data = self.decode(node.get("data"), depth)
         mask = self.decode(node.get("mask"), depth)
         if not all(isinstance(a, np.ndarray) for a in (data, mask)):
-            raise DamagedFile("a masked array has no arrays")
+            raise DamagedFile("a masked array is incomplete")
         if data.shape != mask.shape or mask.dtype != bool:
             raise DamagedFile("a mask does not fit its array")
         return np.ma.MaskedArray(data, mask)
@@ -317,10 +317,10 @@ class Decoder:
     def _dtype(self, node: Any, depth: int) -> Any:
         text = node.get("v")
         if not isinstance(text, str) or len(text) > 12:
-            raise DamagedFile("a type of entries is spelt wrongly")
+            raise DamagedFile("a data type is malformed")
         dtype = np.dtype(text)
         if dtype.kind not in "biufcSUOMm" or dtype.names or dtype.subdtype:
-            raise DamagedFile("a type of entries is not plain")
+            raise DamagedFile("a data type is not a plain one")
         return dtype
 
     def _sparse(self, node: Any, depth: int) -> Any:
@@ -329,26 +329,26 @@ class Decoder:
         plain = all(isinstance(a, np.ndarray) and a.ndim == 1 for a in parts)
         sizes = type(shape) is list and len(shape) == 2
         if not plain or not sizes or not all(type(s) is int and s >= 0 for s in shape):
-            raise DamagedFile("a sparse matrix lacks a part")
+            raise DamagedFile("a sparse matrix is incomplete")
         data, indices, indptr = parts
         rows, columns = shape if node["t"].startswith("csr") else shape[::-1]
         whole = indices.dtype.kind == indptr.dtype.kind == "i"
         if not whole or data.dtype.kind not in "biuf" or len(indptr) != rows + 1:
-            raise DamagedFile("a sparse matrix has wrong parts")
+            raise DamagedFile("the parts of a sparse matrix do not fit together")
         grows = indptr[0] == 0 and (np.diff(indptr) >= 0).all()
         inside = len(indices) == 0 or (indices.min() >= 0 and indices.max() < columns)
         if not grows or not inside or not indptr[-1] == len(indices) == len(data):
-            raise DamagedFile("a sparse matrix points outside of itself")
+            raise DamagedFile("a sparse matrix has an index out of range")
         return _SPARSE[node["t"]]((data, indices, indptr), shape=tuple(shape))
 
     def _rng(self, node: Any, depth: int) -> Any:
         key, state = self.decode(node.get("key"), depth), self._list(node, depth)
         sound = isinstance(key, np.ndarray) and key.shape == (624,)
         if not sound or key.dtype != np.uint32 or len(state) != 3:
-            raise DamagedFile("the state of a random generator is not one")
+            raise DamagedFile("the state of a random generator is invalid")
         place, has_gauss, gauss = state
         if type(place) is not int or not 0 <= place <= 624:
-            raise DamagedFile("the state of a random generator is not one")
+            raise DamagedFile("the state of a random generator is invalid")
         rng = np.random.RandomState(0)
         rng.set_state(("MT19937", key, place, int(bool(has_gauss)), float(gauss)))
         return rng
@@ -380,7 +380,7 @@ class Decoder:
     def _ref(self, node: Any, depth: int) -> Any:
         number = node.get("v")
         if type(number) is not int or not 0 <= number < len(self.objects):
-            raise DamagedFile("an object refers to one that is not there")
+            raise DamagedFile("an object refers to a missing object")
         return self.objects[number]
 
     def _object(self, node: Any, depth: int) -> Any:
@@ -402,8 +402,8 @@ class Decoder:
                 values[name] = self.decode(part, depth)
         if not _sklearn.is_number_or_none(values.get("memory")):
             raise DamagedFile(
-                "a model names a folder for joblib's cache (memory), which holds "
-                "pickles: such a folder is not taken from a file"
+                "a model names a folder for joblib's cache (memory), which contains "
+                "pickles: such a folder is not accepted from a file"
             )
         # (neither the constructor nor any hook of the class runs)
         found: Any = object.__new__(cls)

@@ -126,7 +126,7 @@ def _refuse_empty(sizes: list[int | None], source: str) -> None:
     place = f"{source}: " if source else ""
     more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
     raise DataError(
-        f"{place}row {empty[0]}{more} is a bag without instances. Leave it out of the "
+        f"{place}row {empty[0]}{more} is a bag without instances. Remove it from the "
         "table",
         row=f"row {empty[0]}",
     )

@@ -286,12 +286,13 @@ class _Reader:
         full = sum(entry.file_size for entry in entries)
         packed = sum(entry.compress_size for entry in entries)
         if len(entries) > MOST_MEMBERS or len(self.entries) != len(entries):
-            raise DamagedFile("too many members, or two of one name")
+            raise DamagedFile("too many members, or two members with the same name")
         if packed > size:
             raise DamagedFile("members of the archive overlap")
         if full > max_bytes or full > FREE_BYTES + MOST_PACKED * size:
             raise DamagedFile(
-                f"{size:,} bytes claim to hold {full:,}, more than is reasonable"
+                f"{size:,} bytes declare {full:,} bytes of content, more than is "
+                "plausible"
             )
 
     def description(self) -> Any:
@@ -354,7 +355,7 @@ def _check_hash(raw: bytes, expected: Any, what: str) -> None:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise DamagedFile(f"its description holds {name}")
+    raise DamagedFile(f"its description contains {name}")
 
 
 def _refuse_dtype(dtype: np.dtype[Any]) -> None:

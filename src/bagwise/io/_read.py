@@ -444,7 +444,7 @@ def _format(path: Path, given: str | None) -> str:
         if not path.exists():
             raise FileNotFoundError(f"{path}: there is no such file or folder.")
         raise DataError(
-            f"{path}: the format cannot be inferred from the suffix {path.suffix!r}",
+            f"{path}: the format cannot be inferred from the extension {path.suffix!r}",
             f"Give {{0}}, one of {', '.join(FORMATS)}.",
             ("format", ...),
         )
@@ -460,7 +460,7 @@ def _refuse_options(
         name = {"more_labels": "label"}.get(name, name)
         if given and kind not in formats:
             problem = f"is for {_listed(formats)}, not for {kind} ({path})"
-            raise ParameterError(name, problem, "Leave out {0}.", (name, None))
+            raise ParameterError(name, problem, "Omit {0}.", (name, None))
     kept = (*_TABLES, "npz", "folder", "h5ad")
     if roles.missing == "keep" and kind not in kept:
         problem = f"is for {_listed(kept)}, not for {kind}"

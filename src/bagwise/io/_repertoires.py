@@ -112,7 +112,9 @@ def _files(folder: Path, labels: Any, problems: Problems) -> dict[str, Path]:
     """Return the files by the names of their persons."""
     if not folder.is_dir():
         problem = "is for a folder with one file per person (.tsv, .tsv.gz)"
-        raise ParameterError("format", f"'airr' {problem}, and {folder} is no folder")
+        raise ParameterError(
+            "format", f"'airr' {problem}, but {folder} is not a folder"
+        )
     own = Path(labels).resolve() if isinstance(labels, str | os.PathLike) else None
     found: dict[str, Path] = {}
     for entry in sorted(folder.iterdir()):

@@ -72,7 +72,7 @@ def stacked_rows(
     small = n_bytes * _SHARE_OF_MEMORY < _memory()
     if folder is False or (folder is None and small):
         if not small:
-            hint = "Leave out cache=False to keep the rows in a file."
+            hint = "Omit cache=False to keep the rows in a file."
             check_memory(n_bytes, "the rows in memory", hint)
         return _in_memory(np.empty((total, width), dtype=dtype), files, missing)
     where = _cache_folder() if isinstance(folder, bool | None) else Path(folder)

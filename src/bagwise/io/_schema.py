@@ -106,7 +106,7 @@ _BAGS_OF_WIDTH_D = ("support_bags_", "bags_fit_")
 def whole(value: Any, name: str, *, least: int = 0, most: int = 2**53) -> int:
     """Return a whole number between two bounds."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise DamagedFile(f"{name} is no whole number")
+        raise DamagedFile(f"{name} is not an integer")
     if not least <= value <= most:
         raise DamagedFile(f"{name} is {value}")
     return int(value)
@@ -115,7 +115,7 @@ def whole(value: Any, name: str, *, least: int = 0, most: int = 2**53) -> int:
 def array(part: Any, name: str, kinds: str, shape: tuple[int | None, ...]) -> Any:
     """Return an array whose shape is the given one; None stands for any length."""
     if not isinstance(part, np.ndarray) or part.dtype.kind not in kinds:
-        raise DamagedFile(f"{name} is no array of the right kind")
+        raise DamagedFile(f"{name} is not an array of the required kind")
     same = part.ndim == len(shape) and all(
         want is None or want == have
         for want, have in zip(shape, part.shape, strict=True)
@@ -128,7 +128,7 @@ def array(part: Any, name: str, kinds: str, shape: tuple[int | None, ...]) -> An
 def below(part: Any, limit: Any, name: str) -> None:
     """Refuse places that are negative or not below the limit."""
     if part.size and (part.min() < 0 or (part >= limit).any()):
-        raise DamagedFile(f"{name} points outside")
+        raise DamagedFile(f"{name} has an index out of range")
 
 
 def known_arrays(cls: type) -> set[str]:
@@ -153,7 +153,7 @@ def check_object(value: Any) -> None:
     except DamagedFile as error:
         raise DamagedFile(f"{cls.__name__}: {error}") from None
     except (AttributeError, TypeError, KeyError, IndexError, OverflowError) as error:
-        raise DamagedFile(f"{cls.__name__} is not whole ({error})") from error
+        raise DamagedFile(f"{cls.__name__} is incomplete ({error})") from error
 
 
 def _check_arrays(value: Any, root: str) -> None:
@@ -168,7 +168,7 @@ def _check_arrays(value: Any, root: str) -> None:
         if part is None or name in _parameters(value):
             continue
         if not any(_fits(part, kinds, axes, letters) for kinds, axes in alternatives):
-            raise DamagedFile(f"{name} does not have the shape or type it should")
+            raise DamagedFile(f"{name} does not have the required shape or type")
 
 
 def _parameters(value: Any) -> Any:
@@ -197,7 +197,7 @@ def _check_width_of_bags(value: Any) -> None:
             raise DamagedFile(f"{name} holds no bags")
         width = vars(value).get("n_features_in_")
         if part is not None and width is not None and part.n_features != width:
-            raise DamagedFile(f"{name} has bags of another width")
+            raise DamagedFile(f"{name} has bags with another number of features")
 
 
 def _check_children(value: Any) -> None:
@@ -208,7 +208,7 @@ def _check_children(value: Any) -> None:
         return
     for child in children:
         if vars(child).get("n_features_in_", width) != width:
-            raise DamagedFile("a machine of one class takes other features")
+            raise DamagedFile("the model of one class has another number of features")
 
 
 def _check_segmented(value: Any) -> None:
@@ -216,24 +216,24 @@ def _check_segmented(value: Any) -> None:
 
     stacked = value._stacked
     if not (isinstance(stacked, np.ndarray) or sp.issparse(stacked)):
-        raise DamagedFile("bags hold no matrix")
+        raise DamagedFile("bags contain no matrix")
     try:
         check_offsets(value._offsets, stacked.shape[0])
     except ValueError as error:
         raise DamagedFile(str(error)) from None
     if value._offsets.dtype != np.int64 or value._offsets.ndim != 1:
-        raise DamagedFile("offsets are not whole numbers")
+        raise DamagedFile("offsets are not integers")
 
 
 def _check_bags(value: Any) -> None:
     _check_segmented(value)
     stacked = value._stacked
     if stacked.ndim != 2 or stacked.dtype.kind != "f":
-        raise DamagedFile("bags hold no matrix of numbers")
+        raise DamagedFile("bags contain no numeric matrix")
     if isinstance(stacked, np.ndarray) and not stacked.flags.c_contiguous:
-        raise DamagedFile("bags are not stored row by row")
+        raise DamagedFile("bags are not C-contiguous")
     if vars(value).get("_codings"):
-        raise DamagedFile("bags in a model hold numbers only")
+        raise DamagedFile("bags in a model must contain numbers only")
     lengths = {
         "_ids": value.n_bags,
         "_groups": value.n_bags,
@@ -254,16 +254,16 @@ def _check_grid(value: Any) -> None:
     d = value.n_features_in_
     edges = value.edges_
     if type(edges) is not list or len(edges) != d:
-        raise DamagedFile("edges_ are not one list a feature")
+        raise DamagedFile("edges_ must have one list per feature")
     for j, edge in enumerate(edges):
         array(edge, "edges_", "f", (None,))
         if (np.diff(edge) <= 0).any() or len(edge) != value.max_level_[j]:
-            raise DamagedFile("edges_ do not grow")
+            raise DamagedFile("edges_ are not increasing")
     if value.max_level_.max(initial=0) >= 2**16:
         raise DamagedFile("max_level_ is too large")
     array(value.anchors_, "anchors_", "u", (None, d))
     if (value.anchors_ > value.max_level_).any() or value.anchors_.dtype != np.uint16:
-        raise DamagedFile("anchors_ lie outside of the grid")
+        raise DamagedFile("anchors_ are outside of the grid")
     below(value.order_, d, "order_")
     if len(np.unique(value.order_)) != len(value.order_):
         raise DamagedFile("order_ names a feature twice")
@@ -275,12 +275,12 @@ def _check_boxes(value: Any) -> None:
     if grid is None or "low_" not in vars(value):
         return
     if type(grid).__name__ != "BoxGrid" or grid.n_features_in_ != value.n_features_in_:
-        raise DamagedFile("the grid takes other features")
+        raise DamagedFile("the grid has another number of features")
     outside = (value.low_ > value.high_) | (value.high_ > grid.max_level_)
     if value.low_.dtype != np.uint16 or value.high_.dtype != np.uint16:
-        raise DamagedFile("corners of boxes are stored wrongly")
+        raise DamagedFile("corners of boxes have the wrong shape or type")
     if outside.any():
-        raise DamagedFile("boxes lie outside of the grid")
+        raise DamagedFile("boxes are outside of the grid")
 
 
 def _check_iapr(value: Any) -> None:
@@ -297,7 +297,7 @@ def _check_stumps(value: Any) -> None:
             raise DamagedFile("a stump uses a feature that does not exist")
         width = vars(learner).get("n_features_in_", value.n_features_in_)
         if width != value.n_features_in_:
-            raise DamagedFile("a learner takes other features")
+            raise DamagedFile("a learner has another number of features")
 
 
 def _check_basis(value: Any) -> None:

@@ -72,20 +72,20 @@ def rebuild(tag: str, parts: dict[str, Any]) -> Any:
 def _tree(parts: dict[str, Any]) -> Any:
     names = ("n_features", "n_outputs", "n_classes", "max_depth", "nodes", "values")
     if set(parts) != set(names):
-        raise DamagedFile("a tree lacks a part")
+        raise DamagedFile("a tree is incomplete")
     n_features, n_outputs, n_classes, max_depth, nodes, values = (
         parts[name] for name in names
     )
     whole = all(type(v) is int for v in (n_features, n_outputs, max_depth))
     arrays = all(isinstance(a, np.ndarray) for a in (n_classes, nodes, values))
     if not whole or not arrays or n_features < 1 or not 1 <= n_outputs < 2**20:
-        raise DamagedFile("a tree has wrong parts")
+        raise DamagedFile("the parts of a tree do not fit together")
     if n_classes.shape != (n_outputs,) or n_classes.dtype.kind != "i":
-        raise DamagedFile("the classes of a tree are not counted")
+        raise DamagedFile("the number of classes of a tree is missing")
     if nodes.dtype != NODE_DTYPE or nodes.ndim != 1 or not len(nodes) < _LARGEST_TREE:
-        raise DamagedFile("the nodes of a tree are not nodes")
+        raise DamagedFile("the nodes of a tree have the wrong type")
     if n_classes.min() < 1 or n_classes.max() >= 2**31 or values.dtype != np.float64:
-        raise DamagedFile("the values of a tree are not values")
+        raise DamagedFile("the values of a tree have the wrong type")
     if values.shape != (len(nodes), n_outputs, int(n_classes.max())) or not len(nodes):
         raise DamagedFile("the values of a tree do not fit its nodes")
     left, right = nodes["left_child"], nodes["right_child"]
@@ -93,12 +93,12 @@ def _tree(parts: dict[str, Any]) -> Any:
     for child in (left[inner], right[inner]):
         # A child stands after its parent, so that no path can be endless.
         if (child <= inner).any() or (child >= len(nodes)).any():
-            raise DamagedFile("the nodes of a tree point outside of it")
+            raise DamagedFile("a node of a tree has an index out of range")
     feature = nodes["feature"][inner]
     if (feature < 0).any() or (feature >= n_features).any():
         raise DamagedFile("a tree uses a feature that does not exist")
     if not 0 <= max_depth <= len(nodes):
-        raise DamagedFile("the depth of a tree is not one")
+        raise DamagedFile("the depth of a tree is invalid")
     tree = Tree(n_features, n_classes.astype(np.intp), n_outputs)
     tree.__setstate__(
         {
@@ -156,7 +156,7 @@ def finish(value: Any) -> None:
     )
     if type(value) in boosted and "n_trees_per_iteration_" in state:
         if not isinstance(value.loss, str):
-            raise DamagedFile("a loss is not known by name")
+            raise DamagedFile("the name of a loss is unknown")
         value._loss = value._get_loss(sample_weight=None)
     elif type(value).__name__ == "GradientBoostingSurvivalAnalysis":
         _rebuild_survival_loss(value)
@@ -172,7 +172,7 @@ def _rebuild_survival_loss(value: Any) -> None:
 
     if "estimators_" in vars(value):
         if value.loss not in LOSS_FUNCTIONS:
-            raise DamagedFile("a loss is not known by name")
+            raise DamagedFile("the name of a loss is unknown")
         value._loss = LOSS_FUNCTIONS[value.loss]()
 
 
@@ -180,9 +180,9 @@ def _rebuild_isotonic(value: Any) -> None:
     x, y = value.X_thresholds_, value.y_thresholds_
     arrays = all(isinstance(a, np.ndarray) and a.dtype.kind == "f" for a in (x, y))
     if not arrays or x.ndim != 1 or x.shape != y.shape or (np.diff(x) < 0).any():
-        raise DamagedFile("an isotonic curve is not one")
+        raise DamagedFile("an isotonic curve is invalid")
     if value.out_of_bounds not in ("nan", "clip", "raise"):
-        raise DamagedFile("an isotonic curve is not one")
+        raise DamagedFile("an isotonic curve is invalid")
     value._build_f(x, y)
 
 
@@ -196,16 +196,16 @@ def _rebuild_neighbours(value: Any) -> None:
         type(v) in (int, float, np.float64) for v in params.values()
     )
     if value._fit_method not in trees or not isinstance(metric, str) or not plain:
-        raise DamagedFile("neighbors are sought in an unknown way")
+        raise DamagedFile("the search method for neighbors is unknown")
     value._tree = None
     kind = trees[value._fit_method]
     if kind is not None:
         leaves = value.leaf_size
         dense = isinstance(rows, np.ndarray) and rows.ndim == 2
         if not dense or rows.dtype.kind != "f" or type(leaves) is not int or leaves < 1:
-            raise DamagedFile("the rows of a tree of neighbors are not rows")
+            raise DamagedFile("the rows of a neighbor tree are invalid")
         if metric not in kind.valid_metrics:
-            raise DamagedFile("neighbors are sought in an unknown way")
+            raise DamagedFile("the search method for neighbors is unknown")
         value._tree = kind(rows, leaves, metric=metric, **params)
 
 
@@ -216,15 +216,15 @@ def _check_tree(value: Any) -> None:
     if "tree_" not in vars(value):
         return
     if type(value.tree_) is not compiled_trees()[0]:
-        raise DamagedFile("a tree is none")
+        raise DamagedFile("an object is not a tree")
     if value.tree_.n_features != value.n_features_in_:
         raise DamagedFile("the tree uses features that do not exist")
     if value.tree_.n_outputs != whole(value.n_outputs_, "n_outputs_"):
-        raise DamagedFile("the tree has other outputs")
+        raise DamagedFile("the tree has another number of outputs")
     if "n_classes_" in vars(value):
         counts = np.atleast_1d(np.asarray(value.n_classes_))
         if not np.array_equal(counts, value.tree_.n_classes):
-            raise DamagedFile("the tree has other classes")
+            raise DamagedFile("the tree has another number of classes")
 
 
 def _check_forest(value: Any) -> None:
@@ -234,9 +234,9 @@ def _check_forest(value: Any) -> None:
         return
     for member in np.asarray(members, dtype=object).ravel():
         if not type(member).__module__.startswith(("sklearn.tree", "sksurv.tree")):
-            raise DamagedFile("a tree of the ensemble is none")
+            raise DamagedFile("an object in the ensemble is not a tree")
         if member.n_features_in_ != value.n_features_in_:
-            raise DamagedFile("a tree of the ensemble takes other features")
+            raise DamagedFile("a tree of the ensemble has another number of features")
 
 
 def _check_boosted(value: Any) -> None:
@@ -248,7 +248,7 @@ def _check_boosted(value: Any) -> None:
     for member in stages.ravel():
         tree = member.tree_
         if tree.n_outputs != 1 or tree.max_n_classes != 1:
-            raise DamagedFile("a tree of the ensemble is no regression tree")
+            raise DamagedFile("a tree of the ensemble is not a regression tree")
 
 
 def _check_hist(value: Any) -> None:
@@ -260,13 +260,13 @@ def _check_hist(value: Any) -> None:
     mapper = value._bin_mapper
     flags = array(mapper.is_categorical_, "is_categorical_", "u", (d,))
     if len(mapper.bin_thresholds_) != d:
-        raise DamagedFile("features are cut another number of times")
+        raise DamagedFile("the number of bin thresholds does not fit the features")
     for j in np.flatnonzero(flags):
         categories = array(mapper.bin_thresholds_[j], "categories", "f", (None,))
         if categories.size and not (categories.min() >= 0 and categories.max() < 256):
             raise DamagedFile("a category is out of range")
     if whole(value._n_features, "_n_features") != d:
-        raise DamagedFile("the trees take other features")
+        raise DamagedFile("the trees have another number of features")
     trees = value.n_trees_per_iteration_
     array(value._baseline_prediction, "_baseline_prediction", "f", (1, trees))
     for row in value._predictors:
@@ -274,9 +274,9 @@ def _check_hist(value: Any) -> None:
             raise DamagedFile("an iteration lacks a tree")
         for predictor in row:
             if type(predictor).__name__ != "TreePredictor":
-                raise DamagedFile("a tree is none")
+                raise DamagedFile("an object is not a tree")
             if predictor.nodes.dtype != node_type:
-                raise DamagedFile("the nodes of a tree are not nodes")
+                raise DamagedFile("the nodes of a tree have the wrong type")
             _check_predictor(predictor, d)
 
 
@@ -288,7 +288,7 @@ def _check_predictor(predictor: Any, n_features: int) -> None:
     for side in ("left", "right"):
         child = nodes[side][inner].astype(np.int64)
         if (child <= inner).any() or (child >= len(nodes)).any():
-            raise DamagedFile("the nodes of a tree point outside of it")
+            raise DamagedFile("a node of a tree has an index out of range")
     feature = nodes["feature_idx"][inner]
     if (feature < 0).any() or (feature >= n_features).any():
         raise DamagedFile("a tree uses a feature that does not exist")
@@ -306,12 +306,12 @@ def _check_libsvm(value: Any) -> None:
     count = array(value._n_support, "_n_support", "i", (None,))
     support = array(value.support_, "support_", "i", (None,))
     if count.dtype != np.int32 or support.dtype != np.int32 or (count < 0).any():
-        raise DamagedFile("support vectors are counted wrongly")
+        raise DamagedFile("the numbers of support vectors do not fit together")
     classes = len(value.classes_) if "classes_" in vars(value) else 2
     # Regression and one-class machines count in the first of two places.
     total = int(count[0]) if "classes_" not in vars(value) else int(count.sum())
     if len(count) != classes or total != len(support):
-        raise DamagedFile("support vectors are counted wrongly")
+        raise DamagedFile("the numbers of support vectors do not fit together")
     pairs = classes * (classes - 1) // 2
     vectors = value.support_vectors_
     if not isinstance(value._sparse, bool | np.bool_):
@@ -324,17 +324,17 @@ def _check_libsvm(value: Any) -> None:
         ):
             raise DamagedFile("a precomputed kernel has no support vectors")
     elif vectors.shape != (len(support), d) or vectors.dtype != np.float64:
-        raise DamagedFile("support vectors have another shape")
+        raise DamagedFile("support vectors have the wrong shape")
     if bool(sp.issparse(vectors)) != bool(value._sparse):
-        raise DamagedFile("support vectors are stored in another way than said")
+        raise DamagedFile("support vectors are not stored in the declared format")
     for name in ("dual_coef_", "_dual_coef_"):
         part = getattr(value, name)
         if part.shape != (classes - 1, len(support)) or part.dtype != np.float64:
             raise DamagedFile(f"{name} has the shape {part.shape}")
         if bool(sp.issparse(part)) != bool(value._sparse):
-            raise DamagedFile(f"{name} is stored in another way than said")
+            raise DamagedFile(f"{name} is not stored in the declared format")
         if sp.issparse(part) and part.nnz != (classes - 1) * len(support):
-            raise DamagedFile(f"{name} leaves entries out")
+            raise DamagedFile(f"{name} is not complete")
     for name in ("intercept_", "_intercept_"):
         array(getattr(value, name), name, "f", (pairs,))
     for name in ("_probA", "_probB"):
@@ -344,7 +344,7 @@ def _check_libsvm(value: Any) -> None:
     if "class_weight_" in vars(value):
         array(value.class_weight_, "class_weight_", "f", (classes,))
     if not isinstance(value.kernel, str):
-        raise DamagedFile("a kernel is not known by name")
+        raise DamagedFile("the name of a kernel is unknown")
 
 
 def _check_neighbours(value: Any) -> None:
@@ -353,23 +353,23 @@ def _check_neighbours(value: Any) -> None:
     rows, d = value._fit_X, value.n_features_in_
     n = rows.shape[0]
     if rows.shape != (n, d) or rows.dtype.kind != "f" or value.n_samples_fit_ != n:
-        raise DamagedFile("the rows of neighbors do not fit")
+        raise DamagedFile("the rows of neighbors do not fit the model")
     if whole(value.n_neighbors, "n_neighbors", least=1) > n:
         raise DamagedFile("there are fewer rows than neighbors")
     params = value.effective_metric_params_.values()
     if not all(type(v) in (int, float, np.float64) for v in params):
-        raise DamagedFile("the metric of neighbors has other than plain numbers")
+        raise DamagedFile("a parameter of the metric of neighbors is not a number")
     if "_y" in vars(value):
         y = value._y
         if not isinstance(y, np.ndarray) or len(y) != n:
-            raise DamagedFile("labels of neighbors do not fit")
+            raise DamagedFile("labels of neighbors do not fit the rows")
         if "classes_" in vars(value):
             single = isinstance(value.classes_, np.ndarray)
             counts = [len(value.classes_)] if single else map(len, value.classes_)
             columns = y.reshape(n, -1).T
             for column, count in zip(columns, counts, strict=True):
                 if column.dtype.kind not in "iu":
-                    raise DamagedFile("labels of neighbors are no whole numbers")
+                    raise DamagedFile("labels of neighbors are not integers")
                 below(column, count, "_y")
 
 
@@ -378,7 +378,7 @@ def _check_kmeans(value: Any) -> None:
         return
     centers = value.cluster_centers_
     if not centers.flags.c_contiguous or centers.shape[0] != value.n_clusters:
-        raise DamagedFile("cluster_centers_ do not fit")
+        raise DamagedFile("cluster_centers_ do not fit the number of features")
     whole(value._n_threads, "_n_threads", least=1, most=4096)
 
 
@@ -386,7 +386,7 @@ def _check_bagging(value: Any) -> None:
     drawn = vars(value).get("estimators_features_", ())
     members = vars(value).get("estimators_", ())
     if [len(places) for places in drawn] != [m.n_features_in_ for m in members]:
-        raise DamagedFile("a member of the ensemble takes other features")
+        raise DamagedFile("a member of the ensemble has another number of features")
     for places in drawn:
         below(
             array(places, "estimators_features_", "iu", (None,)),
@@ -404,14 +404,14 @@ def _check_search(value: Any) -> None:
                 if str(name).rpartition("__")[2] == "memory":
                     raise DamagedFile(
                         f"{attribute} sets {str(name)[:80]!r}, a folder of pickles; "
-                        "leave it out of the search"
+                        "remove it from the search"
                     )
 
 
 def _check_words(value: Any) -> None:
     """Texts are no names of files, and every word has a column of its own."""
     if value.input != "content":
-        raise DamagedFile(f"a vectorizer takes texts as {str(value.input)[:20]!r}")
+        raise DamagedFile(f"a vectorizer reads its input as {str(value.input)[:20]!r}")
     words = vars(value).get("vocabulary_")
     if words is None:
         return

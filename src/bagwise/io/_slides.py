@@ -190,7 +190,7 @@ def check_storage(found: Any, stored: int) -> None:
         held = found.untyped_storage().nbytes()
         if held < found.numel() * found.element_size():
             raise ValueError(
-                f"its tensor claims {n_bytes:,} bytes and holds {held:,}; save "
+                f"its tensor declares {n_bytes:,} bytes and contains {held:,}; save "
                 "tensor.contiguous()"
             )
     check_unpacked(n_bytes, stored)

@@ -54,22 +54,22 @@ def check_store(folder: Path) -> None:
         What is wrong with the store, and in which of its files.
     """
     if not folder.is_dir():
-        raise ValueError("a zarr store is a folder, and this is a file")
+        raise ValueError("a zarr store is a folder, but this is a file")
     found = 0
     for path in _own_files(folder, folder):
         if path.name.lower() not in _METADATA:
             continue
         where = path.relative_to(folder).as_posix()
         if path.stat().st_size > _LARGEST:
-            _refuse(where, "is larger than any metadata are")
+            _refuse(where, "is too large for metadata")
         try:
             document = json.loads(path.read_bytes().decode(), object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
-            _refuse(where, f"is no JSON object with different keys ({error})")
+            _refuse(where, f"is not a JSON object with unique keys ({error})")
         _check(document, path.name.lower(), where)
         found += 1
     if not found:
-        raise ValueError("it holds no metadata of zarr; is it cut off?")
+        raise ValueError("it has no metadata of zarr; is it truncated?")
 
 
 def _own_files(folder: Path, root: Path) -> Iterator[Path]:
@@ -89,7 +89,7 @@ def _own_files(folder: Path, root: Path) -> Iterator[Path]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
@@ -102,7 +102,7 @@ def _check(document: Any, name: str, where: str) -> None:
         name = kind if kind in ("group", "array") else ".zgroup"
     if not isinstance(document, dict) or not document.keys() <= _KEYS[name]:
         more = sorted({*document} - _KEYS[name])[:3] if document else []
-        _refuse(where, f"is not laid out as zarr does it {more or ''}".rstrip())
+        _refuse(where, f"is not laid out as a zarr file {more or ''}".rstrip())
     if name == ".zarray":
         _check_array_2(document, where)
     elif name == "array":
@@ -112,20 +112,20 @@ def _check(document: Any, name: str, where: str) -> None:
     elif name == "group" and document.get("consolidated_metadata") is not None:
         inner = document["consolidated_metadata"]
         if not isinstance(inner, dict):
-            _refuse(where, "has consolidated metadata that are no object")
+            _refuse(where, "has consolidated metadata that are not an object")
         _check_consolidated(inner.get("metadata"), where, split=False)
 
 
 def _check_consolidated(found: Any, where: str, split: bool) -> None:
     if not isinstance(found, dict):
-        _refuse(where, "has consolidated metadata that are no object")
+        _refuse(where, "has consolidated metadata that are not an object")
     for key, document in found.items():
         steps = key.split("/")
         if "\\" in key or ":" in key or {".", ".."} & {*steps} or "" in steps[:-1]:
             _refuse(where, f"names {key[:40]!r}, a path outside of the store")
         name = steps[-1].lower() if split else "zarr.json"
         if name not in _METADATA[:3] and split:
-            _refuse(where, f"names {key[:40]!r}, which is no file of metadata")
+            _refuse(where, f"names {key[:40]!r}, which is not a metadata file")
         _check(document, name, f"{where} ({key[:40]})")
 
 
@@ -135,7 +135,7 @@ def _check_array_2(document: dict[str, Any], where: str) -> None:
         _refuse_dtype(dtype, where)
     filters = document.get("filters")
     if filters is not None and not isinstance(filters, list):
-        _refuse(where, "has filters that are no list")
+        _refuse(where, "has filters that are not a list")
     for codec in [document.get("compressor"), *(filters or [])]:
         if codec is None:
             continue
@@ -156,13 +156,13 @@ def _check_array_3(document: dict[str, Any], where: str) -> None:
         _refuse_dtype(dtype, where)
     _check_codecs(document.get("codecs"), where)
     if document.get("storage_transformers"):
-        _refuse(where, "has storage transformers, which are not read here")
+        _refuse(where, "has storage transformers, which are not supported")
     grid = document.get("chunk_grid")
     keys = document.get("chunk_key_encoding")
     if not isinstance(grid, dict) or grid.get("name") != "regular":
-        _refuse(where, "has chunks of no regular shape")
+        _refuse(where, "has chunks of irregular shape")
     if not isinstance(keys, dict) or keys.get("name") not in ("default", "v2"):
-        _refuse(where, "names its chunks in a way that is not read here")
+        _refuse(where, "names its chunks in a way that is not supported")
     inner = grid.get("configuration")
     chunks = inner.get("chunk_shape") if isinstance(inner, dict) else None
     _check_sizes(document.get("shape"), chunks, 8, where)
@@ -170,13 +170,13 @@ def _check_array_3(document: dict[str, Any], where: str) -> None:
 
 def _check_codecs(codecs: Any, where: str) -> None:
     if not isinstance(codecs, list):
-        _refuse(where, "has codecs that are no list")
+        _refuse(where, "has codecs that are not a list")
     for codec in codecs:
         name = codec.get("name") if isinstance(codec, dict) else codec
         if name == "sharding_indexed" and isinstance(codec, dict):
             inner = codec.get("configuration")
             if not isinstance(inner, dict):
-                _refuse(where, "has shards that do not say how they are stored")
+                _refuse(where, "has shards without a storage format")
             for part in ("codecs", "index_codecs"):
                 if part in inner:
                     _check_codecs(inner[part], where)
@@ -188,7 +188,7 @@ def _check_sizes(shape: Any, chunks: Any, itemsize: int, where: str) -> None:
     for what, sizes in (("shape", shape), ("shape of chunks", chunks)):
         whole = isinstance(sizes, list) and len(sizes) <= 8
         if not whole or not all(type(n) is int and 0 <= n < 2**62 for n in sizes):
-            _refuse(where, f"has a {what} that is no list of whole numbers")
+            _refuse(where, f"has a {what} that is not a list of integers")
     hint = "Save the array again with smaller chunks."
     check_memory(math.prod(chunks) * itemsize, f"a chunk of {where}", hint)
 

@@ -138,7 +138,7 @@ def _layout(text: str, path: Path) -> _Layout:
         # Very long lines, or a quoted field that continues beyond the sample.
         header, skip, sample = _first_rows(text, delimiter, path)
     if not sample:
-        fail(path, "there is a header but no row of data")
+        fail(path, "there is a header, but no data")
     tokens = [[row[j] for row in sample if j < len(row)] for j in range(len(header))]
     decimal = "."
     if delimiter != "," and any(_DECIMAL_COMMA.fullmatch(t) for c in tokens for t in c):

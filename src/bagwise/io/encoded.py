@@ -87,7 +87,7 @@ def _seconds(values: Array, missing: Array) -> Array:
         try:
             seconds[value] = read(value)
         except (AttributeError, TypeError, ValueError, OverflowError):
-            raise NotADate(f"{str(value)[:40]!r} is no date", row) from None
+            raise NotADate(f"{str(value)[:40]!r} is not a date", row) from None
     out[rows] = [seconds[values[row]] for row in rows.tolist()]
     return out
 
@@ -117,8 +117,8 @@ def _reader(known: dict[Any, int]) -> Callable[[Any], float]:
     if differs:
         first = differs[0]
         raise NotADate(
-            f"{first!r} can be two dates: day and month are ambiguous in the whole "
-            "column. Write dates as 2026-12-31",
+            f"{first!r} is ambiguous, like all dates of the column: day and month "
+            "cannot be distinguished. Write dates as 2026-12-31",
             known[first],
         )
     return found[0] if found else _plain

@@ -80,7 +80,7 @@ def read_folder(
     without = [repr(f.name) for f in files if f.coords is None]
     if 0 < len(without) < len(files):
         lacking = Problems(str(folder), {"no coordinates in the file of": without})
-        text = f"{folder}: coordinates are left out: {lacking.describe()}"
+        text = f"{folder}: coordinates are ignored: {lacking.describe()}"
         warnings.warn(DataWarning(text), stacklevel=3)
     return _assemble(stacked, files, table, rows, roles, pool)
 
@@ -130,7 +130,7 @@ def label_table(
         path = Path(labels)
         if path.suffix.lower() in _SHEETS:
             raise DataError(
-                f"{path}: of spreadsheets, only xlsx is read",
+                f"{path}: xlsx is the only spreadsheet format that is read",
                 "Save the sheet as xlsx or csv and give that with {0}.",
                 ("labels", ...),
             )

@@ -179,7 +179,11 @@ def _check_labels(y: npt.NDArray[Any], name: str, X: Bags, path: Path) -> None:
     if y.dtype.kind == "U" and np.isin(y, list(NO_LABELS)).any():
         i = int(np.flatnonzero(np.isin(y, list(NO_LABELS)))[0])
         word = str(y[i])
-        fail(path, f"{name!r} is {word!r} for bag {X.ids[i]}, a word for no label")
+        fail(
+            path,
+            f"{name!r} is {word!r} for bag {X.ids[i]}, which stands for a "
+            "missing label",
+        )
 
 
 def _text(values: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
@@ -273,7 +277,7 @@ def choose_storage(data: sp.csr_array, sparse: bool | None) -> Any:
         sparse = large and data.nnz < _SPARSE_SHARE * n_rows * n_columns
     if not sparse:
         n_bytes = 8.0 * data.shape[0] * data.shape[1]
-        check_memory(n_bytes, "the matrix", "Leave out sparse=False to keep it sparse.")
+        check_memory(n_bytes, "the matrix", "Omit sparse=False to keep it sparse.")
     return data if sparse else data.toarray()
 
 

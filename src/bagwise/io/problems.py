@@ -37,7 +37,7 @@ class Problems:
         if on_missing == "error":
             raise DataError(
                 f"{self.source}: {self.describe()}",
-                "Correct them, or leave them out with {0}.",
+                "Correct them, or exclude them with {0}.",
                 ("on_missing", "drop"),
             )
         warning = DataWarning(f"{self.source}: left out: {self.describe()}")

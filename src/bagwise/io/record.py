@@ -85,10 +85,10 @@ class ModelRecord:
             What was read.
         """
         if type(state) is not dict or set(state) != {"about", "held_out", "reference"}:
-            raise DamagedFile("its training record lacks a part")
+            raise DamagedFile("its training record is incomplete")
         record = cls(**state)
         if type(record.about) is not dict or _count(record.about, 0) > MOST_NODES:
-            raise DamagedFile("its training record holds other than plain values")
+            raise DamagedFile("its training record contains values that are not plain")
         held = _checked(record.held_out, HELD_OUT)
         if len({len(array) for array in held.values()}) > 1:
             raise DamagedFile("held-out predictions are of different lengths")
@@ -111,28 +111,30 @@ def _count(value: Any, depth: int) -> int:
     if type(value) is float:
         if math.isfinite(value):
             return 1
-        raise DamagedFile("its training record holds a number that is not finite")
+        raise DamagedFile("its training record contains a number that is not finite")
     if type(value) is str:
         if len(value) <= MOST_TEXT:
             return 1
-        raise DamagedFile("its training record holds a text that is too long")
+        raise DamagedFile("its training record contains a text that is too long")
     if type(value) is list:
         return 1 + sum(_count(one, depth + 1) for one in value)
     if type(value) is dict and all(type(key) is str for key in value):
         return 1 + sum(1 + _count(one, depth + 1) for one in value.values())
-    raise DamagedFile(f"its training record holds a {type(value).__name__}")
+    raise DamagedFile(f"its training record contains a {type(value).__name__}")
 
 
 def _checked(
     part: Any, known: Mapping[str, tuple[str, tuple[int, ...]]]
 ) -> dict[str, NDArray[Any]]:
     if type(part) is not dict or not set(part) <= set(known):
-        raise DamagedFile("its training record holds arrays of other names")
+        raise DamagedFile("its training record contains arrays with unknown names")
     for name, array in part.items():
         kinds, axes = known[name]
         sound = type(array) is np.ndarray and array.dtype.kind in kinds
         if not sound or array.ndim not in axes or not len(array):
-            raise DamagedFile(f"{name} of its training record is of another form")
+            raise DamagedFile(
+                f"{name} of its training record has the wrong shape or type"
+            )
         if array.dtype.kind == "f" and np.isinf(array).any():
             raise DamagedFile(f"{name} of its training record is not finite")
     return dict(part)

@@ -99,14 +99,14 @@ class Roles:
             other = "event" if given == ["time"] else "time"
             raise ParameterError(
                 given[0],
-                "is given alone, and a time has a meaning only if it is known whether "
-                "the event was seen",
+                "is given alone, but a time has a meaning only if it is known whether "
+                "the event was observed",
                 "Give {0} as well.",
                 (other, ...),
             )
         if given and self.label is not None:
             problem = "cannot be combined with a time and an event"
-            raise ParameterError("label", problem, "Leave out {0}.", ("label", None))
+            raise ParameterError("label", problem, "Omit {0}.", ("label", None))
 
     @property
     def targets(self) -> dict[str, str]:
@@ -296,7 +296,7 @@ def _several(found: dict[str, npt.NDArray[Any]], source: str) -> npt.NDArray[Any
     for part, values in found.items():
         if values.ndim != 1 or not np.isin(values, [0, 1]).all():
             shown = ", ".join(map(repr, np.unique(values).tolist()[:4]))
-            text = f"one of several labels is yes or no, 1 or 0, and {part!r} is "
+            text = f"each of several labels must be 1 or 0, but {part!r} is "
             text += shown
             raise DataError(f"{source}: {text}" if source else text)
     return np.column_stack([values.astype(np.int64) for values in found.values()])
@@ -310,7 +310,7 @@ def which_excluded(
     unknown = [label for label in excluded if label not in texts]
     if unknown:
         shown = ", ".join(map(repr, sorted({*texts})[:6]))
-        text = f"no bag has the label {unknown[0]!r} that is to be left out, "
+        text = f"no bag has the label {unknown[0]!r} that is to be excluded, "
         text += f"{_prefix(source)}the labels are {shown}"
         warnings.warn(DataWarning(text), stacklevel=4)
     return np.array([text in excluded for text in texts], dtype=bool)
@@ -320,11 +320,11 @@ def leave_out(found: Any, excluded: Sequence[str], source: str, from_text: bool)
     """Return bags, labels and weights without the bags of some labels."""
     X, y, *more = found
     if y is None or y.dtype.names is not None or y.ndim > 1:
-        problem = "leaves out bags by their label, and there is no single label"
+        problem = "excludes bags by their label, but there is no single label"
         raise ParameterError("exclude_label", problem)
     kept = np.flatnonzero(~which_excluded(y, excluded, source))
     if not kept.size:
-        raise DataError(f"{_prefix(source)}every bag has a label that is left out")
+        raise DataError(f"{_prefix(source)}all bags have a label that is excluded")
     y = y[kept]
     if from_text and y.dtype.kind == "U":
         read = label_values(y.tolist())  # without words, labels may be numbers

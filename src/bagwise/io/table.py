@@ -264,7 +264,7 @@ def _labels(table: Table, name: Any, what: str, grouping: Grouping) -> Array:
     if missing.any():
         table.fail(
             f"column {name!r}, the {what}, is empty or a word for a missing value "
-            f"({int(missing.sum())} of {table.n_rows} rows). Leave these bags out, or "
+            f"({int(missing.sum())} of {table.n_rows} rows). Remove these bags, or "
             f"give them a {what}",
             row=int(np.flatnonzero(missing)[0]),
             columns=[name],
@@ -368,8 +368,7 @@ def _features(
             continue
         if not chosen and _counts_rows(name, column.values):
             table.warn(
-                f"column {str(name)!r} has no name of its own and counts the rows: it "
-                "is left out",
+                f"column {str(name)!r} has no name and counts the rows: it is excluded",
                 "Avoid this warning with {0}.",
                 ("drop", [name]),
                 columns=[name],
@@ -429,11 +428,14 @@ def _why_not_a_number(
     different = len(set(texts))
     kind = "text" if longer_texts(texts) else "category"
     if different == len(values) and len(values) > len(grouping.ids):
-        reason = f"a name for every row, {example}"
+        reason = f"a different name in every row, {example}"
         return _Doubt(name, reason, "instance_id", kind if kind == "text" else "")
     shared = 1 < different < len(grouping.ids)
     if len(present) == len(values) and shared and not grouping.changes(values).size:
-        reason = f"text, the same within every bag and shared by several, {example}"
+        reason = (
+            "text that is constant within every bag and shared by several "
+            f"bags, {example}"
+        )
         return _Doubt(name, reason, "group", kind)
     return _Doubt(name, f"text, {example}", kind=kind)
 
@@ -491,8 +493,8 @@ def _warn_of_dropped_groups(table: Table, roles: Roles, grouping: Grouping) -> N
         column = table.column(name)
         if column.kind in ("number", "text") and _is_shared(column.values, grouping):
             table.warn(
-                f"{name!r} is left out, but it is the same within every bag and shared "
-                "by several: bags with the same value may be split across folds",
+                f"{name!r} is excluded, but it is constant within every bag and shared"
+                " by several bags: bags with the same value may be split across folds",
                 "Keep them together with {0}.",
                 ("group", name),
                 columns=[name],
@@ -543,7 +545,7 @@ def _warn_of_suspects(table: Table, suspects: list[_Doubt]) -> None:
 
 def _remedy(doubts: Sequence[_Doubt]) -> tuple[str, list[tuple[str, Any]]]:
     """Advise what to do with columns, and name the roles that fit some of them."""
-    remedy = "Leave them out with {0}, or list the features with {1}"
+    remedy = "Exclude them with {0}, or list the features with {1}"
     settings: list[tuple[str, Any]] = [
         ("drop", [doubt.name for doubt in doubts]),
         ("features", ...),

@@ -181,7 +181,7 @@ def refuse_hours(X: Bags, metric: str) -> None:
     if reason is not None:
         raise ValueError(
             f"{reason} {hint}, or fit on fewer bags; n_components=None computes the "
-            "matrix all the same."
+            "matrix anyway."
         )
 
 

@@ -51,9 +51,9 @@ class Bordered:
         rcond = self._factor.rcond
         if rcond < np.finfo(np.float64).eps:
             raise ValueError(
-                "The bag kernel matrix J'KJ + I/rho is numerically singular "
-                f"(reciprocal condition number {rcond:.1g}). Take a smaller rho, or a "
-                "kernel that is positive definite on these bags."
+                "The bag kernel matrix J'KJ + I/rho is numerically singular (reciprocal"
+                f" condition number {rcond:.1g}). Use a smaller rho, or a kernel that "
+                "is positive definite on these bags."
             )
         self.n = n
         self._direction = self._factor.solve(n)

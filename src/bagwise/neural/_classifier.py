@@ -304,7 +304,8 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
             return super()._bag_weight(codes, sample_weight, X)
         if self.class_weight is not None:
             raise ValueError(
-                "class_weight is for one label per bag. Weigh bags by sample_weight."
+                "class_weight is for one label per bag. Use sample_weight to weight "
+                "bags."
             )
         return check_bag_weight(sample_weight, len(codes), X)
 

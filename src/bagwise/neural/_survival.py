@@ -123,7 +123,9 @@ class NeuralBagSurvival(NetworkParameters, NetworkMixin, BaseBagEstimator):
     def _job(self, y, weight):
         """Return what is to be learned: the ranks of the times, and the events."""
         if self.mixup > 0:
-            raise ValueError("mixup is not for survival times: leave it at zero.")
+            raise ValueError(
+                "mixup is not available for survival times: set it to zero."
+            )
         if not y["event"][weight > 0].any():
             raise ValueError("no bag with a positive weight has an event.")
         event = y["event"].astype(np.float64)

@@ -35,10 +35,12 @@ def choose_device(name, who):
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ValueError(f"device={name!r} is no device that torch knows.") from error
+        raise ValueError(
+            f"device={name!r} is not a device that torch supports."
+        ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(
-            f"device={name!r} was asked for, but torch finds no CUDA device here. Use "
+            f"device={name!r} was requested, but torch finds no CUDA device. Use "
             "device='auto' or 'cpu'."
         )
     return device

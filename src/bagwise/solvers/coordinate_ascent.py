@@ -462,5 +462,5 @@ def _check_balls(balls, rank):
             f"and {q.shape}."
         )
     if np.any(a <= 0):
-        raise ValueError("A ball constraint with a <= 0 never binds: leave it out.")
+        raise ValueError("A ball constraint with a <= 0 is never active: remove it.")
     return a, G, q

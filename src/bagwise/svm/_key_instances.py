@@ -317,7 +317,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
             warnings.warn(
                 f"{type(self).__name__} stopped after {n_iter} rounds with a "
                 f"relative duality gap of {relative:.1e} (tol={self.tol:g}). {help_}; "
-                "features that are not standardized make it large, too.",
+                "the gap is also large if features are not standardized.",
                 ConvergenceWarning,
                 stacklevel=6,
             )

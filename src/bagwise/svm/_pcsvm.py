@@ -323,7 +323,7 @@ class PCSVM(KernelBagSVM):
         if self.rho > 0 or self.delta is not None:
             warnings.warn(
                 "every positive bag has a single instance, or equal ones: the "
-                "projection constraint is void, and this is MI-SVM.",
+                "projection constraint has no effect, and the model equals MI-SVM.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -375,15 +375,15 @@ class PCSVM(KernelBagSVM):
         gap = self.duality_gap_ / max(abs(step.solved.primal), 1e-300)
         if not step.solved.converged and gap > self.tol:
             warnings.warn(
-                f"{name}: the last convex step stopped at its cap with a relative "
-                f"duality gap of {gap:.1e}. Rescale the features, or lower C or "
-                "intercept.",
+                f"{name}: the last convex step stopped at its iteration limit with a "
+                f"relative duality gap of {gap:.1e}. Rescale the features, or lower C "
+                "or intercept.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         if np.ptp(values) < 1e-5:
             warnings.warn(
-                f"the optimum is constant: {name} gives every bag the same answer. "
+                f"the optimum is constant: {name} gives every bag the same score. "
                 "Raise C, or set class_weight='balanced'.",
                 UserWarning,
                 stacklevel=2,

@@ -38,12 +38,12 @@ def _torch_backend(name: str) -> NumpyBackend:
         device = torch.device("cpu" if name == "torch" else name)
     except RuntimeError as error:
         raise ValueError(
-            f"{name!r} is no device: use 'cpu', 'cuda' or 'torch' (config_context or "
-            f"the environment variable {VARIABLE})."
+            f"{name!r} is not a device: use 'cpu', 'cuda' or 'torch' (config_context or"
+            f" the environment variable {VARIABLE})."
         ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(
-            f"the device {name!r} was asked for, but torch finds no CUDA device here. "
+            f"the device {name!r} was requested, but torch finds no CUDA device. "
             f"Use 'cpu' (config_context or the environment variable {VARIABLE})."
         )
     return TorchBackend(device)

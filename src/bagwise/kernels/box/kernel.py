@@ -459,9 +459,9 @@ def box_kernel(
     n_capped = int(capped.sum())
     if n_capped:
         warnings.warn(
-            f"{n_capped} entries came to max_samples={max_samples} boxes before they "
-            f"were precise to epsilon={epsilon}: the (epsilon, delta) guarantee is "
-            "void for them. Raise max_samples or epsilon.",
+            f"{n_capped} entries reached max_samples={max_samples} boxes before the "
+            f"precision epsilon={epsilon}: the (epsilon, delta) guarantee does not "
+            "hold for them. Raise max_samples or epsilon.",
             ConvergenceWarning,
             stacklevel=2,
         )
