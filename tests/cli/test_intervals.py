@@ -36,5 +36,5 @@ def test_the_command_speaks_of_patients_and_of_the_corrected_figure(
     ):
         assert words in text, words
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    for words in ("12 groups are few", "corrected for its selection", "95 of 100"):
+    for words in ("With only 12 groups", "corrected for its selection", "95 of 100"):
         assert words in page, words

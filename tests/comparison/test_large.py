@@ -53,7 +53,7 @@ def test_a_map_that_changed_or_is_gone_is_noticed(tmp_path, mapped):
     with pytest.raises(DataFileError, match="has changed since"):
         load_problem(str(tmp_path / "data"))
     path.rename(path.with_name("moved.npy"))
-    with pytest.raises(DataFileError, match="is gone"):
+    with pytest.raises(DataFileError, match="was deleted"):
         load_problem(str(tmp_path / "data"))
 
 

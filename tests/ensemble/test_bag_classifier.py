@@ -83,7 +83,7 @@ def test_large_data_change_the_plan(monkeypatch):
 
 def test_time_budget_drops_the_most_expensive_and_warns():
     X, y = make_bags(30, n_features=3, random_state=0)
-    with pytest.warns(UserWarning, match="leaves out .*statistics trees"):
+    with pytest.warns(UserWarning, match="excludes .*statistics trees"):
         model = BagClassifier(random_state=0, cv=2, time_budget=0.5).fit(X, y)
     assert "statistics trees" in model.plan_["dropped"]
     assert model.plan_["estimated_seconds"] <= 0.5
@@ -118,7 +118,7 @@ def test_the_clock_is_watched_while_fitting(monkeypatch):
     X, y = make_bags(30, n_features=3, random_state=0)
     monkeypatch.setattr(Member, "seconds", lambda *_: 0.0)
     monkeypatch.setattr(module, "shared_seconds", lambda _: 0.0)
-    with pytest.warns(UserWarning, match="leaves out"):
+    with pytest.warns(UserWarning, match="excludes"):
         model = BagClassifier(random_state=0, cv=2, time_budget=1e-3).fit(X, y)
     assert len(model.members_) == 1
     assert "time budget was used up" in " ".join(model.plan_["dropped"].values())
@@ -166,7 +166,7 @@ def test_five_classes_are_fitted_and_planned_as_such(monkeypatch):
 def test_the_default_budget_is_named(monkeypatch):
     X, y = make_bags(30, n_features=3, random_state=0)
     monkeypatch.setattr(_stack, "_AUTO_SECONDS", 0.4)
-    with pytest.warns(UserWarning, match=r"leaves out .* a time budget of 0.4 s"):
+    with pytest.warns(UserWarning, match=r"excludes .* a time budget of 0.4 s"):
         model = BagClassifier(random_state=0, cv=2).fit(X, y)
     assert all("over the time budget" in why for why in model.plan_["dropped"].values())
     assert not set(model.plan_["dropped"]) & set(model.members_)

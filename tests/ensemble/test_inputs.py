@@ -134,7 +134,7 @@ def test_units_of_columns_do_not_count():
     level[::2] = np.nextafter(0.1, 1)
     both = X.with_data(np.hstack([X.data, level]))
     assert ROWS().fit_transform(both).n_features == 3
-    with pytest.warns(UserWarning, match="no column of X varies"):
+    with pytest.warns(UserWarning, match="all columns of X are constant"):
         ROWS().fit_transform(X.with_data(level))
 
 

@@ -388,7 +388,7 @@ class Neighbor(SimpleMIRegressor):
 
 def test_time_budget_of_the_stack():
     X, y = make_regression_bags(20, n_features=3, random_state=2)
-    with pytest.warns(UserWarning, match="BagRegressor leaves out"):
+    with pytest.warns(UserWarning, match="BagRegressor excludes"):
         model = BagRegressor(random_state=0, cv=2, time_budget=0.3).fit(X, y)
     assert model.plan_["dropped"]
 

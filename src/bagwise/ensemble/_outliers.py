@@ -68,7 +68,7 @@ class TrainingDistances:
             statistics = Statistics(DenseRows(StandardRows()))
         with warnings.catch_warnings():
             # Members of a list may learn from what is constant in every instance.
-            warnings.filterwarnings("ignore", "no column of X varies")
+            warnings.filterwarnings("ignore", "all columns of X are constant")
             rows = made.of(statistics)
         spread = rows.std(axis=0)
         # A change of what hardly varies is large, but not without limit.
