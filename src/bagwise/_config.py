@@ -50,7 +50,7 @@ def get_columns() -> str:
 def config_context(
     *, device: str | None = None, site: str | None = None, columns: str | None = None
 ) -> Iterator[None]:
-    """Choose the device, the linked site, and how columns are matched by name.
+    """Set the device, the documentation site of links, and how columns are matched.
 
     Set kernels (and the SVMs that use them), Hausdorff distances, the prototypes of
     MILES and exact SAFE are computed on the device. Networks with ``device="auto"``
@@ -62,18 +62,17 @@ def config_context(
     device : str, default=None
         "cuda" or "cuda:1": a GPU, through torch (``pip install 'bagwise[torch]'``).
         "cpu": numpy and compiled loops. "torch": the code of the GPU on the CPU, for
-        tests. None leaves things as they are: the environment variable BAGWISE_DEVICE,
+        tests. None keeps the current setting: the environment variable BAGWISE_DEVICE,
         or the CPU.
     site : str, default=None
         Address of the documentation, for instance ``"file:///home/me/html"`` after
-        ``make docs``: the diagrams of estimators in notebooks link to their pages.
-        None leaves things as they are: the environment variable BAGWISE_DOCS, or no
-        links.
+        ``make docs``: the diagrams of estimators in notebooks link to their pages. None
+        keeps the current setting: the environment variable BAGWISE_DOCS, or no links.
     columns : {"by_name", "strict"}, default=None
         What models do with bags whose columns have names. "by_name", the default,
         selects the columns that the model was fitted to, in any order, and ignores
         others with a warning; "strict" refuses other columns and another order. None
-        leaves things as they are.
+        keeps the current setting.
 
     Notes
     -----
@@ -81,8 +80,8 @@ def config_context(
     centered data; they differ from those of the CPU by about 1e-6 of the largest value.
     Linear systems are solved in double precision where the matrix fits.
 
-    The setting holds in this thread and for the processes that inherit the environment
-    variable; workers of joblib do not see the context.
+    The setting applies to this thread, and to processes that inherit the environment
+    variable; it does not apply to workers of joblib.
 
     Examples
     --------

@@ -52,10 +52,10 @@ class Bags(Segmented):
     Parameters
     ----------
     data : array-like or sparse matrix of shape (n_instances, n_features)
-        All instances, bag after bag. Kept as it is when it is a C-contiguous matrix
-        of floats (a memory map included); everything else is converted. Half
-        precision is for storage only: methods that read in chunks convert each chunk,
-        all others compute with float32. Sparse input becomes CSR.
+        All instances, bag after bag. A C-contiguous matrix of floats (also a memory
+        map) is used without a copy; everything else is converted. Half precision is for
+        storage only: methods that read in chunks convert each chunk, all others compute
+        with float32. Sparse input becomes CSR.
     offsets : array-like of shape (n_bags + 1,)
         Row at which each bag begins, and the number of rows at the end.
     ids : array-like of shape (n_bags,), default=None
@@ -63,25 +63,25 @@ class Bags(Segmented):
     feature_names : array-like of str of shape (n_features,), default=None
         Names of the columns.
     groups : array-like of shape (n_bags,), default=None
-        What the bags belong to, such as patients or compounds. Bags of one group are
+        Group of each bag, such as a patient or a compound. Bags of one group are
         never split across folds.
     instance_ids : array-like of shape (n_instances,), default=None
         Names of the instances, in the order of the rows.
     coords : array-like of shape (n_instances, k), default=None
-        Where each instance lies, such as the corner of a patch in a slide; k numbers
-        each. No method learns from them.
+        Position of each instance, such as the corner of a patch in a slide. No method
+        learns from it.
     instance_types : array-like of shape (n_instances,), default=None
         The type of each instance, such as the type of a cell. No method learns from
         them; reports and explanations summarize scores per type.
     codings : dict of int to Coding, default=None
-        What the numbers of columns stand for that are categories, texts or dates, by
-        the position of the column; `bagwise.from_frame` makes them. Methods that need
-        numbers refuse such bags: `bagwise.compose.EncodeColumns` comes before them.
+        The meaning of the numbers in columns that are categories, texts or dates, by
+        the position of the column, as created by `bagwise.from_frame`. Methods that
+        need numbers refuse such bags: put `bagwise.compose.EncodeColumns` before them.
     bag_rows : array-like of shape (n_bags, k), default=None
-        One row per bag that describes it without its instances, such as the 2-D
-        fingerprint of a molecule. Only ``SimpleMI(pooling="bag_rows")`` learns from it.
+        One row per bag that describes the bag as a whole, such as the 2-D fingerprint
+        of a molecule. Only ``SimpleMI(pooling="bag_rows")`` learns from it.
     bag_features : sequence of str, default=()
-        Names of columns that describe the bag and are constant within it on purpose.
+        Names of columns that describe the bag and are intentionally constant within it.
 
     See Also
     --------
@@ -216,7 +216,7 @@ class Bags(Segmented):
         instance_ids : array-like of shape (n_rows,), default=None
             The name of each row.
         coords : array-like of shape (n_rows, k), default=None
-            Where each row lies.
+            Position of each row.
         instance_types : array-like of shape (n_rows,), default=None
             The type of each row.
 
@@ -246,7 +246,7 @@ class Bags(Segmented):
 
     @classmethod
     def concatenate(cls, parts: Sequence[Bags]) -> Self:
-        """Put the bags of several containers one after the other.
+        """Concatenate the bags of several containers.
 
         Parameters
         ----------
@@ -449,7 +449,7 @@ class Bags(Segmented):
         Parameters
         ----------
         groups : array-like of shape (n_bags,) or None
-            The groups; None takes them away.
+            The groups; None removes them.
 
         Returns
         -------
@@ -524,7 +524,7 @@ class Bags(Segmented):
         return list(self)
 
     def iter_chunks(self, max_instances: int) -> Iterator[Self]:
-        """Give whole bags in chunks of at most `max_instances` instances, as views.
+        """Yield whole bags in chunks of at most `max_instances` instances, as views.
 
         A bag that is larger than `max_instances` makes a chunk of its own. On a
         memory map, only one chunk at a time needs to be in memory.
@@ -532,7 +532,7 @@ class Bags(Segmented):
         Parameters
         ----------
         max_instances : int
-            The most instances of a chunk.
+            Maximum number of instances of a chunk.
 
         Yields
         ------

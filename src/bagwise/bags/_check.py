@@ -23,13 +23,13 @@ def as_bags(X: Any) -> Bags:
     Parameters
     ----------
     X : Bags, sequence of 2-D arrays or sparse matrices, or 3-D array
-        The bags. A bare 2-D array is refused, since it does not say where one bag
-        ends and the next begins.
+        The bags. A bare 2-D array is refused, because it does not contain the limits of
+        the bags.
 
     Returns
     -------
     Bags
-        `X` itself when it is one already.
+        `X` itself if it is a `Bags` object.
     """
     if isinstance(X, Bags):
         return X

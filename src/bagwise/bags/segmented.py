@@ -209,7 +209,7 @@ class Segmented:
 class Ragged(Segmented):
     """Values of instances, grouped by bag: the result of the instance methods.
 
-    It indexes as `Bags` do: an int gives the values of one bag, a slice, an index
+    It is indexed like `Bags`: an int gives the values of one bag, a slice, an index
     array or a mask gives a `Ragged`.
 
     Parameters

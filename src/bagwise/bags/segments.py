@@ -1,9 +1,9 @@
-"""Reductions over the instances of each bag: one home for all of them.
+"""Reductions over the instances of each bag.
 
 `values` has one entry or one row per instance and `offsets` the n_bags + 1 row numbers
 at which bags begin, as in `Bags`. All functions reduce along the first axis. Bags are
-never empty (`Bags` refuses that), which is what makes `numpy.ufunc.reduceat` safe here:
-on an empty segment it would silently return the neighbor's value.
+never empty (`Bags` refuses empty bags). Therefore `numpy.ufunc.reduceat` is safe here:
+on an empty segment it would silently return the value of the next one.
 """
 
 from __future__ import annotations

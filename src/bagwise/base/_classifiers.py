@@ -30,9 +30,9 @@ from bagwise.base.thresholds import choose_threshold, sigmoid_threshold
 
 
 class BagClassifierMixin(ClassifierMixin):
-    """Everything that follows from scores of bags and of instances.
+    """Mixin that derives predictions from scores of bags and of instances.
 
-    A classifier writes ``_decide(X)``, one score per bag (positive for the positive
+    A classifier implements ``_decide(X)``, one score per bag (positive for the positive
     class) or one column per class, and, if it has them, ``_score_instances(X)``.
     """
 
@@ -329,7 +329,7 @@ def _label_position(scores):
 class MulticlassBagClassifier(BagClassifierMixin, BaseBagEstimator):
     """Classifier that supports any number of classes natively, and weights of bags.
 
-    A method writes ``_fit_codes(X, codes, weight)``: `X` is `Bags`, `codes` the
+    A method implements ``_fit_codes(X, codes, weight)``: `X` is `Bags`, `codes` the
     position of each label in `classes_` (with two classes 1 is the positive one),
     `weight` one positive number per bag; and ``_decide(X)``, with one score per bag for
     two classes and one column per class for more.
@@ -363,7 +363,7 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
     """Classifier for two classes; more classes are fitted one-vs-rest.
 
     With more than two classes `estimators_` holds one fitted two-class estimator per
-    class, and fitted attributes of the method live there.
+    class, which has the fitted attributes of the method.
     """
 
     # How the threshold is found from scores, for methods with the parameter.
@@ -485,7 +485,7 @@ class WeightedBagClassifier(BinaryBagClassifier):
 class ProbabilityMixin:
     """Adds `predict_proba` to a method that has a probability.
 
-    A two-class method writes ``_positive_probability(X)``; any other
+    A two-class method implements ``_positive_probability(X)``, any other
     ``_probabilities(X)``, a column per class (of two, the positive one comes second).
     Where a two-class method has a `threshold`, its scores are log-odds, which are moved
     by the threshold: a bag at the threshold has probability one half.

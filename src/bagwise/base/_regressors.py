@@ -19,11 +19,11 @@ from bagwise.base.estimator import (
 class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
     """Regressor of bags.
 
-    A method writes ``_fit_bags(X, y, weight)`` and ``_predict_bags(X)``, and
-    ``_score_instances(X)`` if it has a value for single instances, in units of y. What
-    `_fit_bags` gets is valid: `X` is `Bags`, `y` finite float64 of shape (n_bags,), or
-    (n_bags, n_outputs) where the tag ``target_tags.multi_output`` is set and a table
-    was passed, `weight` one positive number per bag.
+    A method implements ``_fit_bags(X, y, weight)`` and ``_predict_bags(X)``, and
+    ``_score_instances(X)`` if it has a value for single instances, in units of y. The
+    arguments of `_fit_bags` are validated: `X` is `Bags`, `y` finite float64 of shape
+    (n_bags,), or (n_bags, n_outputs) where the tag ``target_tags.multi_output`` is set
+    and a table was passed, `weight` one positive number per bag.
     """
 
     def __sklearn_tags__(self):
@@ -42,7 +42,7 @@ class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
         y : array-like of shape (n_bags,) or (n_bags, n_outputs)
             One real value per bag; several where the method takes them.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag in the loss; 1 by default. Zero leaves a bag out.
+            Weight of each bag in the loss; 1 by default. Zero excludes a bag.
 
         Returns
         -------

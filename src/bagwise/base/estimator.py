@@ -99,26 +99,27 @@ def _name(X, j):
 
 @dataclass(slots=True)
 class BagInputTags(InputTags):
-    """scikit-learn's input tags and what else bags have.
+    """scikit-learn's input tags, with further tags for bags.
 
     Parameters
     ----------
     duplicate_invariant : bool or None, default=None
-        Whether repeating every instance of every bag leaves the decision as it is.
-        None: not promised.
+        Whether the decision is unchanged if every instance of every bag is repeated.
+        None: not guaranteed.
     order_invariant : bool, default=True
-        Whether the order of the training bags, and of the instances in them, leaves
-        the decision as it is, up to the tolerance of the solver.
+        Whether the decision does not depend on the order of the training bags and of
+        the instances in them, up to the tolerance of the solver.
     asymmetric : bool, default=False
         Whether the method treats the positive class differently from the negative one:
         exchanging the labels does more than change the sign of the decision.
     respects_standard_assumption : bool or None, default=None
-        Whether a bag is judged by its most positive instance, so that more negative
-        instances never make a bag positive. None: not known.
+        Whether the score of a bag depends on its most positive instance, so that
+        further negative instances never make a bag positive. None: not known.
     scale_sensitive : {"no", "relative", "absolute"}, default="relative"
         Whether the result depends on the scales of the columns: not at all ("no"), on
         their ratios, as with distances ("relative"), or also on a common factor, as
-        with penalties ("absolute"). `fit` warns of scales that hide columns.
+        with penalties ("absolute"). `fit` warns about scales at which some columns have
+        no effect.
     chunked : bool, default=False
         Whether bags on a memory map are read in chunks, so that they may be larger
         than memory. Other methods read them into memory.
@@ -152,8 +153,8 @@ class DocumentedEstimator(BaseEstimator):
 class BaseBagEstimator(DocumentedEstimator):
     """Base of all estimators whose samples are bags.
 
-    `_check_bags` turns the input into valid `Bags` and remembers, or compares,
-    the features.
+    `_check_bags` converts the input to valid `Bags` and stores, or compares, the
+    features.
     """
 
     # Parameters that a fitted model reads when it predicts; the docstring says so. All
@@ -362,7 +363,7 @@ class BagTransformerMixin(TransformerMixin):
         Parameters
         ----------
         transform : {"default", "pandas", "polars"} or None, default=None
-            What a matrix with one row per bag comes as; None changes nothing.
+            Container of a matrix with one row per bag; None keeps the current setting.
 
         Returns
         -------

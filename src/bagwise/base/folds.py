@@ -28,12 +28,12 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
         neither are bags with the same instances, unless fewer than two different bags
         (of a class) would be left.
     y : array-like of shape (n_bags,) or (n_bags, n_outputs)
-        The targets. Labels keep their share in every fold; real values and tables of
-        targets are split without regard to them.
+        The targets. Classes keep their proportions in every fold; real values and
+        tables of targets do not affect the split.
     n_splits : int, default=5
         Number of folds.
     random_state : int or RandomState, default=0
-        The order in which bags, or groups, are dealt out.
+        Random seed of the order in which bags, or groups, are assigned to folds.
     groups : array-like of shape (n_bags,), default=None
         The groups; those of `X` by default.
 

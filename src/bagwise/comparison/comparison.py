@@ -75,9 +75,9 @@ class Comparison:
     random_state : int
         Random seed of splits and methods.
     choices : list of Choice
-        Why each method takes part or not.
+        Why each method was selected or not.
     metric_reason, grid : str
-        Why the metric was taken, and the name of the grids.
+        Why the metric was chosen, and the name of the grids.
     arrays : dict of dict of ndarray
         By the key of a run: its test bags, scores, labels, instance scores.
     paths : dict of str to Path
@@ -361,7 +361,7 @@ class Comparison:
         dict
             "share" of the bags on which they disagree (mean over folds), "warn"
             (whether it is large in half of the folds or more) and "text"; empty for
-            methods that are no such stack.
+            methods that are not such a stack.
         """
         rows = [self.arrays.get(row["key"], {}) for row in self.runs(method)]
         found = [row["assumption_check"] for row in rows if "assumption_check" in row]

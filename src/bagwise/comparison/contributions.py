@@ -136,7 +136,7 @@ def contributions(
     groups: NDArray | None = None,  # type: ignore[type-arg]
     fixed: bool = False,
 ) -> Contributions:
-    """Return a figure of out-of-fold predictions with what every unit contributes.
+    """Return a figure of out-of-fold predictions with the contribution of every unit.
 
     Parameters
     ----------

@@ -209,9 +209,9 @@ def interval(
     .. math:: \{\theta : |\hat\theta - \theta| \le t \sqrt{\theta (1 - \theta) / m}\}
 
     on the scale from 0 to 1, where :math:`m` is the effective number of units that
-    follows from the variance. It stays inside the bounds and is never a point. A figure
-    with one bound is an error (or 1 minus one); its interval is symmetric on the scale
-    of the logarithm of that error.
+    follows from the variance. It stays inside the bounds and has a positive width. A
+    figure with one bound is an error (or 1 minus one); its interval is symmetric on the
+    scale of the logarithm of that error.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def interval(
     level : float, default=0.95
         Coverage.
     times : float, default=1
-        How many times the units there are: to see what more data would give.
+        Factor of the number of units, to estimate the effect of more data.
 
     Returns
     -------
@@ -495,7 +495,7 @@ def selected(
     Returns
     -------
     Winner
-        Of equal methods the first one is selected.
+        If several methods are equal, the first one is selected.
     """
     reported = found if reported is None else reported
     names = list(found)

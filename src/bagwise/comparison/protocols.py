@@ -36,10 +36,10 @@ Groups = NDArray[Any] | None
 
 @dataclass(frozen=True)
 class Protocol:
-    """Base class of protocols: what `compare` asks of one.
+    """Base class of protocols, with the methods that `compare` calls.
 
-    A protocol of your own is a frozen dataclass whose fields are plain values, with
-    `folds`, `split`, `describe` and its own `kind`.
+    To write your own protocol, derive a frozen dataclass whose fields are plain values
+    and that has `folds`, `split`, `describe` and a `kind`.
     """
 
     kind: ClassVar[str] = ""
@@ -86,7 +86,7 @@ class Protocol:
         random_state : int
             Random seed.
         groups : ndarray of shape (n_bags,), optional
-            The bags of a group are on the same side.
+            The bags of a group are not split.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class Protocol:
         random_state : int, default=0
             Random seed.
         groups : ndarray of shape (n_bags,), optional
-            The bags of a group are on the same side.
+            The bags of a group are not split.
 
         Yields
         ------

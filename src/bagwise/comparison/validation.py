@@ -62,7 +62,7 @@ def evaluate(
     name: str | None = None,
     **columns: Any,
 ) -> Evaluation:
-    """Evaluate a fixed model on bags that it has never seen.
+    """Evaluate a fixed model on bags that were not used for its fit.
 
     Nothing is fitted or chosen on these bags.
 
@@ -80,8 +80,8 @@ def evaluate(
     by : dict of str to array-like of shape (n_bags,), optional
         Figures of subgroups: a name and one entry per bag.
     threshold : float, optional
-        Of two classes, bags from this probability on (score, if the model has no
-        probabilities) are called positive. By default the threshold of the model.
+        With two classes, bags with at least this probability (score, if the model has
+        no probabilities) are predicted positive. By default the threshold of the model.
     sensitivity : float, optional
         Choose the threshold that reaches this sensitivity on held-out training bags.
     against : path or estimator, optional

@@ -65,8 +65,8 @@ class EncodeColumns(BagTransformerMixin, BaseBagEstimator):
     """Encode the columns of bags that are not numbers.
 
     Categories with at most `max_categories` values in training are one-hot encoded;
-    values that training has not seen are zero in all columns, and missing ones a
-    category of their own. Categories with more values, such as short texts, become
+    values that did not occur in training are zero in all columns, and missing values
+    are a separate category. Categories with more values, such as short texts, become
     hashed n-grams of characters, texts become tf-idf weights of words, and both are
     reduced to `n_components` columns. Dates become days since the first training date,
     and month, day of the month, weekday and hour where these differ. Columns of numbers
@@ -93,7 +93,7 @@ class EncodeColumns(BagTransformerMixin, BaseBagEstimator):
     Notes
     -----
     No labels are used, so that encoders can be fitted once for the training bags of a
-    fold. `compare` and `BagClassifier` do so by themselves.
+    fold. `compare` and `BagClassifier` do so automatically.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def _takes_texts(transformer):
 
 
 class OnInstances(BagTransformerMixin, BaseBagEstimator):
-    """Lift a scikit-learn transformer to bags.
+    """Apply a scikit-learn transformer to the instances of bags.
 
     The transformer is fitted on the stacked instances of all bags and applied to them;
     the result is `Bags` with the same bags and the new columns. Columns that are not
@@ -72,10 +72,10 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
 
     Notes
     -----
-    Every instance has the same weight, so that large bags count more. Costs what the
-    transformer costs on `n_instances` rows. Scalers and random features read memory
-    maps larger than memory piece by piece, and write the result into a temporary file,
-    in half precision if that is what they read.
+    Every instance has the same weight, so that large bags have more influence. The cost
+    is that of the transformer on `n_instances` rows. Scalers and random features read
+    memory maps larger than memory in chunks, and write the result into a temporary
+    file, in half precision if the input is.
 
     Examples
     --------

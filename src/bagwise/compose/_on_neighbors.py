@@ -25,15 +25,16 @@ class OnNeighbors(BagTransformerMixin, BaseBagEstimator):
 
     .. math:: \bigl(x_j, \; \tfrac{1}{|N(j)|} \sum_{i \in N(j)} x_i\bigr)
 
-    with ``aggregate="mean"``. Any method that follows can use what is near an instance.
+    with ``aggregate="mean"``. Any method that follows can use the neighborhood of an
+    instance.
 
     Parameters
     ----------
     k : int or None, default=8
-        Most neighbors of an instance. None takes all within `radius`, which is then
-        required.
+        Maximum number of neighbors of an instance. None takes all within `radius`,
+        which is then required.
     radius : float or None, default=None
-        Largest distance of a neighbor, in the units of the coordinates (positions for
+        Maximum distance of a neighbor, in the units of the coordinates (positions for
         an order). None has no limit.
     aggregate : {"mean", "min", "max", "std"} or tuple of them, default="mean"
         The statistics of each feature over the neighbors, in this order. Without a
@@ -94,7 +95,7 @@ class OnNeighbors(BagTransformerMixin, BaseBagEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Check the parameters and look at the features; nothing is learned.
+        """Check the parameters and the number of features; nothing is learned.
 
         Parameters
         ----------

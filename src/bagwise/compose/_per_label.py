@@ -58,7 +58,7 @@ class OneModelPerLabel(MetaEstimatorMixin, ClassifierMixin, DocumentedEstimator)
 
     @classmethod
     def of(cls, models: list[Any]) -> OneModelPerLabel:
-        """Return the classifier that consists of fitted models, one for each label.
+        """Return a classifier made of fitted models, one for each label.
 
         Parameters
         ----------

@@ -59,8 +59,8 @@ class EmbeddedSurvival(BaseBagEstimator):
     -----
     Needs the extra ``bagwise[survival]``. `y` is a structured array or a data frame
     with the fields `event` and `time`. Costs one embedding and one fit of the model.
-    `bagwise.save` takes Cox's model, survival trees, forests and boosted trees, and no
-    other models of scikit-survival.
+    `bagwise.save` supports Cox's model, survival trees, forests and boosted trees, and
+    no other models of scikit-survival.
 
     Differs from [1]_: covariates are the embedding of a bag, and any other model of
     scikit-survival may follow.
@@ -152,7 +152,7 @@ class EmbeddedSurvival(BaseBagEstimator):
         Returns
         -------
         ndarray of shape (n_bags,)
-            High where the event is expected early; without a unit.
+            Higher if the event is expected earlier; without a unit.
         """
         return self._risk(self._checked_rows(X))
 
@@ -178,7 +178,7 @@ class EmbeddedSurvival(BaseBagEstimator):
 
     @available_if(_passes_on("predict_survival_function"))
     def predict_survival_function(self, X, **options):
-        """Return the probability to be without event, over time, for each bag.
+        """Return the survival function of each bag.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class EmbeddedSurvival(BaseBagEstimator):
         return self.estimator_.predict_survival_function(rows, **options)
 
     def instance_scores(self, X):
-        """Return the risk of a bag that holds the instance alone.
+        """Return the risk of a bag that contains only this instance.
 
         Parameters
         ----------

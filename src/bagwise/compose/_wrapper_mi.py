@@ -23,7 +23,7 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     r"""Classify instances with the label of their bag and average the result.
 
     Every instance inherits the label of its bag and the weight :math:`1/|B|`, so that
-    every bag counts as much as any other. A classifier of rows learns
+    all bags have the same weight. A classifier of rows learns
     :math:`p(x)`, and a bag has the probability ([1]_)
 
     .. math:: P(B) = \frac{1}{|B|} \sum_{x \in B} p(x).
@@ -37,11 +37,11 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         Arithmetic mean of the probabilities, normalized geometric mean (the mean of
         the log-odds), or their maximum.
     threshold : {"cv", "train", "zero"}, default="cv"
-        The decision threshold of two classes: where a sigmoid through out-of-fold or
-        training scores crosses one half, or 1/2. With few informative instances per
-        bag, or few bags of one class, the mean probability stays on one side of 1/2;
-        "train" is unusable with an instance classifier that has no training errors.
-        With more classes the largest mean probability decides.
+        The decision threshold of two classes: where a sigmoid fitted to out-of-fold or
+        training scores equals one half, or 1/2. With few informative instances per bag,
+        or few bags of one class, the mean probability stays on one side of 1/2; "train"
+        is unusable with an instance classifier that has no training errors. With more
+        classes the largest mean probability decides.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -52,15 +52,15 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     estimator_ : classifier
         The fitted classifier of instances (two classes; see `estimators_` for more).
     threshold_ : float
-        What is subtracted from decision values and instance scores.
+        The threshold that is subtracted from decision values and instance scores.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
     Notes
     -----
     Weights sum to one in each bag and are not rescaled, since a regularized learner
-    depends on their total: repeating every instance of a bag changes nothing. Costs
-    what the classifier costs on `n_instances` rows, times the number of classes when
+    depends on their total: repeating every instance of a bag changes nothing. The cost
+    is that of the classifier on `n_instances` rows, times the number of classes when
     there are more than two, and six times with ``threshold="cv"`` (less than three
     times beyond some thousands of bags). The odds of `predict_proba` are divided by
     those of the threshold, so that a bag at the threshold has probability one half.
@@ -203,10 +203,10 @@ class WrapperMIRegressor(BaseBagRegressor):
     estimator : regressor, default=None
         Any scikit-learn regressor with `sample_weight`; ridge regression by default.
     pooling : {"mean", "median", "trimmed"}, default="mean"
-        How the values of instances make the value of a bag. "trimmed" leaves out the
+        How the values of instances make the value of a bag. "trimmed" excludes the
         smallest and the largest.
     trim : float, default=0.2
-        Share of the instances that "trimmed" leaves out at each end.
+        Share of the instances that "trimmed" excludes at each end.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class WrapperMIRegressor(BaseBagRegressor):
     Notes
     -----
     Weights sum to one in each bag: repeating every instance of a bag changes nothing.
-    Costs what the regressor costs on `n_instances` rows. Differs from [1]_: nothing.
+    The cost is that of the regressor on `n_instances` rows. Differs from [1]_: nothing.
 
     References
     ----------

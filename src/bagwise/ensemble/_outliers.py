@@ -118,7 +118,7 @@ class OutlierScoresMixin:
     """Add `outlier_scores` to stacks that set `_distances` in their fit."""
 
     def outlier_scores(self, X):
-        """Return how unusual the distance of each bag from the training bags is.
+        """Return outlier scores: how unusual each distance from the training bags is.
 
         A bag is described by the mean, the spread, the minimum and the maximum of every
         standardized feature and by the logarithm of its size. Its distance from the

@@ -56,7 +56,7 @@ def instance_importance(
     the importance of an instance :math:`x` of a bag :math:`B` is
 
     - ``"native"``: the model's own `instance_scores`;
-    - ``"single"``: :math:`f(\{x\})`, the score of a bag that holds it alone;
+    - ``"single"``: :math:`f(\{x\})`, the score of a bag with this instance only;
     - ``"leave_out"``: :math:`f(B) - f(B \setminus \{x\})`, the drop without it;
     - ``"add_to"``: :math:`f(R \cup \{x\}) - f(R)`, the gain of a reference bag
       :math:`R`, which is `reference`.

@@ -36,7 +36,7 @@ def from_frame(
     text: str | Sequence[str] | None = None,
     bag_features: Any = None,
 ) -> Any:
-    """Turn a long table, one row per instance, into bags.
+    """Convert a long table with one row per instance to bags.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ def from_frame(
         labels is kept: numbers, booleans or text. Several columns of zeros and ones
         give several labels per bag, a column of `y` each.
     exclude_label : str or sequence of str, default=None
-        Labels such as "unknown", whose bags are left out.
+        Labels such as "unknown", whose bags are excluded.
     time, event : str, default=None
         For survival, in place of `label`: the column of times until the event or until
         the end of observation, and the column that is true, or 1, if the event was
-        seen. Both are constant inside every bag.
+        observed. Both are constant inside every bag.
     pos_label : label, default=None
         The positive one of two labels: `y` is 1 for it and 0 for the other.
     group : str, default=None
@@ -83,9 +83,9 @@ def from_frame(
     encode : "auto" or sequence of str, default=None
         Columns that are not numbers and are kept: categories, dates and texts, as
         `Bags.codings`. `bagwise.compose.EncodeColumns` turns them into numbers inside
-        the training folds; `compare` and `BagClassifier` do so by themselves. "auto"
-        keeps all such columns but names of rows and numbers with words among them.
-        Named columns of numbers become categories.
+        the training folds; `compare` and `BagClassifier` do so automatically. "auto"
+        keeps all such columns except names of rows, and numbers mixed with text. Named
+        columns of numbers become categories.
     text : str or sequence of str, default=None
         Columns with texts, which are encoded by their words.
     bag_features : table, default=None
@@ -108,7 +108,7 @@ def from_frame(
     ------
     DataError
         The table cannot become bags. Columns that are not numeric are listed together,
-        with the argument that leaves them out.
+        with the argument that excludes them.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def to_frame(
     coords: Sequence[str] | None = None,
     backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
 ) -> Any:
-    """Turn bags into a long table, one row per instance; the inverse of `from_frame`.
+    """Convert bags to a long table, one row per instance; the inverse of `from_frame`.
 
     Parameters
     ----------

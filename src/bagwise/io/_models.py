@@ -53,12 +53,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         search of such estimators. An estimator class of your own can be saved; it has
         to be named when the file is loaded.
     path : str or path
-        The file. It appears complete or not at all.
+        The file. It is written completely or not at all.
 
     Raises
     ------
     ValueError
-        The model holds something that could not be loaded again, such as a function
+        The model contains something that could not be loaded again, such as a function
         or a lambda. The message names the attribute.
 
     Examples

@@ -140,7 +140,7 @@ def read_bags(
     In ``airr`` folders (``format="airr"``), the instances of a person are the different
     amino acid sequences of the CDR3, counted by their k-mers. A count is multiplied by
     :math:`1 + \log_2 n`, where n is the number of copies of the sequence
-    (``duplicate_count``). Rearrangements that are not productive are left out.
+    (``duplicate_count``). Rearrangements that are not productive are excluded.
 
     Of molecules (``sdf``, ``smi``, and tables with `smiles`), the instances are
     conformers. Their features are descriptors of the 3-D shape. The default group is
@@ -160,11 +160,11 @@ def read_bags(
         if it exists, ``arff`` the last attribute. Several columns of zeros and ones
         give several labels per bag, a column of `y` each.
     exclude_label : str or sequence of str, default=None
-        Labels such as "unknown", whose bags are left out.
+        Labels such as "unknown", whose bags are excluded.
     time, event : str, default=None
         For survival, in place of `label` (``csv``, ``parquet``, ``npz``, folders): the
         column of times until the event or until the end of observation, and the column
-        that is true, or 1, if the event was seen.
+        that is true, or 1, if the event was observed.
     pos_label : label, default=None
         The positive one of two labels: `y` is 1 for it and 0 for the other. The command
         line and :func:`bagwise.compare` accept it as well and keep the names of the
@@ -195,10 +195,9 @@ def read_bags(
     encode : "auto" or sequence of str, default=None
         Columns (``csv``, ``parquet``) that are not numbers and are kept: categories,
         dates and texts, as `Bags.codings`. `bagwise.compose.EncodeColumns` turns them
-        into numbers inside the training folds; `compare` and `BagClassifier` do so by
-        themselves. "auto" keeps all such columns but names of rows and numbers with
-        words among them.
-        Named columns of numbers become categories.
+        into numbers inside the training folds; `compare` and `BagClassifier` do so
+        automatically. "auto" keeps all such columns except names of rows, and numbers
+        mixed with text. Named columns of numbers become categories.
     text : str or sequence of str, default=None
         Columns with texts, which are encoded by their words.
     format : str, default=None
@@ -219,7 +218,7 @@ def read_bags(
         For a folder: the name of the features inside each file.
     pool : str, default=None
         For a folder: the column of `labels` whose equal values make one bag, such as
-        "patient" (a column "patient_id" is found as well). The bag is then called by
+        "patient" (a column "patient_id" is found as well). The name of the bag is then
         that value, and `instance_ids` hold the slide of each row if the files have no
         names for their rows.
     bag_features : path or table, default=None
@@ -267,7 +266,7 @@ def read_bags(
     DataError
         The file is damaged, not in its format, or cannot become bags. The message names
         the file and, in text formats, the line. Columns that are not numeric are listed
-        together with the argument that leaves them out. Missing values are refused
+        together with the argument that excludes them. Missing values are refused
         unless they are kept, infinity is always refused.
     ParameterError
         An argument does not fit the format.
@@ -275,7 +274,7 @@ def read_bags(
     Warns
     -----
     DataWarning
-        A column without a name counts the rows and is left out; or numbers look like
+        A column without a name counts the rows and is excluded, or numbers look like
         names or groups.
 
     See Also

@@ -205,7 +205,7 @@ def write_npz(
     Parameters
     ----------
     path : str or path
-        The file. It appears complete or not at all.
+        The file. It is written completely or not at all.
     X : Bags
         The bags, dense or sparse.
     y : array-like of shape (n_bags,), default=None

@@ -59,7 +59,7 @@ class BagKernelRidge(BaseBagRegressor):
 
     Notes
     -----
-    `instance_scores` is the prediction for a bag that holds the instance alone.
+    `instance_scores` is the prediction for a bag that contains only this instance.
     Shifting y shifts predictions (with `fit_intercept`), scaling y scales them.
 
     Differs from [1]_: an intercept and weights; several outputs share one `alpha`.

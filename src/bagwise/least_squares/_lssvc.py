@@ -129,7 +129,7 @@ class LSSVC(ClassifierMixin, DocumentedEstimator):
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the residuals; zero leaves a row out.
+            Weights of the residuals; zero excludes a row.
 
         Returns
         -------

@@ -361,7 +361,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         y : array-like of shape (n_bags,)
             One label per bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            How often each bag counts; zero leaves it out.
+            How often each bag counts; zero excludes it.
 
         Returns
         -------

@@ -92,8 +92,8 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels of bags. With more than two classes, `estimators_` holds one fitted
-        model per class and the attributes below are found there.
+        Labels of bags. With more than two classes, `estimators_` has one fitted model
+        per class, with the attributes below.
     coef_ : ndarray of shape (n_features,)
         The direction :math:`w`.
     intercept_ : float

@@ -46,9 +46,9 @@ class BagKNeighborsRegressor(BaseBagRegressor):
     Notes
     -----
     Bags at the same distance count in the order of training. `instance_scores` is the
-    prediction for a bag that holds the instance alone. Shifting and scaling y shifts
-    and scales predictions. Costs nothing to fit, and one distance to every training
-    bag to predict.
+    prediction for a bag that contains only this instance. Shifting and scaling y shifts
+    and scales predictions. Costs nothing to fit, and one distance to every training bag
+    to predict.
 
     A bag of weight two counts twice in the mean, but is one neighbor; two copies of a
     bag are two of the `n_neighbors`.

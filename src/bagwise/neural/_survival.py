@@ -108,7 +108,7 @@ class NeuralBagSurvival(NetworkParameters, NetworkMixin, BaseBagEstimator):
         y : structured array or data frame, of length n_bags
             The fields `event` (true where it was observed) and `time`.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag in the likelihood; 1 by default. Zero leaves a bag out.
+            Weight of each bag in the likelihood; 1 by default. Zero excludes a bag.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class NeuralBagSurvival(NetworkParameters, NetworkMixin, BaseBagEstimator):
         return self._evaluate(X)["scores"][:, :, 0].mean(axis=1)
 
     def instance_scores(self, X):
-        """Return the risk of a bag that holds the instance alone.
+        """Return the risk of a bag that contains only this instance.
 
         Parameters
         ----------

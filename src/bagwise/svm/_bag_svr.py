@@ -55,7 +55,7 @@ class BagSVR(BaseBagRegressor):
 
     Notes
     -----
-    `instance_scores` is the prediction for a bag that holds the instance alone.
+    `instance_scores` is the prediction for a bag that contains only this instance.
     Shifting and scaling y shifts and scales predictions. Costs the kernel matrix and
     libsvm's ``n_bags ** 2`` to ``n_bags ** 3`` steps. Differs from [1]_: values are
     standardized inside.

@@ -59,7 +59,7 @@ class MIODM(KeyInstanceSVM):
         the exact kernel up to 10,000 instances, beyond it a basis of 100.
     threshold : {"cv", "train", "zero"}, default="cv"
         Decision threshold of the bag scores: where a sigmoid fitted to out-of-fold
-        scores (five more fits) or to training scores crosses one half, or zero as in
+        scores (five more fits) or to training scores equals one half, or zero as in
         [1]_, which is biased, see Notes.
     polish : bool, default=False
         Whether to predict with the best single choice found instead of the mixture:
@@ -82,7 +82,7 @@ class MIODM(KeyInstanceSVM):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels seen in `fit`. With more than two, `estimators_` holds one fitted
-        two-class estimator per class, and the attributes below live there.
+        two-class estimator per class, which have the attributes below.
     assignments_ : ndarray of shape (n_choices, n_positive_bags)
         Position of the key instance inside each positive training bag, for every
         choice that carries weight, the heaviest first.

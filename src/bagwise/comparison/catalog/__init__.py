@@ -43,7 +43,7 @@ class Method:
     path : str
         Class, as ``package.Class``.
     params : dict
-        Parameters it is built with.
+        Parameters of the class.
     grid, large_grid : dict or list of dict
         Candidates for tuning: few for interactive use, and those of the literature.
     then : dict, optional
@@ -75,14 +75,14 @@ class Method:
     only_sparse : bool
         Whether it may choose it for sparse data only.
     baseline : bool
-        Whether it is listed first in every report, whatever its rank.
+        Whether it is listed first in every report, regardless of its rank.
     aliases : tuple of str
         Other names.
     needs : str
         Another package that has to be installed.
     later : tuple of str
-        Parameters of the grid that are tuned after the others, for the best settings of
-        these.
+        Parameters of the grid that are tuned after the others, with the others at their
+        best values.
     tuning_instances : int, optional
         Tuning sees a part of the training bags with about this many instances, except
         with the large grid.
