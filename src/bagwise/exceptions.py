@@ -44,14 +44,14 @@ class _Advice(Exception):
         self.bag = bag
 
     def message(self, spelling: Spelling) -> str:
-        """Return the text with arguments as a front end calls them.
+        """Return the text with arguments in the notation of a front end.
 
         Parameters
         ----------
         spelling : callable
             ``spelling(name, value)`` returns an argument of a Python function, with a
             value that it may take, as text. The value is ``...`` if the user has to
-            find it, and None if only the name is wanted.
+            fill it in, and None if only the name is needed.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class _Advice(Exception):
 
 
 class DataError(_Advice, ValueError):
-    """Data that cannot become bags with labels.
+    """Data that cannot be converted to bags with labels.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class DataError(_Advice, ValueError):
         What to do; ``{0}``, ``{1}``, ... stand for the settings.
     *settings : tuple of (str, object)
         Arguments of the functions that read data, with the values to give them; the
-        value ``...`` means that the user has to find it.
+        value ``...`` means that the user has to fill it in.
     columns : iterable, default=()
         Names of the columns that are wrong.
     row : str, default=None
@@ -115,18 +115,18 @@ class MissingValuesError(DataError):
 
 
 class DataWarning(_Advice, UserWarning):
-    """Data that became bags although something in them looks like a mistake.
+    """Data that were converted to bags, but contain a possible mistake.
 
     Has the parameters and attributes of :class:`DataError`.
     """
 
 
 class DroppedGroupWarning(DataWarning):
-    """A column that may say which bags belong together is left out."""
+    """A column that may define which bags belong together is excluded."""
 
 
 class ParameterError(_Advice, ValueError):
-    """An argument with a value that it cannot have.
+    """An argument with an invalid value.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class ParameterError(_Advice, ValueError):
         self.parameter = parameter
 
     def message(self, spelling: Spelling) -> str:
-        """Return the text with arguments as a front end calls them.
+        """Return the text with arguments in the notation of a front end.
 
         Parameters
         ----------

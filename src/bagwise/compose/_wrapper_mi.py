@@ -203,8 +203,8 @@ class WrapperMIRegressor(BaseBagRegressor):
     estimator : regressor, default=None
         Any scikit-learn regressor with `sample_weight`; ridge regression by default.
     pooling : {"mean", "median", "trimmed"}, default="mean"
-        How the values of instances make the value of a bag. "trimmed" excludes the
-        smallest and the largest.
+        How values of instances are combined into the value of a bag. "trimmed" excludes
+        the smallest and the largest.
     trim : float, default=0.2
         Share of the instances that "trimmed" excludes at each end.
 

@@ -71,8 +71,9 @@ def load_digit_bags(
     180 of each digit), so that with the defaults no image is in two bags and a
     cross-validation does not test on images it trained on.
 
-    With another `target` the images of a bag are sampled from all digits alike, and its
-    value is the largest digit, the mean digit, or how many images show a chosen one.
+    With another `target` the images of a bag are sampled uniformly from all digits, and
+    its value is the largest digit, the mean digit, or how many images show a chosen
+    one.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def fetch(
         Return ``(X, y)`` instead of a Bunch.
     data_home : str or path, default=None
         Cache folder; by default the environment variable ``BAGWISE_CACHE``, or the
-        folder the system keeps for caches.
+        default cache folder of the system.
     download_if_missing : bool, default=True
         Whether the network may be used.
 

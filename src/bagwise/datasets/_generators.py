@@ -56,7 +56,7 @@ def make_bags(
     n_witnesses : int, default=1
         Witness instances in a bag of class 1 or more.
     shift : float, default=4.0
-        How far witnesses are moved, in standard deviations.
+        Shift of the witnesses, in standard deviations.
     random_state : int, RandomState instance or None, default=None
         Random seed.
     return_instance_labels : bool, default=False
@@ -122,7 +122,7 @@ def make_key_instance_bags(
     the key center, at a random place; all its other instances, and all instances of
     negative bags, belong to background centers chosen uniformly. Instances of
     positive and negative bags that are not keys thus have the same distribution, and
-    a method has to find the key to do better than chance.
+    a method has to find the key to be better than chance.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def make_regression_bags(
     - ``"prime"``: the largest :math:`v(x)`, that of its prime instance;
     - ``"mean"``: the mean of :math:`v(x)`;
     - ``"distribution"``: the log of the spread of its instances along :math:`w`, which
-      differs between bags and which no mean contains,
+      differs between bags about which the mean contains no information,
 
     and noise with standard deviation `noise`.
 
@@ -136,7 +136,7 @@ def make_survival_bags(
     strength : float, default=2.0
         Standard deviation of the risk.
     censored : float, default=0.3
-        Share of bags, on average, whose event is not seen; from 0 to below 1.
+        Expected share of bags whose event is not observed; from 0 to below 1.
     random_state : int, RandomState instance or None, default=None
         Random seed.
     return_risk : bool, default=False

@@ -50,7 +50,8 @@ def make_repertoires(
     rate : float, default=0.01
         Share of the sequences of cases that contain the motif; at least one does.
     motif : str, default=None
-        At most five residues; by default four drawn uniformly from the 20 amino acids.
+        At most five residues; by default four, sampled uniformly from the 20 amino
+        acids.
     compress : bool, default=False
         Whether the files are compressed (``.tsv.gz``).
     random_state : int or RandomState, default=None

@@ -56,7 +56,7 @@ def make_slides(
     separation : float, default=2.0
         Distance between the profiles of tissues, in units of the noise.
     stain : float, default=0.3
-        Standard deviation of what all patches of a slide have in common.
+        Standard deviation of the shift that all patches of a slide share.
     random_state : int, RandomState or None, default=None
         Random seed.
     return_instance_labels : bool, default=False

@@ -64,7 +64,7 @@ class MIDR(
     paper's :math:`C_1 / C_2`), the pooling is `pooling` with sharpness `alpha`, and
     :math:`\ell` is `loss`. The index :math:`k` runs over the classes (a single output
     for two classes) and :math:`h` over `n_hypotheses` directions: a bag belongs to a
-    class if *any* pair of an instance and a direction says so.
+    class if *any* pair of an instance and a direction has a high score.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class MIDR(
         least one column, and at least ``n_classes - 1`` where there are so many
         features.
     C1 : float, default=0.001
-        Strength of the sparsity penalty, relative to the *mean* loss of a bag; the
-        paper sums the loss, its value is `C1` times the number of bags.
+        Strength of the sparsity penalty, relative to the *mean* loss of a bag. The
+        paper sums the loss; its parameter is `C1` times the number of bags.
     tau : float, default=0.1
         Entries of the projection smaller than this are zero in `sparse_components_`.
         The paper's pairs with :math:`C_1 \ge C_2` (`tau` of one or more) have no
@@ -83,7 +83,8 @@ class MIDR(
         Inverse strength of the ridge on the logistic model, as in
         :class:`~bagwise.linear_model.MILogisticRegression`.
     alpha, pooling, loss : as in :class:`~bagwise.linear_model.MILogisticRegression`
-        How scores of instances make the probability of a bag, and its loss.
+        How scores of instances are combined into the probability of a bag, and its
+        loss.
     n_hypotheses : int, default=1
         Directions that share one output.
     penalty : {"huber", "smooth_l1"}, default="huber"
@@ -100,9 +101,9 @@ class MIDR(
         model of each start has its own restarts.
     threshold : {"train", "zero"}, default="train"
         Decision threshold of the log-odds with two classes: where a sigmoid fitted to
-        training scores equals one half, or the model's own probability 1/2, which all
-        bags may exceed, or none, since the ridge shrinks scores. The projection does
-        not depend on it.
+        training scores equals one half, or a probability of 1/2, which all bags or no
+        bags may exceed, because the ridge shrinks the scores. The projection does not
+        depend on it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     pos_label : label, default=None

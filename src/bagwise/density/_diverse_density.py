@@ -56,7 +56,7 @@ class DiverseDensity(DensityClassifier):
     scale_ : ndarray of shape (n_features,)
         The squared scales :math:`s_k^2`; zero means that a feature is not used.
     objective_ : float
-        The minimum found. ``n_bags * log(2)`` is the value of guessing.
+        The minimum found. ``n_bags * log(2)`` is the value of a random guess.
     objective_path_ : ndarray of shape (n_starts,)
         The objective reached from each start.
     n_starts_ : int
@@ -69,11 +69,10 @@ class DiverseDensity(DensityClassifier):
     The problem has many local minima: the start with the lowest *training* objective is
     kept. Screening gives every candidate its max-density at seven isotropic scales from
     one distance matrix, which reaches the optimum of all starts at a fraction of the
-    cost. A step reads the
-    instances twice, O(n_instances * n_features), and runs without Python unless they
-    are sparse; screening costs O(n_positive_instances * n_instances * n_features). No
-    start is given up before its 100 steps: the best one may be among the last until
-    then. Features should be scaled.
+    cost. A step reads the instances twice, O(n_instances * n_features), and runs
+    without Python unless they are sparse; screening costs O(n_positive_instances *
+    n_instances * n_features). No start is stopped before its 100 steps, because the
+    best one may have a high objective until then. Features should be scaled.
 
     Differs from [1]_: screened starts, and a threshold from the training bags.
 
@@ -189,11 +188,11 @@ class EMDD(DensityClassifier):
     -----
     The M-step lowers the objective of the *chosen* instances; choosing again can raise
     the part of the negative bags, so the whole objective need not fall: the best point
-    seen is kept. The three best runs end with up to 100 steps of L-BFGS down the whole
-    objective, with the nearest instances at every step: this lowers it by a few
-    percent, so that the result depends less on the start. The start is chosen by
-    its training objective, never by test error (as in the experiments of [1]_, see
-    [2]_). An M-step costs as much as diverse density on `n_bags` instances.
+    seen is kept. The three best runs end with up to 100 steps of L-BFGS on the whole
+    objective, with the nearest instances at every step. This lowers it by a few
+    percent, so that the result depends less on the start. The start is chosen by its
+    training objective, never by test error (as in the experiments of [1]_, see [2]_).
+    An M-step costs as much as diverse density on `n_bags` instances.
 
     Differs from [1]_: screened starts, chosen on training data; the last descent.
 

@@ -25,7 +25,7 @@ def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False)
     Parameters
     ----------
     estimator : estimator
-        It is not changed. One whose fit needs sums over bags only:
+        It is not changed. Its fit must need sums over bags only:
 
         - `SAFE`, `SAFERegressor` with explicit features (`n_components`, `landmarks` or
           the linear kernel), squared loss and an aggregation that is a sum;

@@ -17,7 +17,7 @@ from bagwise.solvers.moments import Moments
 
 
 class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):
-    r"""Describe a bag by how it would move a Gaussian mixture.
+    r"""Describe a bag by its Fisher vector under a Gaussian mixture.
 
     A mixture of `n_components` Gaussians with diagonal covariances is fitted to the
     principal components :math:`z` of the training instances. With posteriors
@@ -37,7 +37,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
         Number of Gaussians; small values are best.
     energy : float, default=0.9
         Share of the variance that the principal components keep. With 1, directions of
-        noise are whitened as well, which costs accuracy.
+        noise are whitened as well, which reduces the accuracy.
     max_samples : int or None, default=100_000
         The mixture is fitted on a random sample of at most this many instances;
         None takes all. The principal axes always come from all instances.

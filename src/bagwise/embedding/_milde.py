@@ -67,8 +67,8 @@ class MILDE(WeightedBagClassifier):
     Differs from [1]_, of which only the summary was available ("responses of
     cluster-adapted instance classifiers"): k-means, ridge classifiers, the maximum and
     the linear SVM are our choices. The SVM is trained with responses of classifiers
-    that have not seen the bag (5 folds), since responses to the instances that a
-    classifier was trained on are too good.
+    that have not seen the bag (5 folds), because responses to training instances are
+    biased.
 
     Clusters are found without weights from random instances: a bag of weight two is not
     the same as a bag that is given twice.

@@ -88,21 +88,21 @@ class MILES(WeightedBagClassifier):
 
     Notes
     -----
-    `instance_scores` are contributions: each instance gets the terms it is the nearest
-    for, and their sum over a bag is the decision value minus `intercept_`. A bag of
-    weight two is not the same as a bag that is given twice, whose instances are
+    `instance_scores` are contributions: each instance gets the terms for which it is
+    the nearest, and their sum over a bag is the decision value minus `intercept_`. A
+    bag of weight two is not the same as a bag that is given twice, whose instances are
     prototypes twice.
 
     Differs from [1]_: the default loss is squared, and the width follows the data. The
     embedding costs O(n_instances**2 * n_features) time and O(n_bags * n_instances)
     memory; `max_prototypes` makes both linear. A step of the interior-point method, of
     which there are 15 to 40, costs O(n_bags**2 * n_prototypes), or O(n_bags *
-    n_prototypes**2) where there are fewer prototypes than bags. Beyond a
-    million similarities the SVM is solved on working sets, about twenty in turn as
-    the weight of the loss grows to `C`, each starting from the last: a few times
-    `n_selected` prototypes, and the bags near or inside their margin. A step then costs
-    O(n_near * n_selected**2), and each set two products with the similarities. A fit
-    that may take more than a minute says so before the work.
+    n_prototypes**2) where there are fewer prototypes than bags. Beyond a million
+    similarities the SVM is solved on working sets, about twenty in turn as the weight
+    of the loss grows to `C`, each starting from the last: a few times `n_selected`
+    prototypes, and the bags near or inside their margin. A step then costs O(n_near *
+    n_selected**2), and each set two products with the similarities. `fit` warns in
+    advance if it may take more than a minute.
 
     References
     ----------

@@ -106,7 +106,7 @@ class SlicedWassersteinEmbedding(
         Parameters
         ----------
         X : Bags or sequence of 2-D arrays
-            The training bags; only their width counts.
+            The training bags; only the number of their columns is used.
         y : None
             Ignored.
 

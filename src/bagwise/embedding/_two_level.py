@@ -13,7 +13,7 @@ from bagwise.compose.forests import in_tree_units, tree_units
 
 
 class TwoLevelClassifier(EmbeddedClassifier):
-    r"""Learn a tree on instances, and a classifier on how bags fill its nodes.
+    r"""Fit a tree to instances, and a classifier to the counts in its nodes.
 
     First level: a decision tree on the instances, with the label of the bag and the
     weight :math:`1/|B|`. A bag is then described by how many of its instances pass each
@@ -28,7 +28,7 @@ class TwoLevelClassifier(EmbeddedClassifier):
     estimator : classifier, default=None
         The second level; by default 100 boosted stumps with learning rate 0.3.
     min_samples_leaf : int, default=2
-        Fewest instances in a leaf of the tree.
+        Minimum number of instances in a leaf of the tree.
     max_depth : int, default=None
         Depth of the tree.
     random_state : int or RandomState, default=None
@@ -50,10 +50,10 @@ class TwoLevelClassifier(EmbeddedClassifier):
     Notes
     -----
     The tree is grown on the same bags, so its leaves are nearly pure on them and the
-    second level overfits; a forest as `estimator` is often the better choice.
-    Counts change when instances are repeated. Costs one tree on `n_instances` rows.
-    A bag of weight two is not the same as a bag that is given twice, because
-    `min_samples_leaf` counts instances without weights.
+    second level overfits; a forest as `estimator` is often better. Counts change when
+    instances are repeated. Costs one tree on `n_instances` rows. A bag of weight two is
+    not the same as a bag that is given twice, because `min_samples_leaf` counts
+    instances without weights.
 
     Differs from [1]_: the second level boosts scikit-learn's stumps, not LogitBoost.
 

@@ -97,7 +97,7 @@ def power_l2(rows):
 class BagOfWords(
     ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator
 ):
-    r"""Describe a bag by how many of its instances fall into each cluster.
+    r"""Describe a bag by the number of its instances in each cluster.
 
     With :math:`k` cluster centers :math:`c` found on the training instances,
 
@@ -205,7 +205,8 @@ class BagOfWords(
         Returns
         -------
         ndarray of shape (n_bags, n_clusters)
-            Histograms; their squares sum to one with `hellinger`, they do without.
+            Histograms. With `hellinger` their squares sum to one, otherwise their
+            entries.
         """
         check_is_fitted(self)
         X = self._check_bags(X, reset=False)
@@ -223,7 +224,7 @@ class BagOfWords(
 
 
 class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):
-    r"""Describe a bag by what its instances add to each cluster center.
+    r"""Describe a bag by the sums of differences from the nearest cluster centers.
 
     With :math:`z` the principal components of an instance and :math:`c_k` the centers
     of `n_clusters` clusters, block :math:`k` of the vector of a bag is ([1]_)
@@ -250,7 +251,7 @@ class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstima
 
     Notes
     -----
-    Differs from [1]_: nothing known. Costs O(n_instances * n_features * n_kept): one of
+    Differs from [1]_: nothing. Costs O(n_instances * n_features * n_kept): one of
     the two fastest methods at scale. Follow it with a linear classifier.
 
     References

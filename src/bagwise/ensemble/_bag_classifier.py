@@ -162,7 +162,7 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
 
 
 class BagStackingClassifier(StackedClassifier):
-    r"""Combine bag classifiers by their scores of bags they were not fitted to.
+    r"""Combine bag classifiers by their out-of-fold scores.
 
     Every member scores every training bag out of fold. A Platt curve turns the scores
     of member :math:`m` into log-odds :math:`l_m`, and the stack is
@@ -187,7 +187,7 @@ class BagStackingClassifier(StackedClassifier):
     n_jobs : int, default=None
         Folds fitted at the same time. The result does not depend on it.
     random_state : int or RandomState, default=None
-        Seeds folds and members.
+        Random seed of folds and members.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -207,12 +207,12 @@ class BagStackingClassifier(StackedClassifier):
     Notes
     -----
     `instance_scores` is a weighted mean of the scores that members give to instances,
-    each in units of its spread over the training instances: 0 is the mean of these.
-    The weights, not negative, are those of a logistic regression on the largest score
-    that a member gives to an instance of each bag, out of fold: a member has weight on
-    instances when its largest score separates positive and negative bags. Where bags
-    carry no information, all members have the same weight. These weights have no part
-    in the decision. The fit costs ``cv + 1`` fits of every member.
+    each in units of its spread over the training instances: 0 is the mean of these. The
+    weights, not negative, are those of a logistic regression on the largest score that
+    a member gives to an instance of each bag, out of fold: a member has weight on
+    instances when its largest score separates positive and negative bags. If the bags
+    contain no information, all members have the same weight. These weights do not
+    affect the decision. The fit costs ``cv + 1`` fits of every member.
 
     Only ratios of weights of bags matter. Folds are made by the position of a bag and
     the random seed: another order of the training bags gives other folds, and with them
@@ -310,7 +310,7 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     n_jobs : int, default=None
         Folds fitted at the same time. The result does not depend on it.
     random_state : int or RandomState, default=None
-        Seeds folds and members.
+        Random seed of folds and members.
     time_budget : float, "auto" or None, default="auto"
         Seconds that `fit` should take. Where a rough estimate is above it, the members
         are scored on a quarter of the bags (at most 2,000), and the strongest that fit

@@ -43,7 +43,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     n_jobs : int, default=None
         Folds fitted at the same time. The result does not depend on it.
     random_state : int or RandomState, default=None
-        Seeds folds and members.
+        Random seed of folds and members.
     time_budget : float, "auto" or None, default="auto"
         Seconds that `fit` should take. Where a rough estimate is above it, the members
         are scored on a quarter of the bags (at most 2,000), and the strongest that fit

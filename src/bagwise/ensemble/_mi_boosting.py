@@ -26,15 +26,15 @@ class MIBoosting(BoostedBags):
 
     where :math:`t_i = \pm 1` is the label and :math:`v_i` the weight of a bag (they sum
     to one). Round m fits :math:`h_m \in \{-1, +1\}` to instances with the label of
-    their bag and the weight :math:`W_i / |B_i|`. With :math:`e_i` the share of bag i
-    that :math:`h_m` gets wrong, the convex problem
+    their bag and the weight :math:`W_i / |B_i|`. With :math:`e_i` the share of the
+    instances of bag i that :math:`h_m` misclassifies, the convex problem
     :math:`c_m = \arg\min_c \sum_i W_i e^{(2 e_i - 1) c}` is solved exactly, and
     :math:`W_i` is multiplied by :math:`e^{(2 e_i - 1) c_m}` and normalized.
 
     Parameters
     ----------
     n_estimators : int, default=50
-        Most rounds.
+        Maximum number of rounds.
     estimator : classifier or "stump", default=None
         Weak learner, any scikit-learn classifier with `sample_weight`; by default a
         decision tree of depth 3 whose leaves hold at least 1% of the weight. "stump" is
@@ -42,17 +42,18 @@ class MIBoosting(BoostedBags):
         that is not pruned classifies every training instance as its bag and ends
         boosting in the first round.
     max_samples : int, None or "auto", default="auto"
-        Most instances that a learner other than "stump" is fitted to: with more, each
-        round samples so many by their weights. None is all of them, "auto" all up to
-        30,000 and 20,000 beyond.
+        Maximum number of instances that a learner other than "stump" is fitted to: if
+        there are more, each round samples this number by their weights. None takes all,
+        "auto" all up to 30,000 and 20,000 beyond.
     n_iter_no_change : int, default=None
-        Stop early: a share `validation_fraction` of the bags is held out, boosting
-        ends when their loss has not fallen by `tol` for so many rounds, and the rounds
-        up to the lowest loss are kept. By default all bags are learned from.
+        Stop early: a share `validation_fraction` of the bags is held out, boosting ends
+        when their loss has not decreased by `tol` for this number of rounds, and the
+        rounds up to the lowest loss are kept. By default all bags are used for
+        training.
     validation_fraction : float, default=0.1
         Share of the bags to hold out, with both classes.
     tol : float, default=1e-4
-        Least fall of the mean loss of held out bags that counts.
+        Minimum decrease of the mean loss of the held-out bags.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -71,10 +72,10 @@ class MIBoosting(BoostedBags):
     objective_ : float
         The loss at the end.
     objective_path_ : ndarray of shape (n_iter + 1,)
-        The loss before the first round (which is 1) and after each; it falls in every
-        round.
+        The loss before the first round (which is 1) and after each; it decreases in
+        every round.
     validation_path_ : ndarray
-        Mean loss of the held out bags, when some are.
+        Mean loss of the held-out bags, if there are any.
     column_shift_, column_scale_ : ndarray of shape (n_features,) or None
         The default trees see columns minus the first and divided by the second: units
         in which trees of single precision can split them. None for other learners.
@@ -84,17 +85,18 @@ class MIBoosting(BoostedBags):
     Notes
     -----
     Boosting ends when a learner is no better than guessing (:math:`c_m \le 0`; it is
-    not kept) or when no bag has more than half of its instances wrong, where the
-    minimum over c is at infinity. That learner is kept with the largest weight so far,
-    at least 1.
+    not kept) or when in no bag more than half of the instances are misclassified,
+    because the minimum over c is then at infinity. That learner is kept with the
+    largest weight so far, at least 1.
 
     `instance_scores` are :math:`\sum_m c_m h_m(x)`; their mean is the decision value.
-    Repeating all instances of a bag changes nothing. A round costs what the weak
-    learner costs on `n_instances` rows; CSR data stay sparse.
+    Repeating all instances of a bag changes nothing. The cost of a round is that of the
+    weak learner on `n_instances` rows; CSR data stay sparse.
 
-    Differs from [1]_: boosting also ends when a bag has exactly half of its instances
-    wrong and none more, where the paper's condition (all below one half) fails and the
-    minimum does not exist either; trees of scikit-learn instead of C4.5.
+    Differs from [1]_: boosting also ends when exactly half of the instances of a bag
+    are misclassified and in no bag more, because the minimum does not exist in this
+    case either, although the paper's condition (all below one half) is not met; trees
+    of scikit-learn instead of C4.5.
 
     References
     ----------

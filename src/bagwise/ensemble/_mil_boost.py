@@ -60,12 +60,12 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     where the pooling is `pooling`, :math:`r` is `alpha` and :math:`v_i` the weight of a
     bag. A round fits :math:`h_m \in \{-1, +1\}` to the signs of the weights
     :math:`w_{ij} = \partial L / \partial F_{ij}`, each instance counting
-    :math:`|w_{ij}|`, and takes the step :math:`c_m \in (0, 5]` where L stops rising.
+    :math:`|w_{ij}|`, and takes the step :math:`c_m \in (0, 5]` that maximizes L.
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Most rounds.
+        Maximum number of rounds.
     estimator : classifier, default=None
         Weak learner, any scikit-learn classifier with `sample_weight`. By default the
         decision stump with the smallest weighted error.
@@ -76,13 +76,14 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     alpha : float, default=10.0
         Sharpness of power and lse: 1 is near the mean, infinity the maximum.
     n_iter_no_change : int, default=None
-        Stop early: a share `validation_fraction` of the bags is held out, boosting
-        ends when their loss has not fallen by `tol` for so many rounds, and the rounds
-        up to the lowest loss are kept. By default all bags are learned from.
+        Stop early: a share `validation_fraction` of the bags is held out, boosting ends
+        when their loss has not decreased by `tol` for this number of rounds, and the
+        rounds up to the lowest loss are kept. By default all bags are used for
+        training.
     validation_fraction : float, default=0.1
         Share of the bags to hold out, with both classes.
     tol : float, default=1e-4
-        Least fall of the mean loss of held out bags that counts.
+        Minimum decrease of the mean loss of the held-out bags.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -97,13 +98,13 @@ class MILBoost(ProbabilityMixin, BoostedBags):
     learner_weights_ : ndarray of shape (n_iter,)
         The steps :math:`c_m`.
     n_iter_ : int
-        Number of rounds kept. Boosting also ends where no learner raises L.
+        Number of rounds kept. Boosting also ends if no learner increases L.
     objective_ : float
         :math:`-L` at the end.
     objective_path_ : ndarray of shape (n_iter + 1,)
-        :math:`-L` before the first round and after each; it falls in every round.
+        :math:`-L` before the first round and after each; it decreases in every round.
     validation_path_ : ndarray
-        Mean loss of the held out bags, when some are.
+        Mean loss of the held-out bags, if there are any.
     classes_ : ndarray of shape (n_classes,)
         The labels.
 
@@ -114,12 +115,12 @@ class MILBoost(ProbabilityMixin, BoostedBags):
 
     Sorting the columns costs O(n_instances * n_features * log n_instances) once, a
     round O(n_instances * n_features), or O(number of entries) for CSR data, which stay
-    sparse; prediction costs O(n_instances) a round.
+    sparse; prediction costs O(n_instances) per round.
 
     Differs from [1]_: exact stumps, a constant one among them; bag scores are log-odds
     (the order and the threshold are those of the probability); four poolings.
 
-    A round takes the stump along which L rises fastest, as [1]_ does. Trees of one
+    A round takes the stump along which L increases fastest, as in [1]_. Trees of one
     split (``estimator=DecisionTreeClassifier(max_depth=1)``) minimize the Gini impurity
     of the same weighted instances instead. After 50 rounds they had a mean AUROC of
     0.79 instead of 0.74 on Musk1 (10-fold cross-validation), and 0.01 to 0.03 less than

@@ -199,7 +199,7 @@ def fit_stack(
     cv : int
         Most folds.
     random_state : int, RandomState or None
-        Seeds folds and members.
+        Random seed of folds and members.
     n_jobs : int or None
         Fits at the same time.
     budget : Budget

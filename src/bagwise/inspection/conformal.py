@@ -91,7 +91,7 @@ def prediction_sets(
     alpha: float | None = None,
     per_class: bool | None = None,
 ) -> PredictionSets:
-    """Return the labels or the interval that may be true of each bag.
+    """Return the prediction set, labels or an interval, of each bag.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def prediction_sets(
     X : Bags or list of 2-D arrays
         The bags.
     alpha : float, default=None
-        One minus the coverage; what the model was stored with by default, or 0.1.
+        One minus the coverage; by default as stored with the model, or 0.1.
     per_class : bool, default=None
         Whether the coverage holds for the bags of each class (one quantile per class),
-        not only on average over classes. What the model was stored with by default.
+        not only on average over classes. By default as stored with the model.
 
     Returns
     -------

@@ -128,12 +128,12 @@ def feature_contributions(
     r"""Split scores into contributions of features.
 
     The score :math:`f(x)` is written as :math:`f(b) + \sum_j \phi_j(x)`, where
-    :math:`b` is the `baseline`. Features are switched from the baseline to their values
+    :math:`b` is the `baseline`. Features are changed from the baseline to their values
     one after the other, and :math:`\phi_j` is the mean change of the score at feature
     :math:`j` over `n_permutations` orders (Shapley values by sampling [1]_). If the
     score is a sum of functions of single features, every order gives the same result
-    and the contributions are exact. If it is linear, ``n_features + 1`` predictions
-    are enough.
+    and the contributions are exact. If it is linear, ``n_features + 1`` predictions are
+    enough.
 
     Parameters
     ----------
@@ -143,18 +143,18 @@ def feature_contributions(
         The bags.
     level : {"instance", "bag"}, default="instance"
         Explain the score of each instance (the model's own, or that of a bag with this
-        instance only), or of each bag, whose instances are switched together.
+        instance only), or of each bag, whose instances are changed together.
     pos_label : label, default=None
         Class for which scores are high; required with more than two classes.
     baseline : array-like of shape (n_features,), default=None
         Reference values of the features. By default the means over the instances of
         `X`, and zero for sparse data.
     groups : dict of str to list, default=None
-        Features that are switched together.
+        Features that are changed together.
     n_permutations : int, default=10
         Number of orders; every second one is the reverse of the previous one.
     random_state : int, RandomState instance or None, default=0
-        Fixes the orders.
+        Random seed of the orders.
 
     Returns
     -------

@@ -173,7 +173,7 @@ def bag_permutation_importance(
     n_repeats : int, default=5
         Number of permutations of each feature.
     random_state : int, RandomState instance or None, default=None
-        Fixes the permutations.
+        Random seed of the permutations.
 
     Returns
     -------

@@ -379,7 +379,7 @@ def faithfulness(
     confidence : float, default=0.95
         Level of the intervals (Student's t over bags).
     random_state : int, RandomState instance or None, default=0
-        Fixes the random orders.
+        Random seed of the random orders.
     max_rows : int, default=131072
         Maximum number of rows in one prediction.
 

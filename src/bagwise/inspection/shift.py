@@ -253,7 +253,8 @@ def check_shift(
     alpha : float, default=0.05
         Level of the test, which is the rate of false alarms.
     random_state : int, default=0
-        Of the permutations, and of the sample of more than 1,000 new bags.
+        Random seed of the permutations, and of the sample if there are more than 1,000
+        new bags.
 
     Returns
     -------

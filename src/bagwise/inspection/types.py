@@ -101,7 +101,7 @@ def write_scores(
     pos_label : label, default=None
         As in `explain`.
     key : str, default="bagwise"
-        Front of the names of the columns: ``bagwise_score`` (higher is more positive),
+        Prefix of the names of the columns: ``bagwise_score`` (higher is more positive),
         ``bagwise_rank`` (1 for the highest score of a donor) and ``bagwise_predicted``
         (the prediction for the donor).
 

@@ -200,7 +200,7 @@ def write_npz(
     instance_labels: Ragged | None = None,
     **more: npt.ArrayLike,
 ) -> None:
-    """Write bags to a NumPy archive that `read_bags` and `fetch` understand.
+    """Write bags to a NumPy archive that `read_bags` and `fetch` read.
 
     Parameters
     ----------

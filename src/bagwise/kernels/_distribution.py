@@ -187,7 +187,7 @@ def distribution_kernel(
 
     Notes
     -----
-    Differs from [1]_: nothing. Costs what `set_kernel` costs.
+    Differs from [1]_: nothing. The cost is that of `set_kernel`.
 
     References
     ----------

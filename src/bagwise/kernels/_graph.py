@@ -160,7 +160,7 @@ def graph_kernel(
         The radius; "mean" is the mean distance between two instances of the bag.
     mean_parts : bool, default=False
         Whether both sums are divided by their number of terms before they are added.
-        The plain sum lets the edges of large bags drown the nodes.
+        In the plain sum, the edges of large bags outweigh the nodes.
 
     Returns
     -------
@@ -172,7 +172,8 @@ def graph_kernel(
     -----
     Differs from [1]_, which leaves the affinity, the orientation of edges and the scale
     of the degrees open: the choices are those above. `mean_parts` is not in [1]_. A
-    distance that equals the radius up to rounding is no edge, see `mi_graph_kernel`.
+    distance that equals the radius up to rounding is not an edge, see
+    `mi_graph_kernel`.
 
     The Gaussian kernel of the edges factors over their four numbers, each between 0 and
     1, where a handful of functions spans it to ten digits. Every bag therefore becomes
@@ -351,7 +352,7 @@ def mi_graph_kernel(
 
     where :math:`\gamma` is `gamma`, :math:`\delta_B` is `delta` and :math:`N_B` is
     :math:`\sum_{a \in B} w_a` for ``norm="paper"`` and its square root for
-    ``norm="code"``. Instances in a crowd share the weight of one.
+    ``norm="code"``. Instances with many neighbors share the weight of one.
 
     Parameters
     ----------
@@ -365,7 +366,7 @@ def mi_graph_kernel(
         and at infinity all weights of a bag are equal, and ``norm="paper"`` is the
         averaged set kernel.
     norm : {"paper", "code"}, default="paper"
-        The formula of [1]_, or what the authors' program is known to compute.
+        The formula of [1]_, or that of the authors' program.
 
     Returns
     -------

@@ -80,10 +80,10 @@ def set_kernel(
 
     Notes
     -----
-    Differs from [1]_: nothing in the formula. Whatever its sign, an image of norm zero
-    (instances that cancel out under a linear kernel) has kernel 0 with every bag
-    instead of 0 / 0. A power of each of the four instance kernels is again one of
-    them, and is evaluated as such.
+    Differs from [1]_: nothing in the formula. An image of norm zero (instances that
+    cancel out under a linear kernel) has kernel 0 with every bag instead of 0 / 0. A
+    power of each of the four instance kernels is again one of them, and is evaluated as
+    such.
 
     Cost: one evaluation of the instance kernel per pair of instances, half of that
     when `Y` is None; ``O(n_instances * n_features + n_bags ** 2 * n_features)`` for

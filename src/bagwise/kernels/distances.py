@@ -40,9 +40,9 @@ def emd_distances(
     X, Y : Bags or sequence of 2-D arrays or CSR matrices
         The bags of the rows and of the columns; `Y` is `X` by default.
     max_instances : int or None, default=40
-        Larger bags are thinned to this many instances; None keeps all. Which ones is
-        drawn from the content of the bag alone: it depends neither on the order of its
-        instances nor on the other bags, and it is the same in every call.
+        Larger bags are reduced to this number of instances; None keeps all. The choice
+        is random but depends only on the content of the bag: neither on the order of
+        its instances nor on the other bags, and it is the same in every call.
     n_jobs : int, default=None
         Processes that share the rows; as in scikit-learn.
 
@@ -53,8 +53,8 @@ def emd_distances(
 
     Notes
     -----
-    Differs from [1]_: the instances themselves, equally weighted, take the place of
-    clusters weighted by their size.
+    Differs from [1]_: the instances themselves, with equal weights, replace clusters
+    weighted by their size.
 
     Cost: one transport problem per pair of bags, half of them when `Y` is None. A
     problem of n x n instances grows like ``n ** 3``, which `max_instances` bounds.
@@ -143,7 +143,7 @@ def emd_kernel(
     -------
     ndarray of shape (n_bags_X, n_bags_Y)
         The kernel matrix. It is symmetric but not positive semi-definite in general:
-        support vector machines cope, other solvers need its eigenvalues clipped.
+        support vector machines can use it, other solvers need its eigenvalues clipped.
 
     Notes
     -----
@@ -360,7 +360,7 @@ def hausdorff(X: Any, Y: Any = None, mode: str = "min") -> npt.NDArray[np.float6
         The bags of the rows and of the columns; `Y` is `X` by default.
     mode : {"min", "max", "mean"}, default="min"
         Which distance. "max" is the classical Hausdorff distance, a metric on sets;
-        the other two break the triangle inequality.
+        the other two violate the triangle inequality.
 
     Returns
     -------
@@ -370,7 +370,7 @@ def hausdorff(X: Any, Y: Any = None, mode: str = "min") -> npt.NDArray[np.float6
     Notes
     -----
     Differs from [1]_, which defines "min" and "max": "mean" is the average of
-    [2]_, in which the larger bag weighs more.
+    [2]_, in which the larger bag has more weight.
 
     Cost: ``O(n_instances_X * n_instances_Y * n_features)`` as matrix products (half of
     it for "min" with `Y` None, twice for "max" and "mean" with `Y` given). Memory: the

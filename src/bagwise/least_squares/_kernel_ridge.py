@@ -21,7 +21,7 @@ class BagKernelRidge(BaseBagRegressor):
     where :math:`\alpha` is `alpha`, :math:`\omega_i` the weight of a bag
     (`sample_weight`), :math:`a` is `dual_coef_` and :math:`b` is `intercept_`. Given
     several `alphas`, the one with the smallest leave-one-out error is chosen; one
-    eigendecomposition serves all of them ([1]_).
+    eigendecomposition is used for all of them ([1]_).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class BagKernelRidge(BaseBagRegressor):
     loo_errors_ : ndarray of shape (n_bags,) or (n_bags, n_outputs)
         Leave-one-out error of each training bag: prediction minus value.
     loo_scores_ : ndarray of shape (n_alphas,)
-        Weighted mean of their squares, for every strength that was tried.
+        Weighted mean of their squares, for every strength.
 
     See Also
     --------

@@ -162,10 +162,11 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         "relative" divides `rho` by the mean of :math:`(\sum_i a_i)^2` over bags (at
         most ten times its geometric mean, so that a few very large bags do not decide)
         and by the spread of the kernel (mean diagonal minus mean): good values do not
-        depend on the kernel or on the sizes of bags. "absolute" takes it as it is.
+        depend on the kernel or on the sizes of bags. "absolute" uses `rho` unchanged.
     core : {"auto", "ksc", "kpca"}, default="auto"
-        Kernel spectral clustering or kernel PCA weights :math:`v_i`. It matters only
-        with variance weight. "auto" is "ksc" for the exact RBF kernel, else "kpca".
+        Kernel spectral clustering or kernel PCA weights :math:`v_i`. It has an effect
+        only with a variance weight. "auto" is "ksc" for the exact RBF kernel, else
+        "kpca".
     aggregation : {"sum", "mean", "sqrt", "max"}, default="sum"
         Bag score from instance scores: :math:`a_i` of one, :math:`1/N_k`,
         :math:`1/\sqrt{N_k}`, or the largest score of the bag (not convex: found by
@@ -234,13 +235,13 @@ class SAFE(BagClassifierMixin, BaseSAFE):
     -----
     Differs from [1]_: the printed dual system, Eq. (5), lacks an identity matrix and
     solves another problem; here the optimality conditions themselves are solved. The
-    paper's condition for convexity can never hold for a bag of two or more; the exact
-    one is used, :math:`\gamma` is relative to it, and a saddle point is never returned.
-    Weights of bags, several classes, mean and maximum aggregation, the Huber loss and
-    explicit features are additions. With the Huber loss and variance weight the
-    objective has no global minimum (the loss grows only linearly); the local minimum
-    next to the least-squares solution is found. A bag of weight two counts as if it
-    were given twice, in both sums and in the unit of `rho`.
+    paper's condition for convexity cannot hold for a bag of two or more instances; the
+    exact one is used, :math:`\gamma` is relative to it, and a saddle point is never
+    returned. Weights of bags, several classes, mean and maximum aggregation, the Huber
+    loss and explicit features are additions. With the Huber loss and variance weight
+    the objective has no global minimum (the loss grows only linearly); the local
+    minimum next to the least-squares solution is found. A bag of weight two is the same
+    as a bag that is given twice, in both sums and in the unit of `rho`.
 
     Cost with n instances, K bags and m explicit features: the exact kernel takes
     n**2 memory and time (times Lanczos steps with variance weight) plus K**3; explicit
@@ -361,7 +362,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         y : array-like of shape (n_bags,)
             One label per bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            How often each bag counts; zero excludes it.
+            Weight of each bag, as if it were repeated; zero excludes it.
 
         Returns
         -------
@@ -394,9 +395,9 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         y : array-like of shape (n_bags,)
             Their labels. Labels not seen before become new classes.
         classes : array-like, default=None
-            All labels that may come, if known.
+            All labels that may occur, if known.
         sample_weight : array-like of shape (n_bags,), default=None
-            How often each bag counts.
+            Weight of each bag, as if it were repeated.
 
         Returns
         -------

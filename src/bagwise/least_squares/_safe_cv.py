@@ -32,8 +32,8 @@ _SHARED = (
 class SAFECV(BagClassifierMixin, BaseBagEstimator):
     r"""SAFE with cross-validated kernel width, rho and variance weight.
 
-    The grid is that of :class:`~sklearn.model_selection.GridSearchCV` over
-    :class:`SAFE` and so is the answer, on the same folds:
+    The result is that of :class:`~sklearn.model_selection.GridSearchCV` over
+    :class:`SAFE` with the same grid and folds:
 
     .. math::
         \max_{g \in G,\; \rho \in R,\; c \in C} \;
@@ -59,7 +59,7 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         the bags, or with copies of a bag in place of its weight, other parameters may
         be chosen.
     scoring : str or callable, default=None
-        Score of a fold; accuracy by default. Bags count in it with their weight
+        Score of a fold; accuracy by default. Bags have their weight in it
         (`sample_weight` times `class_weight`).
     rho_scale, core, kernel, degree, coef0, n_components, approximation
         As in :class:`SAFE`.
@@ -79,7 +79,7 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
     best_score_ : float
         Its mean score over folds.
     best_index_ : int
-        Its place in `cv_results_`; the first one where several are equal.
+        Its index in `cv_results_`; the first one if several are equal.
     cv_results_ : dict
         "params", "mean_test_score", "std_test_score", "split0_test_score", ..., in
         the order of :class:`~sklearn.model_selection.ParameterGrid`.
@@ -89,9 +89,9 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
     Notes
     -----
     Differs from [1]_: the paper searches inside a condition of convexity that cannot
-    hold; here the variance weight is relative to the exact border of every training
-    fold. Drawn Nystroem landmarks are shared by all folds (a grid search draws them
-    again in each); with `landmarks`, Fourier features, the exact or the linear kernel
+    hold; here the variance weight is relative to the exact limit of every training
+    fold. Sampled Nystroem landmarks are shared by all folds (a grid search samples them
+    in each fold); with `landmarks`, Fourier features, the exact or the linear kernel
     the result is that of a grid search.
 
     Cost for n instances: one n**2 kernel per width, and with variance weight one
@@ -190,7 +190,7 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         y : array-like of shape (n_bags,)
             One label per bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            How often each bag counts, in training and in the scores of folds.
+            Weight of each bag, in training and in the scores of folds.
 
         Returns
         -------

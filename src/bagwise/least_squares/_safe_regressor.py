@@ -32,8 +32,8 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
     weights :math:`a_i` from `aggregation`, :math:`v_i` from `core`, and
     :math:`\bar y` is the mean of y (zero for the aggregations "sum" and "sqrt"). The
     prediction for a bag is :math:`\sum_{i \in k} a_i e_i`. The problem is convex
-    exactly for :math:`\gamma < \gamma_{max}(\rho)`, as in :class:`SAFE`; the border
-    does not depend on y.
+    exactly for :math:`\gamma < \gamma_{max}(\rho)`, as in :class:`SAFE`; the limit does
+    not depend on y.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         value of :math:`\gamma_{max}` is raised if the problem is not convex.
     aggregation : {"sum", "mean", "sqrt", "max"}, default="mean"
         Bag value from instance scores: the mean (scores of instances are then in units
-        of y), the sum (for totals that grow with the bag), in between, or the largest
-        (not convex; found by alternation).
+        of y), the sum (for totals that grow with the bag), a value in between, or the
+        largest (not convex; found by alternation).
     loss : {"squared", "huber"}, default="squared"
         Loss of the bag residuals; "huber" by reweighted least squares.
     delta : float, default=1.0
@@ -85,7 +85,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
 
     Differs from [1]_, which is about classes: real targets, and the variance of
     instance scores is about the mean of y, without which a shift of y would change the
-    fit. Costs what :class:`SAFE` costs.
+    fit. The cost is that of :class:`SAFE`.
 
     References
     ----------
@@ -192,7 +192,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         y : array-like of shape (n_bags,) or (n_bags, n_outputs)
             Their values.
         sample_weight : array-like of shape (n_bags,), default=None
-            How often each bag counts.
+            Weight of each bag, as if it were repeated.
 
         Returns
         -------

@@ -50,7 +50,7 @@ class MILinearRegression(BaseBagRegressor):
     Parameters
     ----------
     pooling : {"mean", "max", "min", "softmax", "prime"}, default="mean"
-        How values of instances make the value of a bag.
+        How values of instances are combined into the value of a bag.
     C : float, default=1.0
         Inverse strength of the penalty. The loss is a *mean* over bags, so that `C`
         does not depend on the number of bags.
@@ -88,9 +88,9 @@ class MILinearRegression(BaseBagRegressor):
     Notes
     -----
     A step linearizes the pooled values (at the maximum: takes the instance that is
-    largest now), solves the ridge problem that is left, and goes as far towards its
-    solution as the objective falls. "prime" trains on the instance that fits best,
-    which at prediction is not known: the *median* of the instance values is predicted.
+    largest now), solves the ridge problem that is left, and moves towards its solution
+    as far as the objective decreases. "prime" trains on the instance that fits best,
+    which is not known at prediction: the *median* of the instance values is predicted.
     `instance_scores` are the values :math:`w'x + b`; `key_instances` the one that
     decides: the largest, or for "min" the smallest.
 

@@ -60,25 +60,27 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         does not depend on the number of bags.
     alpha : float or "auto", default="auto"
         Sharpness of the poolings softmax and lse. A bag in which one of :math:`n`
-        instances is sure reaches only :math:`e^\alpha / (e^\alpha + n - 1)`.
-        ``"auto"``: the value 3.5 of [1]_, or :math:`\log 4(n - 1)` if that is more,
-        with which such a bag reaches 4/5; :math:`n` is the mean size of training bags.
+        instances has probability one reaches only :math:`e^\alpha / (e^\alpha + n -
+        1)`. ``"auto"``: the value 3.5 of [1]_, or :math:`\log 4(n - 1)` if that is
+        more, with which such a bag reaches 4/5; :math:`n` is the mean size of training
+        bags.
     pooling : str, default="softmax"
-        One of those above: how instance probabilities make a bag probability.
+        One of those above, which combines probabilities of instances into that of a
+        bag.
     loss : {"squared", "log"}, default="squared"
         Loss between probability and label.
     fit_intercept : bool, default=True
         Whether to fit :math:`b`. It is not penalized.
     threshold : {"train", "cv", "zero"}, default="train"
         Decision threshold of the log-odds of a bag: where a sigmoid fitted to training
-        or out-of-fold scores equals one half, or the model's own probability 1/2, which
-        all bags may exceed, or none, if the penalty is strong.
+        or out-of-fold scores equals one half, or a probability of 1/2, which all bags
+        or no bags may exceed if the penalty is strong.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     pos_label : label, default=None
         The positive class of two; ``classes_[1]`` by default.
     n_init : int or "auto", default="auto"
-        Number of starts: the first from the instances of all bags alike, the second
+        Number of starts: the first with equal weights of all instances, the second
         from the solution of the convex problem (gmean with the log loss), the rest at
         random; the lowest objective is kept. ``"auto"``: 1 for that convex problem,
         else 5 with up to 20 features and 2 with more.

@@ -27,12 +27,12 @@ class BagKNeighborsRegressor(BaseBagRegressor):
     Parameters
     ----------
     n_neighbors : int, default=5
-        Number of bags that count; all of them when there are fewer.
+        Number of nearest bags; all bags if there are fewer.
     metric : {"mean", "min", "max", "emd"}, default="mean"
         The distance between bags: a Hausdorff distance (see
         `bagwise.kernels.hausdorff`) or the earth mover's distance.
     weights : {"uniform", "distance"}, default="uniform"
-        Whether near bags count more.
+        Whether nearer bags have more weight.
 
     Attributes
     ----------
@@ -45,16 +45,16 @@ class BagKNeighborsRegressor(BaseBagRegressor):
 
     Notes
     -----
-    Bags at the same distance count in the order of training. `instance_scores` is the
-    prediction for a bag that contains only this instance. Shifting and scaling y shifts
-    and scales predictions. Costs nothing to fit, and one distance to every training bag
-    to predict.
+    Bags at the same distance are used in the order of training. `instance_scores` is
+    the prediction for a bag that contains only this instance. Shifting and scaling y
+    shifts and scales predictions. `fit` has no cost; a prediction costs one distance to
+    every training bag.
 
     A bag of weight two counts twice in the mean, but is one neighbor; two copies of a
     bag are two of the `n_neighbors`.
 
-    Differs from [1]_: values are averaged where classes vote, and bags that would have
-    the new one among their own neighbors (citers) do not count.
+    Differs from [1]_: values are averaged instead of votes, and bags that would have
+    the new one among their own neighbors (citers) are not used.
 
     References
     ----------

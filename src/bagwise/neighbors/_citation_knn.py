@@ -22,9 +22,9 @@ _SAME = 1e-7
 class CitationKNN(MulticlassBagClassifier):
     r"""Citation-kNN: vote of the nearest bags and of the bags that cite a bag.
 
-    A bag :math:`B` is judged by its *references*, the :math:`R` training bags nearest
-    to it, and its *citers*, the training bags :math:`T` that would have it among their
-    own :math:`C` nearest:
+    The prediction for a bag :math:`B` uses its *references*, the :math:`R` training
+    bags nearest to it, and its *citers*, the training bags :math:`T` that would have it
+    among their own :math:`C` nearest:
 
     .. math::
         f(B) = \frac{P - N}{P + N}, \qquad
@@ -72,7 +72,7 @@ class CitationKNN(MulticlassBagClassifier):
     `instance_scores` follows the idea of [2]_ (its formula could not be compared):
     every instance is scored as a bag of its own by the smallest distance. With few
     votes ties are frequent. They are broken by how much nearer the next positive bag
-    is than the next negative one, which never outweighs a vote.
+    is than the next negative one, which never changes a majority.
 
     `predict` on the training bags finds each bag as its own nearest reference, as
     nearest neighbors do in scikit-learn. `loo_decision_function` leaves it out, and

@@ -13,7 +13,7 @@ from bagwise.neural._network import CONSTRAINTS, Job, NetworkMixin, fit_together
 
 
 class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifier):
-    r"""Network that learns which instances of a bag to look at.
+    r"""Network with attention over the instances of a bag.
 
     With :math:`h_j = \mathrm{relu}(W x_j + c)` and weights :math:`a_j` that sum to one
     over a bag, :math:`a = \mathrm{softmax}(w' [\tanh(V h) \odot \sigma(U h)])` ([1]_,
@@ -23,8 +23,8 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
               f\Bigl(\sum_{j \in B} a_j h_j\Bigr) + b,
 
     where `head` is "additive" ([2]_) or "pooled" ([1]_) and :math:`f` has one hidden
-    layer of half the width. Several models are trained at the same time, from other
-    starting points and with other validation bags, and their scores are averaged.
+    layer of half the width. Several models are trained at the same time, with different
+    initial weights and validation bags, and their scores are averaged.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     attention : int, default=128
         Rows of :math:`V` and :math:`U`.
     dropout : float, default=0.5
-        Share of the hidden units that is left out at random in training.
+        Share of the hidden units that is set to zero at random in training.
     encoder : str or callable, default=None
         The network that maps an instance to :math:`h`; by default the layers of
         `hidden`. A callable gets the shape of an instance and returns a torch module
@@ -70,7 +70,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         each model; classes keep their share and groups stay together. With zero, or
         too few bags of a class, all `max_epochs` are made.
     instance_dropout : float, default=0.0
-        Share of the instances of each bag that is left out at random in each step.
+        Share of the instances of each bag that is excluded at random in each step.
     mixup : float, default=0.0
         With a positive value, a bag in training is a random part of its instances and
         of those of another bag, with the labels in proportion, as in [8]_; the larger
@@ -91,7 +91,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     random_state : int or RandomState, default=None
         Random seed of weights, folds, the order of bags, instances and dropped units.
     device : str, default="auto"
-        "cpu", "cuda", or any name torch knows; "auto" takes a GPU when there is one.
+        "cpu", "cuda", or any device of torch; "auto" takes a GPU when there is one.
     precision : {"auto", "float32", "bfloat16", "float16", "float64"}, default="auto"
         Precision of the matrix products; "auto" is bfloat16 on a GPU and float32
         otherwise. Weights, sums over bags and losses are float32 or better. `device`
@@ -114,7 +114,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
     best_epoch_ : ndarray of shape (n_models,)
         The epoch whose weights are kept.
     n_iter_ : int
-        Epochs made.
+        Number of epochs.
 
     Notes
     -----
@@ -424,7 +424,7 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         return rows - scores.offsets[:-1, None]
 
     def predict_std(self, X):
-        """Return how far the models are apart.
+        """Return the standard deviation over the models.
 
         Parameters
         ----------

@@ -367,24 +367,23 @@ class NetworkMixin:
         self.n_iter_ = len(trained.train_loss)
 
     def fit_many(self, X, y, masks, settings=({},), sample_weight=None):
-        """Fit one model for each setting and each set of training bags, all at once.
+        """Fit one model for each setting and each set of training bags, together.
 
-        This is how a whole cross-validation is trained in about the time of its
-        slowest fit: the rows are multiplied with the first layers of all models in one
-        product.
+        A whole cross-validation then takes about the time of its slowest fit: the rows
+        are multiplied with the first layers of all models in one product.
 
         Parameters
         ----------
         X : Bags or sequence of arrays
             All bags.
         y : array-like of shape (n_bags,)
-            Their labels or values. A model looks at those of its own bags only.
+            Their labels or values. A model uses only those of its own bags.
         masks : array-like of bool of shape (n_masks, n_bags)
             The training bags of each model.
         settings : sequence of dict, default=({},)
             Parameters to change, for each setting. Those that differ in
-            `learning_rate`, `weight_decay`, `dropout`, `n_models` or `random_state`
-            are trained together; others in a run of their own.
+            `learning_rate`, `weight_decay`, `dropout`, `n_models` or `random_state` are
+            trained together; others separately.
         sample_weight : array-like of shape (n_bags,), default=None
             Weight of each bag in the loss.
 

@@ -17,7 +17,7 @@ from bagwise.neural._network import (
 
 
 class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
-    r"""Network that learns which instances of a bag to look at, for real targets.
+    r"""Network with attention over the instances of a bag, for real targets.
 
     The network of `NeuralBagClassifier` with the squared loss on a standardized
     target: with weights :math:`a_j` that sum to one over a bag,
@@ -40,7 +40,7 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     attention : int, default=128
         Width of the attention.
     dropout : float, default=0.5
-        Share of the hidden units that is left out at random in training.
+        Share of the hidden units that is set to zero at random in training.
     encoder : str or callable, default=None
         The network that maps an instance to :math:`h`; see `NeuralBagClassifier`.
     instance_shape : tuple of int, default=None
@@ -61,7 +61,7 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
         About this share of the bags is kept for the validation loss, another fold for
         each model; groups stay together. With zero all `max_epochs` are made.
     instance_dropout : float, default=0.0
-        Share of the instances of each bag that is left out at random in each step.
+        Share of the instances of each bag that is excluded at random in each step.
     mixup : float, default=0.0
         Parameter of the beta distribution from which bags are mixed in training; see
         `NeuralBagClassifier`. Zero mixes nothing.
@@ -73,7 +73,7 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     random_state : int or RandomState, default=None
         Random seed of weights, folds, the order of bags, instances and dropped units.
     device : str, default="auto"
-        "cpu", "cuda", or any name torch knows; "auto" takes a GPU when there is one.
+        "cpu", "cuda", or any device of torch; "auto" takes a GPU when there is one.
     precision : {"auto", "float32", "bfloat16", "float16", "float64"}, default="auto"
         Precision of the matrix products. `device` and `precision` may be changed after
         `fit`.
@@ -95,13 +95,13 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     best_epoch_ : ndarray of shape (n_models,)
         The epoch whose weights are kept.
     n_iter_ : int
-        Epochs made.
+        Number of epochs.
 
     Notes
     -----
-    `instance_scores` are the values that single instances would have as bags of their
-    own, :math:`f(h_j) + b`, in units of y; `attention_weights` says how they are
-    weighed. With the additive head the weighted sum is the prediction of a model.
+    `instance_scores` are the values of bags with a single instance, :math:`f(h_j) + b`,
+    in units of y; `attention_weights` returns their weights. With the additive head
+    the weighted sum is the prediction of a model.
 
     A `y` of shape (n_bags, k) means k targets, each standardized, with one network.
 
@@ -174,7 +174,7 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
         return self._in_units(self._values(X))
 
     def predict_std(self, X):
-        """Return how far the predictions of the models are apart.
+        """Return the standard deviation of the predictions over the models.
 
         Parameters
         ----------

@@ -56,7 +56,7 @@ class NeuralBagSurvival(NetworkParameters, NetworkMixin, BaseBagEstimator):
     best_epoch_ : ndarray of shape (n_models,)
         The epoch whose weights are kept.
     n_iter_ : int
-        Epochs made.
+        Number of epochs.
 
     See Also
     --------

@@ -59,10 +59,10 @@ _REGISTERED = {}
 
 
 def register_encoder(name, factory):
-    """Give an encoder a name, so that models that use it can be saved.
+    """Register an encoder by a name, so that models that use it can be saved.
 
-    A model file holds arrays and names, never code: what builds the module must be
-    known by its name where the file is loaded.
+    A model file contains arrays and names, no code. Therefore the function that builds
+    the module must be registered when the file is loaded.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ class GMIL(BinaryBagClassifier):
         (``grouping=False``), which keeps every box apart.
     boxes : {"auto", "all", "sampled"}, default="auto"
         "all" uses every box of the grid and refuses grids with more than `max_boxes`.
-        "sampled" draws `n_sampled` boxes around training points. "auto" uses all boxes
-        where they are at most `max_boxes` and draws otherwise; `sampled_` says which.
+        "sampled" samples `n_sampled` boxes around training points. "auto" uses all
+        boxes if they are at most `max_boxes`, and samples otherwise; see `sampled_`.
     grid : {"width", "integer", "rank", "quantile"}, BoxGrid or None, default=None
         The grid, fitted on the training bags. None: equal width, with as many levels (3
         to 21) as `max_boxes` allows; 11 where boxes are sampled.
@@ -95,7 +95,7 @@ class GMIL(BinaryBagClassifier):
     n_groups_ : int
         Number of different weights.
     n_iter_ : int
-        Passes made.
+        Number of passes.
     objective_ : int
         Training errors of the weights that were kept, the best after any pass.
     objective_path_ : ndarray of shape (n_iter,)
@@ -107,14 +107,13 @@ class GMIL(BinaryBagClassifier):
 
     Notes
     -----
-    Differs from [1]_ and [3]_: a tie is negative, as everywhere in bagwise; the weights
-    with the fewest training errors are kept; boxes can be sampled; a box that no
-    training point touches keeps its weight even when a later bag hits it, and the box
-    in the middle of a group of cells represents the others on new bags; decision values
-    are logarithms of the sum over :math:`\theta`. An instance is scored as a bag of
-    one.
-    Cost: memory of ``n_boxes * n_bags`` bytes, time ``O(n_groups * n_bags)`` per pass.
-    The number of boxes is :math:`\prod_i \binom{s_i + 2}{2}`: low dimension only.
+    Differs from [1]_ and [3]_: a tie is negative; the weights with the fewest training
+    errors are kept; boxes can be sampled; a box without a training point keeps its
+    weight even if a new bag hits it, and the box in the middle of a group of cells
+    represents the others on new bags; decision values are logarithms of the sum over
+    :math:`\theta`. An instance is scored as a bag of one. Cost: memory of ``n_boxes *
+    n_bags`` bytes, time ``O(n_groups * n_bags)`` per pass. The number of boxes is
+    :math:`\prod_i \binom{s_i + 2}{2}`: low dimension only.
 
     References
     ----------

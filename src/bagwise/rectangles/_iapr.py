@@ -37,9 +37,9 @@ class IAPR(BinaryBagClassifier):
           instances from it, repeat on these features until they stay the same; then
           *expand* the box by a kernel density estimate.
     margin : float or "auto", default="auto"
-        A feature discriminates a negative instance strongly when it leaves it outside
-        by this much. "auto" is the mean standard deviation of the features. The paper
-        has 1 Angstrom, 100 in the units of the Musk data.
+        A feature discriminates a negative instance strongly if the instance is outside
+        of the box by at least this distance. "auto" is the mean standard deviation of
+        the features. The paper has 1 Angstrom, 100 in the units of the Musk data.
     tau : float in (0, 1), default=0.999
         Width of the density kernels: one at the center of the box has this mass inside.
     epsilon : float in (0, 1), default=0.01
@@ -62,28 +62,27 @@ class IAPR(BinaryBagClassifier):
     grown_lower_, grown_upper_ : ndarray of shape (n_features,)
         The box before its expansion (`method` "iapr").
     chosen_ : ndarray of shape (n_positive_bags, n_features)
-        The instances the last grown box was spanned by (`method` "iapr").
+        The instances that define the last grown box (`method` "iapr").
     n_iter_ : int
         Rounds of growing and discriminating, or steps of elimination.
 
     Notes
     -----
-    Differs from [1]_: `threshold` adjusts the size of the box, which changes little on
-    Musk and helps if the smallest box is poor; ends of the expanded box are found
-    by root finding instead of small steps; `margin` follows the spread of the data;
-    negative instances inside the grown box on every feature cannot be discriminated and
-    are left aside. Features are used as they are: scaling changes the size of boxes,
-    and so the result.
-    The box is meant to be small in all columns: the method assumes that the key
-    instances of the positive bags are close to one another, as conformers of Musk are.
-    Where only some columns matter, the grown box follows the others, and chance puts
-    instances outside of it in many columns. On simulated bags whose key instances are
-    shifted along one column, the accuracy was about .5 with 4 to 100 columns, where
-    other methods had .74 to .86. Choose the columns first, or use another method.
-    Scores are minus the largest violation, relative to half the width of the box: a
-    score above 0 is inside, 1 is the center.
-    Cost: ``O(n_positive_bags * n_instances * n_features)`` to grow a box; backfitting
-    repeats parts of it, and up to ``n_instances ** 2`` was measured in large bags.
+    Differs from [1]_: `threshold` adjusts the size of the box, which has little effect
+    on Musk and helps if the smallest box is too small; ends of the expanded box are
+    found by root finding instead of small steps; `margin` follows the spread of the
+    data; negative instances inside the grown box on every feature cannot be
+    discriminated and are ignored. Features are used as they are: scaling changes the
+    size of boxes, and so the result. The box is meant to be small in all columns: the
+    method assumes that the key instances of the positive bags are close to one another,
+    as conformers of Musk are. If only some columns matter, the grown box depends on the
+    other columns as well, and instances are outside of it by chance. On simulated bags
+    whose key instances are shifted along one column, the accuracy was about 0.5 with 4
+    to 100 columns; other methods had 0.74 to 0.86. Choose the columns first, or use
+    another method. Scores are minus the largest violation, relative to half the width
+    of the box: a score above 0 is inside, 1 is the center. Cost: ``O(n_positive_bags *
+    n_instances * n_features)`` to grow a box; backfitting repeats parts of it, and up
+    to ``n_instances ** 2`` was measured in large bags.
 
     References
     ----------

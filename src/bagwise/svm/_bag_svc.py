@@ -199,9 +199,9 @@ class BagSVC(MulticlassBagClassifier):
         many Nystroem features (landmarks sampled from the instances), so that the cost
         is linear in the number of instances. None is exact; "auto" is exact up to
         60,000 instances and 500 features beyond. Another kernel is always exact, and
-        "auto" refuses it before the work where that takes hours: "emd" beyond
-        2,000,000 pairs of bags (2,000 bags), "graph" and "distribution" beyond 150,000
-        instances, "box" beyond 20,000. None computes it in any case.
+        "auto" raises an error in advance if it would take hours: "emd" beyond 2,000,000
+        pairs of bags (2,000 bags), "graph" and "distribution" beyond 150,000 instances,
+        "box" beyond 20,000. None always computes it.
     fit_intercept : bool, default=True
         Whether to fit the intercept :math:`b`. Without it, and with a kernel matrix
         that is dominated by its diagonal, the decision becomes
@@ -226,8 +226,8 @@ class BagSVC(MulticlassBagClassifier):
     support_ : ndarray of shape (n_support,)
         Positions of the support bags among the training bags.
     support_bags_ : Bags
-        The support bags: all that prediction needs. Not with "precomputed" and
-        `n_components`.
+        The support bags, which are sufficient for prediction. Not with "precomputed"
+        and `n_components`.
     dual_coef_ : ndarray of shape (n_support, n_pairs)
         Signed coefficients of the support bags: one column for two classes, else one
         for each pair of classes.
@@ -242,7 +242,7 @@ class BagSVC(MulticlassBagClassifier):
     objective_ : float or ndarray of shape (n_pairs,)
         The value of the minimized function.
     duality_gap_ : float or ndarray of shape (n_pairs,)
-        How far it can be from the optimum (for positive semi-definite kernels).
+        Bound on its distance from the optimum (for positive semi-definite kernels).
     n_iter_ : int
         Steps of the solver, over all pairs the largest.
 
@@ -258,10 +258,10 @@ class BagSVC(MulticlassBagClassifier):
     ``SVC(decision_function_shape="ovr")``.
 
     The set kernel and miGraph are sums over instances, and so is the decision:
-    `instance_scores` returns what each instance adds. Over a bag the scores sum to the
-    decision minus the intercept; with more than two classes, column c sums to the
-    decisions of all pairs for and against class c, without their intercepts. A score
-    is therefore relative to the bag's size, and ranks instances inside a bag.
+    `instance_scores` returns the contribution of each instance. Over a bag the scores
+    sum to the decision minus the intercept; with more than two classes, column c sums
+    to the decisions of all pairs for and against class c, without their intercepts. A
+    score is therefore relative to the bag's size, and ranks instances inside a bag.
 
     Cost: the kernel matrix (most kernels compare all pairs of instances, which is
     ``n_instances ** 2``), ``n_bags ** 2`` numbers of memory and libsvm's
@@ -506,7 +506,7 @@ class BagSVC(MulticlassBagClassifier):
 
     @available_if(_adds_up)
     def instance_scores(self, X):
-        """Return what each instance adds to the decision of its bag.
+        """Return the contribution of each instance to the decision of its bag.
 
         Parameters
         ----------

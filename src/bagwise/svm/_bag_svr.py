@@ -20,7 +20,7 @@ class BagSVR(BaseBagRegressor):
 
     where :math:`C` is `C`, :math:`\epsilon` is `epsilon`, :math:`\omega_i` the weight
     of a bag and :math:`\tilde y` the values with mean zero and variance one, so that
-    both mean the same whatever the units of y ([1]_).
+    both parameters do not depend on the units of y ([1]_).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class BagSVR(BaseBagRegressor):
     `instance_scores` is the prediction for a bag that contains only this instance.
     Shifting and scaling y shifts and scales predictions. Costs the kernel matrix and
     libsvm's ``n_bags ** 2`` to ``n_bags ** 3`` steps. Differs from [1]_: values are
-    standardized inside.
+    standardized internally.
 
     References
     ----------

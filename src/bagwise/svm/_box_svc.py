@@ -60,7 +60,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
         Decision threshold of each pair of classes, by its intercept: where a sigmoid
         fitted to out-of-fold scores ("cv"; boxes are not counted again) or to training
         scores ("train") equals one half, or the intercept of the SVM ("zero"), which
-        predicts a rare class too seldom. Without an intercept it is always zero.
+        predicts a rare class too rarely. Without an intercept it is always zero.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -110,7 +110,7 @@ class BoxKernelSVC(MulticlassBagClassifier):
     Musk; the power adapts to data of low contrast; libsvm replaces SVM-light; the
     decision threshold is chosen by `threshold`. The method of [1]_ is
     ``normalize=False, rho=0.02, threshold="zero"``.
-    The matrix is positive semi-definite whatever the errors of the counts. More than
+    The matrix is positive semi-definite, regardless of errors of the counts. More than
     two classes are trained in pairs. A bag of weight two is not the same as a bag that
     is given twice, which is two coordinates of the empirical map. Cost:
     ``n_bags ** 2 / 2`` box counts to fit, ``n_bags`` for each bag to predict.
@@ -300,9 +300,9 @@ class TransductiveResult(NamedTuple):
 def transductive_box_svc(X, y, X_test, *, sample_weight=None, **params):
     """Classify known test bags with the empirical map over training and test bags.
 
-    The coordinates of the map are the similarities to all bags, whose labels it does
-    not need ([1]_, Section 5.3: *transduction*). The test bags must be known when the
-    model is trained, therefore this is a function and not an estimator.
+    The coordinates of the map are the similarities to all bags, and need no labels
+    ([1]_, Section 5.3: *transduction*). The test bags must be known when the model is
+    trained, therefore this is a function and not an estimator.
 
     Parameters
     ----------

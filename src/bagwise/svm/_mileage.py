@@ -45,8 +45,8 @@ class MILEAGE(KernelBagSVM):
         :math:`\lambda_0`: share of the best instance in the score of a bag, from 0
         (the bag as a whole alone) to 1 (the best instance alone).
     rigidity : float, default=1.0
-        :math:`\mu`: penalty of a training bag for another share. At 0 each bag uses
-        the better of the two views, at infinity all bags have the share
+        :math:`\mu`: penalty for a share that differs from :math:`\lambda_0`. At 0 each
+        bag uses the better of the two views, at infinity all bags have the share
         :math:`\lambda_0`.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
@@ -66,7 +66,7 @@ class MILEAGE(KernelBagSVM):
     max_iter : int, default=100
         Maximum number of convex steps.
     tol : float, default=1e-4
-        Least relative decrease of the objective that is worth another step. The convex
+        Minimum relative decrease of the objective for a further step. The convex
         steps are solved to a hundredth of it, on the optimality conditions.
     random_state : int, RandomState or None, default=None
         Random seed of the Nystroem basis.
@@ -76,7 +76,7 @@ class MILEAGE(KernelBagSVM):
     classes_ : ndarray of shape (n_classes,)
         Bag labels.
     shares_ : ndarray of shape (n_bags,)
-        :math:`\lambda_i` of the training bags: how much each relied on one instance.
+        :math:`\lambda_i` of the training bags: the weight of the single instance.
     witnesses_ : ndarray of shape (n_positive_bags,)
         Row, in the stacked training instances, of each positive bag's best instance.
     intercept_ : float
@@ -98,10 +98,10 @@ class MILEAGE(KernelBagSVM):
     features and bags of instances, whose weights are tuned for each example while the
     classifier is trained; a concave-convex procedure with cutting planes), not the
     formulas. Chosen here: one function for both views (separate ones are the case of
-    separate features); the mean of the instances for the global features, since bags
-    bring no others; the square that holds the shares together; for a new bag, whose
-    label and share are not known, the share :math:`\lambda_0`. With
-    :math:`\lambda_0 = \tfrac12` the last is no choice: the label with the lower
+    separate features); the mean of the instances for the global features, because there
+    are no other features of bags; the squared penalty of the shares; for a new bag,
+    whose label and share are not known, the share :math:`\lambda_0`. With
+    :math:`\lambda_0 = \tfrac12` the last is not a choice: the label with the lower
     objective, over all shares, is the sign of the even mixture. Convex steps are
     solved by their duals instead of cutting planes.
 

@@ -38,7 +38,7 @@ class MIODM(KeyInstanceSVM):
     Parameters
     ----------
     lambda1, lambda2 : float, default=1000 and 100
-        Weight of the positive and of the negative bags' loss.
+        Weights of the loss of positive and of negative bags.
     theta : float, default=0.2
         Half width of the zone around margin one without loss, in [0, 1).
     nu : float, default=0.5
@@ -84,8 +84,8 @@ class MIODM(KeyInstanceSVM):
         Labels seen in `fit`. With more than two, `estimators_` holds one fitted
         two-class estimator per class, which have the attributes below.
     assignments_ : ndarray of shape (n_choices, n_positive_bags)
-        Position of the key instance inside each positive training bag, for every
-        choice that carries weight, the heaviest first.
+        Position of the key instance inside each positive training bag, for every choice
+        with weight, the largest weight first.
     assignment_weight_ : ndarray of shape (n_choices,)
         Weights :math:`v`.
     key_weight_ : Ragged
@@ -133,8 +133,8 @@ class MIODM(KeyInstanceSVM):
     A positive training margin averages scores of different instances, one for each
     choice, but a bag is scored by one instance. A threshold of zero therefore predicts
     too many negative bags with ``level="instance"`` and, because only the means of
-    negative bags are constrained, too many positive ones with ``level="bag"``. Keep
-    the default `threshold` when labels matter more than ranks.
+    negative bags are constrained, too many positive ones with ``level="bag"``. Keep the
+    default `threshold` if the predicted labels matter, not only the ranking.
 
     With `sample_weight`, :math:`p` and the number of negative bags are sums of
     weights. With `class_weight`, all weights are plain factors.

@@ -38,7 +38,8 @@ class MISVM(KernelBagSVM):
     C : float, default=1.0
         Weight of the loss.
     slack : {"bag", "instance"}, default="bag"
-        Whether a negative bag pays for its worst instance, as in [1]_, or for all.
+        Whether the loss of a negative bag is that of its highest instance, as in [1]_,
+        or the sum over all instances.
     init : {"auto", "feature_mean", "input_mean", "random"}, default="auto"
         The first witnesses: those of an SVM in which the mean of a bag, in the space of
         the kernel or of the features, represents it, or random ones. "auto" tries
@@ -47,7 +48,7 @@ class MISVM(KernelBagSVM):
         first step has the lower objective.
     n_init : int, default=1
         Number of random starts; the lowest objective is kept. The other starts are
-        deterministic and done once.
+        deterministic and computed once.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -276,8 +277,8 @@ class MICA(MISVM):
     norm : {"l2", "l1"}, default="l2"
         Regularizer. [1]_ uses "l1" and solves linear programs.
     init : {"auto", "feature_mean", "input_mean", "random"}, default="feature_mean"
-        What represents the positive bags in the first step: the mean in the space of
-        the kernel (equal weights, as in [1]_), the mean of the features, or a random
+        The representation of the positive bags in the first step: the mean in the space
+        of the kernel (equal weights, as in [1]_), the mean of the features, or a random
         instance; "auto" as in :class:`MISVM`.
     n_init : int, default=1
         Number of random starts; the lowest objective is kept.
@@ -309,8 +310,8 @@ class MICA(MISVM):
     classes_ : ndarray of shape (n_classes,)
         Bag labels.
     witnesses_ : ndarray of shape (n_positive_bags,)
-        Row, in the stacked training instances, of the instance that carries the weight
-        of each positive bag.
+        Row, in the stacked training instances, of the instance with the weight of each
+        positive bag.
     intercept_ : float
         :math:`b`.
     coef_ : ndarray

@@ -69,11 +69,11 @@ class MiSVM(KernelBagSVM):
 
     Notes
     -----
-    Differs from [1]_: nothing in the problem; a repeated labeling ends the loop. The
-    labels given a function are the exact minimizer: the sign of the score, and the
-    highest score of a bag without a positive one. Exact kernels cost
-    O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time per step.
+    Differs from [1]_: nothing in the problem; a repeated labeling ends the loop. For a
+    given function, the labels are the exact minimizer: the sign of the score, and the
+    highest score of a bag without a positive one. Exact kernels cost O(n_instances**2)
+    memory; a linear kernel or a Nystroem basis of rank r costs O(n_instances * r)
+    memory and O(n_instances * r**2) time per step.
 
     References
     ----------

@@ -35,7 +35,7 @@ class ODM(ClassifierMixin, DocumentedEstimator):
     r"""Optimal margin distribution machine on plain 2-D data.
 
     Instead of the smallest margin, all margins :math:`m_i = y_i\langle w,
-    \phi(x_i)\rangle` are pulled into a zone around one ([1]_)
+    \phi(x_i)\rangle` are penalized outside of a zone around one ([1]_)
 
     .. math::
         \min_w \tfrac12\|w\|^2 + \frac{\lambda}{n}\sum_{i=1}^n

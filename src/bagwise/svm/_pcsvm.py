@@ -78,14 +78,14 @@ class PCSVM(KernelBagSVM):
     C : float, default=1.0
         Weight of the loss.
     rho : float, default=0.1
-        Where :math:`\delta` lies: ``delta_max_ - rho * (delta_max_ - delta_min_)``.
-        With 0 no constraint binds and the result is MI-SVM; the closer to 1 (not
-        itself allowed), the further the bags must spread.
+        Position of :math:`\delta`: ``delta_max_ - rho * (delta_max_ - delta_min_)``.
+        With 0 no constraint is active and the result is MI-SVM. The closer to 1 (which
+        is excluded), the larger the spread of the bags.
     delta : float, default=None
         An absolute :math:`\delta` in place of `rho`.
     slack : {"instance", "bag"}, default="instance"
-        Whether a negative bag pays for all its instances, as in [1]_, or for its worst
-        one, as :class:`MISVM` does by default.
+        Whether the loss of a negative bag is the sum over its instances, as in [1]_, or
+        that of its highest instance, as in :class:`MISVM` by default.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -121,7 +121,7 @@ class PCSVM(KernelBagSVM):
     delta_, delta_min_, delta_max_ : float
         :math:`\delta`; the smallest feasible value that a search found (an upper
         estimate: the smallest one is a non-convex problem of its own); the value from
-        which no constraint binds.
+        which no constraint is active.
     delta_lower_bound_ : float
         No :math:`\delta` below this is feasible.
     projection_variance_ : ndarray of shape (n_bags,)
@@ -141,8 +141,8 @@ class PCSVM(KernelBagSVM):
     duality_gap_ : float
         Of the last convex step.
     n_iter_ : int
-        Convex steps of the last alternation: of the constrained one, where a
-        constraint binds.
+        Convex steps of the last alternation: of the constrained one, if a constraint is
+        active.
 
     Notes
     -----
@@ -154,8 +154,8 @@ class PCSVM(KernelBagSVM):
     balls, solved by coordinate ascent. The intercept is optional, and `rho` places
     :math:`\delta` in its useful interval, which is narrow and depends on the kernel.
     The fit starts from the MI-SVM solution, moved to the nearest feasible point found,
-    and all later points are feasible. The objective can end below that of MI-SVM: other
-    witnesses.
+    and all later points are feasible. The objective can end below that of MI-SVM, with
+    other witnesses.
 
     With n instances and rank r, the basis costs O(n r^2), a pass of a convex step
     O(n r), and memory is O(n r).

@@ -19,7 +19,7 @@ from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM
 
 
 class RegSVM(KernelBagSVM):
-    r"""Regularize towards agreement of bag and instance scores: reg-SVM.
+    r"""Regularize the difference between bag and instance scores: reg-SVM.
 
     A bag is a point :math:`\phi(B_i)` of the space of the instances, so that one
     function scores both:

@@ -41,7 +41,7 @@ class SparseMIL(KernelBagSVM):
 
 
 class SMIL(SparseMIL):
-    r"""Ask of the mean of a positive bag what one positive instance implies: sMIL.
+    r"""Constrain the mean of each positive bag as one positive instance implies: sMIL.
 
     .. math::
         \min_{f, b} \; \tfrac12 \|f\|^2
@@ -56,11 +56,13 @@ class SMIL(SparseMIL):
     Parameters
     ----------
     C : float, default=100.0
-        Weight of the loss. Divided by the number of terms, it must be large to matter.
+        Weight of the loss. It must be large to have an effect, because it is divided by
+        the number of terms.
     scale_C : bool, default=True
         Whether each sum is divided by its number of terms, as in [1]_. False gives
         every term the weight `C`. Terms are counted without weights, so that class
-        weights have an effect: a bag of weight two counts once, two copies of it twice.
+        weights have an effect: a bag of weight two is counted once, two copies of it
+        twice.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"
@@ -175,11 +177,13 @@ class STMIL(SparseMIL):
     Parameters
     ----------
     C : float, default=100.0
-        Weight of the loss. Divided by the number of terms, it must be large to matter.
+        Weight of the loss. It must be large to have an effect, because it is divided by
+        the number of terms.
     scale_C : bool, default=True
         Whether each sum is divided by its number of terms, as in [1]_. False gives
         every term the weight `C`. Terms are counted without weights, so that class
-        weights have an effect: a bag of weight two counts once, two copies of it twice.
+        weights have an effect: a bag of weight two is counted once, two copies of it
+        twice.
     kernel : {"rbf", "linear", "poly", "laplacian"}, default="rbf"
         Instance kernel.
     gamma : {"scale", "auto", "median"} or float, default="scale"

@@ -126,7 +126,7 @@ class AssumptionTest:
 
 @dataclass(frozen=True)
 class MILAssumptions:
-    """What a method was measured to assume.
+    """Measured assumptions of a method.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ def respects(auroc: Mapping[str, float], worst: Mapping[str, float]) -> bool | N
 
 
 def check_standard_assumption(estimator: Any, n_bags: int = 80) -> None:
-    """Assert that a method respects the standard assumption, as its tag says.
+    """Assert that a method respects the standard assumption, as its tag states.
 
     Three tests on one simulated data set each.
 
@@ -258,7 +258,7 @@ def mil_assumptions(
     of the bags are positive. The tests follow the idea of [1]_:
 
     - **presence**: positive bags hold 1 or 2 instances of concept c. An AUROC below 0.9
-      means that the method cannot learn even this; the other tests are then moot.
+      means that the method cannot learn this; the other tests are then not informative.
     - **distractors**: in training, negative bags hold 1 or 2 instances of p; in
       the test, positive bags do, in addition to c. An AUROC below 0.5 means that p was
       learned as evidence against a positive label.
@@ -277,7 +277,7 @@ def mil_assumptions(
         An unfitted classifier of bags (or a pipeline of one), or a regressor, which is
         fitted to the labels 0 and 1. It is cloned, and every `random_state` is set.
     random_state : int, RandomState instance or None, default=0
-        Fixes data and fits.
+        Random seed of data and fits.
     n_repeats : int, default=5
         Simulated data sets; five fits each.
     n_bags : int, default=200

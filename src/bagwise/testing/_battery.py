@@ -51,7 +51,7 @@ BATTERY = (
 
 
 def check_bag_estimator(estimator):
-    """Run all checks on one estimator of bags; the first that fails raises.
+    """Run all checks on one estimator of bags; the first failure raises an error.
 
     Parameters
     ----------

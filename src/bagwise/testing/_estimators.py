@@ -35,8 +35,8 @@ _OTHER_TARGETS = {"EmbeddedSurvival", "NeuralBagSurvival", "OneModelPerLabel"}
 def all_estimators():
     """Return (name, class) of every exported estimator, sorted by name.
 
-    An estimator is exported if it is in the `__all__` of a public subpackage; nothing
-    else is needed for it to be tested. Networks are found only if torch is installed;
+    An estimator is exported if it is in the `__all__` of a public subpackage; this is
+    sufficient for it to be tested. Networks are found only if torch is installed;
     survival models have tests of their own.
 
     Returns

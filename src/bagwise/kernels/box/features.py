@@ -131,7 +131,7 @@ class HitTester:
 class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
     r"""Map bags to random features of the box-counting kernel.
 
-    Boxes :math:`c_1, \dots, c_N` of the grid are drawn with probability :math:`g(c) =
+    Boxes :math:`c_1, \dots, c_N` of the grid are sampled with probability :math:`g(c) =
     n(c) / U`, where :math:`n(c)` is the number of distinct training points in the box
     and :math:`U = \sum_p |B(p)|`. The features of a bag :math:`P` are
 
@@ -151,7 +151,8 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
         The grid; a `BoxGrid` that is not fitted is cloned and fitted on the training
         bags. None: ``BoxGrid()``.
     random_state : int, RandomState instance or None, default=None
-        Fixes the boxes. They do not depend on the order of bags and instances.
+        Random seed of the boxes, which do not depend on the order of bags and
+        instances.
 
     Attributes
     ----------
@@ -175,9 +176,9 @@ class RandomBoxFeatures(BagTransformerMixin, BaseBagEstimator):
     Differs from [1]_: the paper computes the kernel pair by pair; importance sampling
     of common boxes is an addition made here. It works where typical boxes hit many bags
     (few dimensions, large bags). In many dimensions nearly every box hits a single
-    training bag, and the features tell little. For two bags that were both unknown in
-    `fit`, boxes without any training point are missed.
-    Cost: ``O(n_boxes * n_features * n_instances / 64)`` word operations.
+    training bag, and the features contain little information. For two bags that were
+    both unknown in `fit`, boxes without any training point are missed. Cost:
+    ``O(n_boxes * n_features * n_instances / 64)`` word operations.
 
     References
     ----------

@@ -59,7 +59,7 @@ class BoxGrid(BagTransformerMixin, BaseBagEstimator):
         Features with more than one level, those that separate instances best first.
     anchors_ : ndarray of shape (n_distinct, n_features)
         Distinct training points, in an order that depends on their values alone;
-        random boxes are drawn around them.
+        random boxes are sampled around them.
     mean_bag_size_ : float
         Mean number of distinct points of a training bag.
     n_features_in_ : int

@@ -371,13 +371,13 @@ def box_kernel(
         A name or an unfitted `BoxGrid` is fitted on the reference bags: `Y` if it is
         given, else `X`. Pass a fitted grid to compare matrices.
     epsilon, delta : float in (0, 1), default=0.1, 0.01
-        The precision asked for.
+        Required precision.
     method : str, default="auto"
         - "exact": inclusion and exclusion over bounding boxes; small bags only.
-        - "coverage": draw a box from the union with multiplicity, average 1 / (number
+        - "coverage": sample a box from the union with multiplicity, average 1 / (number
           of point pairs it holds).
-        - "indicator": as [1]_, average the indicator that the drawn pair is the first
-          that the box holds. Never more precise than "coverage".
+        - "indicator": as [1]_, average the indicator that the sampled pair is the first
+          that the box contains. Never more precise than "coverage".
         - "self_adjusting": the self-adjusting coverage algorithm of [2]_; `stop` is
           not used. Guaranteed, and slow.
         - "random_boxes": common boxes for all pairs, most of them around the points the
@@ -388,15 +388,15 @@ def box_kernel(
           upper bound when these agree within `epsilon`, an exact count when it is
           small, and "coverage".
     stop : {"clt", "bernstein"}, default="clt"
-        When the draws for an entry are enough. "bernstein" uses an empirical Bernstein
-        bound and carries the (epsilon, delta) guarantee. "clt" trusts a normal interval
-        and gives *no guarantee*: it needs several times fewer draws and misses epsilon
-        in about delta to 2 delta of the entries in practice.
+        When the sampling for an entry ends. "bernstein" uses an empirical Bernstein
+        bound and has the (epsilon, delta) guarantee. "clt" uses a normal approximation
+        and has *no guarantee*: it needs several times fewer samples, and the error
+        exceeds epsilon in about delta to 2 delta of the entries in practice.
     max_samples : int, default=1_000_000
-        Maximum number of boxes drawn for one pair. A pair that gets there has no
-        guarantee: this is a warning.
+        Maximum number of boxes sampled for one pair. A pair that reaches it has no
+        guarantee, which is reported by a warning.
     random_state : int, RandomState instance or None, default=0
-        Seed of all streams. Every pair of bags has a stream of its own, seeded by the
+        Seed of all random streams. Every pair of bags has its own stream, seeded by the
         content of both.
     n_jobs : int, default=None
         Processes that share the pairs; as in scikit-learn.
@@ -414,7 +414,7 @@ def box_kernel(
     -----
     Differs from [1]_: bags are sets (multisets only inflate the sum of the sizes);
     1 / coverage replaces the indicator; pairs of points that together hold less than
-    epsilon / 100 of the largest pair are left out and accounted for; k(P, P) uses the
+    epsilon / 100 of the largest pair are excluded and accounted for; k(P, P) uses the
     sets B(p) instead of all pairs.
     With the same fitted `grid` and an int `random_state`, an entry is bitwise the same
     whatever `n_jobs`, the other bags, the order of bags, the order of instances,
