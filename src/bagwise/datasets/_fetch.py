@@ -76,7 +76,7 @@ def fetch(
     ValueError
         The name is unknown, or a file does not contain the expected data.
     FileNotFoundError
-        The set is not on this machine and has no public source, or
+        The set is not available locally and has no public source, or
         `download_if_missing` is False.
     ConnectionError
         The download failed.
@@ -192,7 +192,7 @@ def _find(
     if not info.sources or not may_download:
         reason = "the network may not be used" if info.sources else "no public source"
         raise FileNotFoundError(
-            f"{info.name} is not on this machine ({reason}). {_how_to_provide(info)}"
+            f"{info.name} was not found locally ({reason}). {_how_to_provide(info)}"
         )
     return _download(info, cached), cached
 
