@@ -1,9 +1,9 @@
 """Published tables: the printed figures, and how they are re-run.
 
-One TOML file per table in ``studies/papers``. A row is a method of the paper, a
-column a data set; a cell is the printed figure and the settings of the re-run. Settings
-that a row or a cell does not give are those of the table, or of the method's entry in
-the catalog.
+One TOML file per table in ``studies/papers``. Rows are methods of the paper, and
+columns are data sets; a cell is the printed figure and the settings of the re-run.
+Settings that a row or a cell does not give are those of the table, or of the method's
+entry in the catalog.
 """
 
 from __future__ import annotations

@@ -391,7 +391,7 @@ def gaps(d):
 
 
 def page(table):
-    """Write the tries as a table of Markdown; families count alike in means."""
+    """Write the tries as a table of Markdown; families have equal weights in means."""
     families = {}
     for name in table:
         families.setdefault(name.split()[0], []).append(name)

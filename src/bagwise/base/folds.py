@@ -215,7 +215,7 @@ def _group_codes(X, groups):
 
 
 def _units(X, y, groups, discrete):
-    """Return the number of the unit of each bag that is dealt out, or None."""
+    """Return the number of the unit of each bag that is assigned to folds, or None."""
     units = kept_together(X, groups)
     if units is not None and min(_counts(len(X), y, units, discrete).values()) < 2:
         return _group_codes(X, groups)  # copies of a few bags leave no folds

@@ -331,7 +331,7 @@ def _new_worker() -> Any:
 
 
 def exit_with_parent(parent: int) -> None:
-    """End this worker when the process that started it is gone.
+    """End this worker when the process that started it has ended.
 
     A process that is killed cannot end its workers, and nobody would wait for the runs
     they are busy with. The number of the parent is given, as it may be gone before the
@@ -380,7 +380,7 @@ class _Cluster(_FromFiles):
             return Outcome.failure(one_line(error), repr(error))
 
     def _check(self, error: Exception) -> None:
-        """Raise if the scheduler is gone: no run is to blame, and none is recorded.
+        """Raise if the scheduler is lost: no run caused this, and none is recorded.
 
         Nobody cancels runs that are waited for; those of a lost scheduler are canceled.
         """

@@ -214,7 +214,7 @@ def _download(info: DatasetInfo, cached: Path) -> dict[str, npt.NDArray[Any]]:
             else:
                 _cache_others(info, source, target, cached.parent)
                 return arrays
-    # Content that is there but wrong matters more than a mirror that is gone.
+    # Wrong content is more important to report than a mirror that does not answer.
     wrong = [f for f in failures if isinstance(f, ValueError)]
     first = (wrong or failures)[0]
     kind = ValueError if wrong else ConnectionError

@@ -247,7 +247,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     def _score_instances(self, X):
         members = self._stack.scoring()
         weights = self._coef[members]
-        # Where the stack has no weight on any of them, they count alike.
+        # If the stack has no weight on any of them, they have equal weights.
         weights = np.where(weights.sum(axis=0) > 0, weights, 1.0)
         found = self._stack.instance_scores(Made(X), members)
         values = (found * weights).sum(axis=1) / weights.sum(axis=0)

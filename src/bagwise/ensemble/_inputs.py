@@ -260,7 +260,7 @@ class CubeRows(Input):
         return self.transform(X)
 
     def transform(self, X):
-        """Return bags in the cube, or next to it."""
+        """Return rows scaled to the range of the training rows, clipped."""
         if X.is_sparse:
             return X.with_data(normalize(sp.csr_matrix(X.data)))
         unit = X.data - self.low.astype(X.dtype)

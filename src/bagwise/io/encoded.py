@@ -24,7 +24,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 class NotADate(ValueError):
-    """An entry is no date, or its day and month cannot be distinguished."""
+    """An entry is not a date, or its day and month cannot be distinguished."""
 
     def __init__(self, problem: str, row: int) -> None:
         super().__init__(problem)

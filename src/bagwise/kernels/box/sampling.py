@@ -149,8 +149,8 @@ def count_all(
 ) -> PairCounts:
     """Count the boxes of the pairs (left[k], right[k]), in parallel.
 
-    The pairs are dealt out in order of falling cost, so that chunks take about equal
-    time; the result does not depend on the chunks.
+    The pairs are distributed in order of decreasing cost, so that chunks take about
+    equal time; the result does not depend on the chunks.
     """
     epsilon, delta, z = target
     settings = (
