@@ -157,7 +157,7 @@ def test_on_the_command_line(capsys, table, tmp_path):
     [
         (["--time", "days"], "--time needs --event"),
         (["--event", "died"], "--event needs --time"),
-        (["--time", "days", "--event", "died", "--label", "u"], "take the place"),
+        (["--time", "days", "--event", "died", "--label", "u"], "replace --label"),
         (["--task", "survival", "--label", "u"], "--time and --event"),
         (["--time", "died", "--event", "days"], "event must be true or false"),
         (["--time", "days", "--event", "days"], "the same column"),

@@ -328,7 +328,7 @@ def in_bag_order(y: Any, X: Any, what: str = "y") -> Any:
         raise ValueError(
             f"the index of {what} holds ids of bags, but not those of X: {len(names)} "
             f"for {len(ids)} bags{absent}. Give {what} one entry per bag of X, or pass "
-            f"{what}.to_numpy() to take them by position."
+            f"{what}.to_numpy() to match them by position."
         )
     return y.set_axis(names).loc[ids]
 
