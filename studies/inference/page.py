@@ -1,4 +1,4 @@
-"""Tables of the page "Can I trust these intervals?" from the files of the study.
+"""Tables of the page "Intervals and tests" from the files of the study.
 
 ``python -m studies.inference.page`` reads ``cells.csv`` (simulated bags), ``real.csv``
 and ``winner.csv``. It writes what is required next to what was measured

@@ -17,7 +17,7 @@ as 0.2. Between both,
 
 for the squared distance :math:`d^2` of the figure from chance in units of its variance.
 Of the variance that repeated partitions remove, 0.2 are added again. The constants were
-chosen on simulated data. The page "Can I trust these intervals?" of the documentation
+chosen on simulated data. The page "Intervals and tests" of the documentation
 shows the coverage that was measured on other simulations.
 
 **Two targets.** The interval of a figure is about the fitted models: their mean figure
