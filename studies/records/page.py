@@ -41,11 +41,11 @@ the README files of their programs say.
 With the epoch and the threshold chosen on the test folds, each of these plain networks
 exceeds the published figures below on all five sets. The unbiased figures of the same
 networks are those of simple methods. A record on these sets is therefore no evidence of
-a better model, unless the paper says that nothing was chosen on the test folds.
+a better model, unless the paper states that nothing was chosen on the test folds.
 """
 END = """## What to report instead
 
-- Nested cross-validation, or a setting fixed before the test folds are looked at.
+- Nested cross-validation, or a setting that is fixed before the test folds are used.
 - All repeats, with an interval: the standard error of an accuracy of 0.9 on 92 bags is
   0.031, so that differences between good methods on these sets are not significant.
 - A difference is compared with a simple method under the same protocol

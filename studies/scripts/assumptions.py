@@ -1,7 +1,7 @@
 """Measure what each method assumes of bags.
 
 Every method of the catalog, untuned, by `bagwise.testing.mil_assumptions`: AUROC on
-test bags in which irrelevant instances have shifted. A method that respects the
+test bags with other irrelevant instances than in training. A method that respects the
 standard assumption (a bag is positive if and only if it contains a positive instance)
 keeps its AUROC.
 

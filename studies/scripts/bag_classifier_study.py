@@ -200,7 +200,7 @@ def write(store, out, everything):
         lines += _section(metric, board)
         if not everything:
             lines += _generations(board, first, off)
-    lines += ["[What a fit costs](growth.md); [other ways to combine the"]
+    lines += ["[Cost of a fit](growth.md); [other ways to combine the"]
     lines += ["members](tries.md); [instances inside positive bags](instances.md);"]
     lines += ["[other ways to weigh members on instances](instance-tries.md)."]
     (out / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -215,8 +215,8 @@ def _generations(board, first, off):
     return [
         "Second generation against the first: better by more than .001 on "
         f"{int((gain > 0.001).sum())} sets, worse on {int((gain < -0.001).sum())}; "
-        f"mean {second.mean():.4f} against {first.mean():.4f}{p}. The control "
-        f"differs from its kept figures by at most {off:.4f}.",
+        f"mean {second.mean():.4f} against {first.mean():.4f}{p}. The control differs "
+        f"from its stored figures by at most {off:.4f}.",
         "",
         "| set | first | second | difference |",
         "|---|---|---|---|",

@@ -4,7 +4,7 @@ Eight problems: two sets of artificial binding energies, three values of digit b
 three kinds of simulated bags. Single methods are scaled and tuned inside every training
 fold (default grids, three inner folds, by R2; trees on statistics have a grid here, but
 not in the catalog); `BagRegressor` has its defaults. Half of the bags are for fitting
-and half for testing: the binding energies as their source splits them, the others by
+and half for testing: the binding energies with the split of their source, the others by
 random half splits (`--repeats`), whose mean is shown.
 
 How reliable the results are: members were chosen on the same kinds of data, so that the
@@ -148,7 +148,7 @@ def write(names, table, halves, n_repeats, out):
     lines += [
         "",
         "R2 is one minus the squared error over the variance of all bags of a set.",
-        "With that of the test half alone, as `score` has it:",
+        "With the variance of the test half only, as in `score`:",
         "",
         "| method | " + " | ".join(halves) + " |",
         "|---|" + "---|" * len(halves),

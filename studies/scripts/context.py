@@ -6,10 +6,10 @@ A bag has 20 instances of the kinds A, B and C, 4 + 4 + 12, on a grid: far from 
 other, but for one pair. In one kind of bag the pair is an A and a B, in the other an A
 and a C. The kinds of the instances of all bags are the same, so that no method without
 coordinates can be better than chance. A tenth of the labels are exchanged, in training
-and in test: the optimum knows the kind of a bag (kinds are 14 standard deviations
-apart) and has an expected AUROC of 0.9. Its AUROC on the test bags is in the table, for
-300 training and 1,000 test bags; other scores may exceed it by chance. Writes
-`context.csv` and `README.md`.
+and in test: the optimal classifier knows the kind of a bag (kinds are 14 standard
+deviations apart) and has an expected AUROC of 0.9. Its AUROC on the test bags is in the
+table, for 300 training and 1,000 test bags; other scores may exceed it by chance.
+Writes `context.csv` and `README.md`.
 """
 
 import argparse

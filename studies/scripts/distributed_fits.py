@@ -147,14 +147,15 @@ def table(found, options, size):
     lines = [
         "# Fits on a cluster: one and two workers",
         "",
-        f"{options.bags} bags of 5 to 15 instances with {options.features} features in "
-        f"{options.parts} parquet files of {size / 1e6:.0f} MB (as float64 in memory), "
-        "read by the workers themselves; one thread per worker, all on one computer "
-        "with two cores that was also used for other work. The processor time of the "
-        "busiest worker shows how the work is shared; wall times include the other "
-        "work. Memory: the rise of the resident memory of a worker above its start, in "
-        "parts. Difference: of the predictions from those of a local fit, relative to "
-        "the largest of them. Made by `studies/scripts/distributed_fits.py`.",
+        f"{options.bags} bags of 5 to 15 instances with {options.features} features in"
+        f" {options.parts} parquet files of {size / 1e6:.0f} MB (as float64 in "
+        "memory), read by the workers themselves; one thread per worker, all on one "
+        "computer with two cores that was also used for other work. The processor "
+        "time of the busiest worker shows how the work is shared; wall times include "
+        "the other work. Memory: the increase of the resident memory of a worker "
+        "since its start, as a multiple of the size of a part. Difference: of the "
+        "predictions from those of a local fit, relative to the largest of them. Made "
+        "by `studies/scripts/distributed_fits.py`.",
         "",
         "| fit | wall, 1 worker, s | 2 workers, s | busiest worker, 1, s | 2, s | "
         "ratio | memory, parts | difference |",

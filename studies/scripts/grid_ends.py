@@ -336,15 +336,15 @@ def page(names, rows):
         "no work on a third of the bags first, and only the best third of them on all;",
         "how often the same setting was chosen, and what this changes on the held-out",
         "bags. Of settings that score the same, the one farthest from the ends is",
-        "chosen. An end below which nothing lies (one",
-        "cluster, one neighbor, no neighbor, a pressure of zero) does not",
-        "count. Percentages are of folds; the accuracy is the mean over folds, sets",
-        "mixed, with the standard error of that mean, and the last two columns mean",
-        "differences over the same folds with their own.",
+        "chosen. An end beyond which no value exists (one cluster, one neighbor, no",
+        "neighbor, rho of zero) is not counted. Percentages are of folds; the accuracy",
+        "is the mean over folds, sets mixed, with the standard error of that mean, and",
+        "the last two columns are mean differences over the same folds with their",
+        "standard errors.",
         "",
         "| method | folds | grid | candidates | at an end | accuracy |"
-        " candidates before | at an end before | what the wider grid is worth |"
-        " what the first round costs |",
+        " candidates before | at an end before | effect of the wider grid |"
+        " effect of the first round |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name in names:

@@ -160,7 +160,7 @@ def _classic(figures):
 def _spread(figures):
     """Ten runs of the earlier defaults."""
     lines = [
-        "## The spread of seeds",
+        "## Variation between seeds",
         "",
         "Standard deviation, and range, of the test AUROC in points over ten runs that "
         "differ in the seed alone; half of the bags in training; the earlier defaults, "
@@ -187,13 +187,13 @@ def _images(figures):
         "## Bags of images",
         "",
         "Accuracy on 400 test bags of 8 to 12 digit images, positive with one or two "
-        "nines, mean over the draws, as many as the last column says (test images are "
-        "in no training bag). Moved digits stand at a random place of a noisy 10 x 10 "
-        "image (a size chosen after larger ones could not be learned from 100 bags). "
+        "nines, mean over the simulations, whose number is in the last column (test "
+        "images are in no training bag). Moved digits are at a random position of a "
+        "noisy 10 x 10 image (larger images could not be learned from 100 bags). "
         + _encoder_text(figures)
         + "The network without an encoder has the setting above. The best of the "
-        "classic methods, near their defaults, is chosen by the test bags, which "
-        "favors it; its standard error is that over the draws.",
+        "classic methods, near their defaults, is chosen on the test bags, which is an"
+        " advantage; its standard error is that over the simulations.",
     ]
     names = {r["method"] for r in figures.rows if r["part"] == "images"}
     nets = [m for m in ("network, image encoder", "network") if m in names]
@@ -207,7 +207,7 @@ def _encoder_text(figures):
         return ""
     return (
         f"The setting of the image encoder ({tuned_encoder(figures)}) is the best of "
-        f"{len(figures.methods('tune'))} on two other draws with 200 bags. "
+        f"{len(figures.methods('tune'))} on two other simulations with 200 bags. "
     )
 
 

@@ -71,8 +71,8 @@ def test_large_data_change_the_plan(monkeypatch):
     monkeypatch.setattr(module, "_QUADRATIC_LIMIT", 30)
     quadratic = {
         "statistics SVC",
-        "Wasserstein distances",
-        "Wasserstein distances (min-max)",
+        "Wasserstein",
+        "Wasserstein (min-max)",
     }
     model = BagClassifier(random_state=0, cv=2).fit(X, y)
     assert set(model.plan_["dropped"]) == quadratic
@@ -82,7 +82,7 @@ def test_large_data_change_the_plan(monkeypatch):
     size = Size.of(X)
     plan = make_plan(size)
     assert not quadratic & {m.name for m in classification_members(plan, size)}
-    assert "memory" in plan.dropped["Wasserstein distances"]
+    assert "memory" in plan.dropped["Wasserstein"]
 
 
 def test_time_budget_drops_the_most_expensive_and_warns():
@@ -146,7 +146,7 @@ def test_weights_reach_every_member():
 def test_five_classes_are_fitted_and_planned_as_such(monkeypatch):
     X, y = make_bags(40, n_features=4, n_classes=5, random_state=0)
     labels = np.array(["red", "blue", "green", "gray", "black"])[y]
-    names = ("statistics trees", "MI-SVM", "Wasserstein distances")
+    names = ("statistics trees", "MI-SVM", "Wasserstein")
 
     def few(plan, size, **options):
         members = classification_members(plan, size, **options)
@@ -164,7 +164,7 @@ def test_five_classes_are_fitted_and_planned_as_such(monkeypatch):
     assert five["statistics trees"] == pair["statistics trees"]  # one fit serves all
     assert five["MI-SVM"] == pytest.approx(5.0 * pair["MI-SVM"])
     # Distances once, five fits.
-    assert 1.0 < five["Wasserstein distances"] / pair["Wasserstein distances"] < 5.0
+    assert 1.0 < five["Wasserstein"] / pair["Wasserstein"] < 5.0
 
 
 def test_the_default_budget_is_named(monkeypatch):
