@@ -81,14 +81,14 @@ def compare(
 ) -> Comparison:
     """Compare methods on one data set by nested cross-validation.
 
-    Every method is scaled and tuned inside each training fold and evaluated on test
-    bags that it has not seen. All methods have the same folds.
+    Scaling and tuning are done inside each training fold. Every method is evaluated on
+    test bags that were not used for its fit. All methods have the same folds.
 
     Parameters
     ----------
     data : str, path, Bunch, Bags, list of 2-D arrays or Problem
         A file, a known data set, the return value of a loader, or bags (`y` is needed
-        then). A problem that `as_problem` has built is taken as it is.
+        then). A problem built by `as_problem` is used unchanged.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), optional
         Labels or values; a table of zeros and ones for several labels per bag, each of
         which has a model of its own.
@@ -96,12 +96,12 @@ def compare(
         Names in the catalog, estimators, or pairs ``(name, estimator)``. By default
         those that suit the size and kind of the data; `Comparison.choices` gives the
         reasons, and "default" among other names stands for them. The return value of
-        `choose_methods` is taken as it is.
+        `choose_methods` is used unchanged.
     protocol : Protocol, optional
         `CrossValidation`, `Halves` or `LeaveOneBagOut`; 5-fold cross-validation by
         default.
     metric : str, default="auto"
-        What methods are ranked by: a name of `METRICS`. "auto" is accuracy if classes
+        The metric of the ranking: a name of `METRICS`. "auto" is accuracy if classes
         are of similar size, average precision if positive bags are rare, AUROC if
         other classes are; R2 for real values.
     margin : float, default=0.02
@@ -125,9 +125,9 @@ def compare(
     memory_limit : int, str or None
         Bytes (or "4GB") that a run may allocate.
     time_budget : float or None
-        Seconds for all runs: after them no run is started, and those that have not
-        ended are stopped. Folds are worked off one after the other, with all methods,
-        quick ones first; the same call continues.
+        Seconds for all runs. Then no further run is started, and those that have not
+        ended are stopped. Folds are processed one after the other, each with all
+        methods, quick ones first. The same call continues a stopped comparison.
     out : path, optional
         Folder for `results.csv`, the refitted best model and the store. A second call
         with the same folder continues where the first one ended.
@@ -141,8 +141,9 @@ def compare(
         Name of the data, and the columns of a file.
     groups : str or array-like of shape (n_bags,), optional
         Bags that belong together (the slides of a patient): a column of a file, or one
-        entry per bag. No fold separates them, neither in tuning; results per group are
-        listed next to those per bag. Not needed for bags that carry groups.
+        entry per bag. They are never split across folds, including those of tuning;
+        results per group are listed next to those per bag. Not needed if the bags have
+        groups.
     pos_label : label, optional
         The positive one of two classes. Required if the labels are words.
     task : {"auto", "classification", "regression", "survival"}, default="auto"
@@ -155,9 +156,9 @@ def compare(
     sample_weight : str or array-like of shape (n_bags,), optional
         Weights of bags in fitting: a column of a file, or one number per bag. Scalers,
         tuning scores and all results give every bag the same weight;
-        `Comparison.unweighted` names the methods that take no weights.
+        `Comparison.unweighted` names the methods that do not support weights.
     test : as `data`, or a pair (X, y), optional
-        Test bags of their own; `protocol` is one train/test split then.
+        Separate test bags; `protocol` is then one train/test split.
     images : array, path or list of paths, optional
         Images of the instances for reports: an array of shape (n_instances, height,
         width[, 3]), a `.npy` or `.npz` file, a folder with files named by the instance
@@ -167,9 +168,9 @@ def compare(
         out-of-fold decision values of its training bags (five more fits). Methods with
         probabilities are calibrated as well.
     permute_features : bool, default=False
-        Whether to measure which features matter, by permuting each one over the
-        instances of the test bags (three predictions per feature), and what they add
-        to the scores of instances of a few bags.
+        Whether to measure the importance of features, by permuting each one over the
+        instances of the test bags (three predictions per feature), and their
+        contributions to the scores of instances of a few bags.
     conformal : float, optional
         One minus the coverage of the prediction sets of the model, such as 0.1, see
         :func:`bagwise.inspection.prediction_sets`. Stored with the model.

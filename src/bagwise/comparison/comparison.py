@@ -493,7 +493,7 @@ class Comparison:
             n = len(self.failures)
             text += f" {n} runs failed." if n > 1 else " One run failed."
         if self.n_left:
-            text += f" {self.n_left} runs are still to be done."
+            text += f" {self.n_left} runs have not ended."
         return text
 
     def _first_figure(self, first: RankRow) -> str:

@@ -219,16 +219,15 @@ def disagreement(checks: Sequence[Any]) -> dict[str, Any]:
     )
     if warn and others > own:
         text += (
-            f", and the others are right more often ({others:.2f} against"
-            f" {own:.2f}): something besides single positive instances tells the"
-            " classes apart. If it would not do so on new bags, the standard"
-            " assumption (parameter assumption of BagClassifier) restricts the"
-            " model to the first kind"
+            f", and the others are correct more often ({others:.2f} against {own:.2f}):"
+            " properties other than single positive instances separate the classes. If "
+            "they may not do so on new bags, set assumption='standard' of "
+            "BagClassifier, which restricts the model to members that respect the "
+            "assumption"
         )
     elif warn:
         text += (
-            f", and the first are right more often ({own:.2f} against"
-            f" {others:.2f}): the standard assumption (parameter"
-            " assumption of BagClassifier) restricts the model to them"
+            f", and the former are correct more often ({own:.2f} against {others:.2f}):"
+            " assumption='standard' of BagClassifier restricts the model to them"
         )
     return {"share": share, "warn": warn, "text": text}

@@ -32,8 +32,8 @@ class SimpleMI(EmbeddedClassifier):
 
     .. math:: \bar x(B) = \frac{1}{|B|} \sum_{x \in B} x
 
-    and any classifier of rows learns from the vectors. It is the cheapest method, and
-    a strong one where most instances of a bag matter.
+    and any classifier of rows learns from the vectors. It is the cheapest method, and a
+    strong one if most instances of a bag are relevant.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class SimpleMI(EmbeddedClassifier):
 
     Notes
     -----
-    `instance_scores` is the score of a bag that holds the instance alone. Class
+    `instance_scores` is the score of a bag that contains only this instance. Class
     weights are set on `estimator`. Pooling costs one pass over the instances; sparse
     data stay sparse, and only the rows of the bags become dense for an `estimator` that
     does not take sparse rows.
@@ -177,9 +177,9 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     Notes
     -----
-    `instance_scores` is the prediction for a bag that holds the instance alone. Pooling
-    costs one pass over the instances; sparse data stay sparse, and only the rows of the
-    bags become dense for an `estimator` that does not take sparse rows.
+    `instance_scores` is the prediction for a bag that contains only this instance.
+    Pooling costs one pass over the instances; sparse data stay sparse, and only the
+    rows of the bags become dense for an `estimator` that does not take sparse rows.
 
     Differs from [1]_: real values in place of classes.
 
@@ -243,7 +243,7 @@ class SimpleMIRegressor(BaseBagRegressor):
 
     @available_if(_reads_instances)
     def instance_scores(self, X):
-        """Predict a value for every instance, as for a bag that holds it alone.
+        """Predict a value for every instance, as for a bag with this instance only.
 
         Parameters
         ----------
