@@ -118,7 +118,7 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
         return p / p.sum(axis=1, keepdims=True)
 
     def member_contributions(self, X):
-        """Return what each member adds to the score of each bag.
+        """Return the contribution of each member to the score of each bag.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class BagStackingClassifier(StackedClassifier):
 
 
 class BagClassifier(OutlierScoresMixin, StackedClassifier):
-    r"""Classify bags without choosing or tuning anything.
+    r"""Classify bags with a fixed stack of methods that needs no tuning.
 
     A fixed stack of members that describe bags in different ways: summary statistics
     (support vector machine, trees, boosting), Fisher vectors, earth mover's distances
@@ -293,13 +293,13 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     Parameters
     ----------
     members : "default" or list of (str, estimator), default="default"
-        The members; a list takes the place of the default ones, and every entry learns
-        from the bags as they are.
+        The members. A list replaces the default members; its entries are fitted to the
+        bags without preprocessing.
     assumption : {"any", "standard"}, default="any"
-        "any" learns whatever separates the classes, also the frequency of background
-        instances. "standard" assumes that a bag is positive if and only if it has a
-        positive instance: only members whose score can never fall when an instance is
-        added to a bag, with weights that are not negative.
+        "any" uses every difference between the classes, including the frequency of
+        background instances. "standard" assumes that a bag is positive if and only if
+        it has a positive instance: only members whose score can never fall when an
+        instance is added to a bag, with weights that are not negative.
     cv : int, default=5
         Number of stratified folds; fewer when a class has fewer bags. Groups of bags
         stay together, and so do copies of a bag.
@@ -316,9 +316,9 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
         are scored on a quarter of the bags (at most 2,000), and the strongest that fit
         into the budget stay; below 600 bags the most expensive are dropped. With a
         number the clock is watched as well, and members for which no time is left are
-        not fitted. A warning names them. "auto" plans for 60 s by the estimate alone,
-        so that the result does not depend on how busy the computer is. None sets no
-        limit.
+        not fitted. A warning names them. "auto" is a budget of 60 s for the estimate
+        alone, so that the result does not depend on the load of the computer. None sets
+        no limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -327,8 +327,8 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     members_, member_weights_, member_scores_ : dict
         The fitted members, their weights and their out-of-fold ROC areas.
     plan_ : dict
-        What was chosen by the size of the data: "members", "dropped" (name and
-        reason), "exact_distances", "max_bag_size", "max_prototypes", "tree_draws",
+        What was chosen according to the size of the data: "members", "dropped" (name
+        and reason), "exact_distances", "max_bag_size", "max_prototypes", "tree_draws",
         "trial" (scores of members on a part of the bags, where some had to be left
         out), "estimated_seconds" (processor seconds) and others.
     assumption_check_ : dict
@@ -337,10 +337,11 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
         "disagree" is the share of bags with different predictions, "correlation" the
         rank correlation of the scores, "standard_accuracy" and "others_accuracy" the
         share of bags that each side predicts correctly, and "warn" whether a report
-        should warn: more than a fifth of the predictions differ, and of these one side
-        has more correct ones than chance explains (sign test, 5%). If that side is the
-        others, the classes differ in more than the presence of an instance. A shift
-        after training cannot be detected here. Empty where it does not apply.
+        should warn: more than a fifth of the predictions differ, and among these one
+        group of members is correct significantly more often (sign test, 5%). If it is
+        the group of the others, the classes differ in more than the presence of an
+        instance. A shift after training cannot be detected here. Empty if there is
+        nothing to compare.
 
     Notes
     -----
@@ -360,19 +361,19 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     scored); no members quadratic in the bags above 5,000. `plan_` lists what was done.
     1,000 bags of 7 take about 10 processor seconds, 20,000 about 100, and 400 bags of
     5,000 x 1,024 in half precision on a memory map about 150 and 2.2 GB (they are read
-    in pieces; 100 columns of each instance are kept). "estimated_seconds" is meant for
-    a core that multiplies matrices at about 20 gigaflops.
+    in chunks; 100 columns of each instance are kept). "estimated_seconds" assumes a
+    core that multiplies matrices at about 20 gigaflops.
 
     Folds are made by the position of a bag and the random seed: another order of the
     training bags gives other folds, and with them slightly different weights of
     members. A bag that is given twice changes the folds as well: its effect is close to
     that of weight two, but not equal.
 
-    `instance_scores` weighs the members that score instances, see
-    `BagStackingClassifier`; without evidence from the bags, MI-SVM has the weight. On
-    14 sets with known instances, their AUROC inside positive bags is at most 0.02 below
-    that of the best member, except on two newsgroups with 50 training bags (alt.atheism
-    and talk.politics.guns: 0.03 below).
+    `instance_scores` is a weighted mean over the members that score instances, see
+    `BagStackingClassifier`; if the bags contain no evidence, MI-SVM has all the weight.
+    On 14 sets with known instances, their AUROC inside positive bags is at most 0.02
+    below that of the best member, except on two newsgroups with 50 training bags
+    (alt.atheism and talk.politics.guns: 0.03 below).
 
     Differs from [1]_: the members are fixed, two combinations are averaged, and scores
     are scaled by robust Platt curves first.

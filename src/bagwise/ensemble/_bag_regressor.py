@@ -17,7 +17,7 @@ from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
 
 
 class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
-    r"""Predict real values of bags without choosing or tuning anything.
+    r"""Predict real values of bags with a fixed stack of methods that needs no tuning.
 
     A fixed stack of members that describe bags in different ways: means and summary
     statistics (ridge, support vectors, trees, boosting), kernels between bags (earth
@@ -28,15 +28,15 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     .. math:: f(B) = \sum_m w_m\, f_m(B) + b, \qquad w_m \ge 0
 
     where :math:`w, b` minimize the squared error of out-of-fold predictions and a small
-    ridge ([1]_). Where these predictions are useless, it is shrunk to the mean of y.
-    With several targets, `y` of shape (n_bags, n_targets), each target has its own
-    stack; distances, kernels and statistics of bags are computed once for all.
+    ridge ([1]_). If these predictions are not correlated with y, it is shrunk to the
+    mean of y. With several targets, `y` of shape (n_bags, n_targets), each target has
+    its own stack; distances, kernels and statistics of bags are computed once for all.
 
     Parameters
     ----------
     members : "default" or list of (str, estimator), default="default"
-        The members; a list takes the place of the default ones, and every entry learns
-        from the bags as they are.
+        The members. A list replaces the default members; its entries are fitted to the
+        bags without preprocessing.
     cv : int, default=5
         Number of folds; fewer when there are fewer bags. Groups of bags stay together,
         and so do copies of a bag.
@@ -49,9 +49,9 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         are scored on a quarter of the bags (at most 2,000), and the strongest that fit
         into the budget stay; below 600 bags the most expensive are dropped. With a
         number the clock is watched as well, and members for which no time is left are
-        not fitted. A warning names them. "auto" plans for 60 s by the estimate alone,
-        so that the result does not depend on how busy the computer is. None sets no
-        limit.
+        not fitted. A warning names them. "auto" is a budget of 60 s for the estimate
+        alone, so that the result does not depend on the load of the computer. None sets
+        no limit.
     verbose : int, default=0
         Shows a progress bar when positive.
 
@@ -72,7 +72,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         Factor between 0 and 1 that the weights were multiplied with, see Notes. 0 means
         that the stack predicts the mean of y for every bag.
     plan_ : dict
-        What was chosen by the size of the data, as in `BagClassifier`.
+        What was chosen according to the size of the data, as in `BagClassifier`.
 
     See Also
     --------
@@ -82,14 +82,14 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     -----
     Missing values, wide rows and large data are handled as in `BagClassifier`.
     `instance_scores` is the mean, weighted as in the stack, of what members predict for
-    the instance, or for a bag that holds the instance alone, in units of y. Costs
+    the instance, or for a bag that contains only this instance, in units of y. Costs
     ``cv + 1`` fits of every member. Only ratios of weights of bags matter. Folds are
     made by the position of a bag and the random seed, so that another order of the
     training bags gives slightly different weights of members.
 
     The stack is shrunk to the mean of y where its own out-of-fold predictions are
     correlated with y by less than two standard errors: by the slope of y on them,
-    within 0 and 1. With ``shrinkage_ == 0`` only the mean is left.
+    within 0 and 1. With ``shrinkage_ == 0`` the prediction is the mean.
 
     Differs from [1]_: a ridge, an intercept, and shrinkage.
 
@@ -229,7 +229,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         return self._of_targets(parts)
 
     def member_contributions(self, X):
-        """Return what each member adds to the prediction of each bag.
+        """Return the contribution of each member to the prediction of each bag.
 
         Parameters
         ----------

@@ -170,9 +170,9 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
             inputs.pooled,
             per_fit=0.05 + (7e-7 if size.is_wide else 1.3e-6) * n * size.n_pooled,
         ),
-        Member("near bags", _precomputed_svc(), inputs.near, **near),
+        Member("Wasserstein", _precomputed_svc(), inputs.near, **near),
         Member(
-            "near bags in the cube", _precomputed_svc(), inputs.near_in_cube, **near
+            "Wasserstein (min-max)", _precomputed_svc(), inputs.near_in_cube, **near
         ),
         *respecting[: 3 if staged or size.is_wide else 2],
         Member(
@@ -264,7 +264,7 @@ def regression_members(plan, size, *, n_jobs=None):
     inputs = _Inputs(plan, size, n_jobs)
     refuse_quadratic(plan, size, ("statistics SVR", *QUADRATIC))
     if size.n_instances > MAX_PAIRS_ROWS:
-        why = f"it looks at all pairs of {size.n_instances} instances"
+        why = f"it needs all pairs of {size.n_instances} instances"
         plan.dropped["set kernel"] = why
     n, N, d = float(size.n_bags), float(size.n_instances), float(size.n_features)
     rows = fitted_rows(plan, size)
@@ -289,8 +289,8 @@ def regression_members(plan, size, *, n_jobs=None):
             inputs.statistics,
             per_fit=0.008 + 2.4e-10 * n * n * 4 * d,
         ),
-        Member("near bags", MatrixRidge(), inputs.near, **near),
-        Member("near bags in the cube", MatrixRidge(), inputs.near_in_cube, **near),
+        Member("Wasserstein", MatrixRidge(), inputs.near, **near),
+        Member("Wasserstein (min-max)", MatrixRidge(), inputs.near_in_cube, **near),
         Member(
             "set kernel",
             MatrixRidge(),

@@ -35,7 +35,7 @@ _MAX_ROWS, _MIN_BAG_SIZE = 50_000, 20
 # Above so many bags, members that are quadratic in the bags are left out; the set
 # kernel looks at all pairs of instances.
 _QUADRATIC_LIMIT, MAX_PAIRS_ROWS = 5_000, 5_000
-QUADRATIC = ("near bags", "near bags in the cube")
+QUADRATIC = ("Wasserstein", "Wasserstein (min-max)")
 # Members are measured on a quarter of the bags, and at most so many, before the weakest
 # are left out; of fewer than four times the least number, the most expensive are.
 _TRIAL_BAGS, _LEAST_TRIAL = 2_000, 150
@@ -241,7 +241,7 @@ def measure_members(members, X, y, weight, n_classes, *, random_state, n_jobs):
     n_classes : int
         How many classes there are; 0 for values.
     random_state : int, RandomState or None
-        Seeds folds and members.
+        Random seed of folds and members.
     n_jobs : int or None
         Fits at the same time.
 
@@ -294,12 +294,12 @@ def report_plan(plan, fitted, stack, budget):
     planned = fitted if plan is None else plan.members
     dropped = {} if plan is None else plan.dropped
     dropped |= {
-        name: "no time was left for it" for name in planned if name not in fitted
+        name: "the time budget was used up" for name in planned if name not in fitted
     }
     late = [name for name, why in dropped.items() if "time" in why]
     if late:
         warnings.warn(
-            f"{stack} leaves out {', '.join(late)} to keep to a time budget of "
+            f"{stack} excludes {', '.join(late)} to stay within a time budget of "
             f"{budget.seconds:g} s. time_budget=None sets no limit.",
             UserWarning,
             stacklevel=2,
