@@ -1,12 +1,15 @@
 """The engine against loops over bags and models that are written out by hand."""
 
 from functools import partialmethod
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from bagwise import Bags  # noqa: E402
+from bagwise.neural import NeuralBagClassifier  # noqa: E402
 from bagwise.neural.engine import layers, segments, training  # noqa: E402
 from bagwise.neural.engine.inference import Fitted  # noqa: E402
 from bagwise.neural.engine.losses import bag_losses  # noqa: E402
@@ -305,6 +308,119 @@ def test_drawn_rows_are_distinct_and_uniform():
         counts += np.bincount(index, minlength=13)
     # 2000 draws of 4 out of 10: standard deviation below 22.
     assert np.abs(counts[2:12] - 800).max() < 110
+
+
+def recorded_step(monkeypatch, options, train_weight):
+    """Return rows, bags, lengths, partners and losses of the first step of training.
+
+    A row holds its own number, and its bag. Learning is too slow to change the weights.
+    """
+    steps, plain = [], training._Run._step
+
+    def step(self, x, bags, segments, share, mix=None):
+        weights = self.parameters.named(self.parameters.flat.detach().clone())
+        found = plain(self, x, bags, segments, share, mix)
+        steps.append((x, bags, segments, mix, weights, found))
+        return found
+
+    monkeypatch.setattr(training._Run, "_step", step)
+    sizes = np.array([7, 1, 10, 4, 6, 3])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    x = np.zeros((offsets[-1], 5))
+    x[:, 0], x[:, 1] = np.arange(offsets[-1]), np.repeat(np.arange(6), sizes)
+    n = len(train_weight)
+    models = Models(
+        seeds=np.arange(n),
+        learning_rate=np.full(n, 1e-12),
+        weight_decay=np.zeros(n),
+        dropout=np.zeros(n),
+        train_weight=train_weight,
+        valid_weight=np.zeros((n, 6)),
+    )
+    rows = Rows(x, np.zeros(5), np.ones(5), CPU, torch.float64, 1e9)
+    shape = make_shape(n_outputs=1)
+    y = np.arange(6) % 2.0
+    train(rows, offsets, y[:, None, None], "logistic", shape, models, options)
+    return shape, sizes, y, *steps[0]
+
+
+def test_dropped_instances_are_a_random_share_of_each_bag(monkeypatch):
+    options = Options(6, None, 2, 10, seed=0, instance_dropout=0.4)
+    _, sizes, _, x, bags, segments, mix, *_ = recorded_step(
+        monkeypatch, options, np.ones((1, 6))
+    )
+    assert mix is None
+    parts = np.split(x.numpy(), np.cumsum(segments.sizes.numpy())[:-1])
+    for bag, part in zip(bags.tolist(), parts, strict=True):
+        assert len(part) == np.ceil(0.6 * sizes[bag])
+        assert len(set(part[:, 0])) == len(part)
+        assert (part[:, 1] == bag).all()
+
+
+def test_mixed_bags_and_their_loss(monkeypatch):
+    seen = np.array([[1.0, 1, 1, 1, 1, 1], [2.0, 1, 0, 1, 1, 0]])
+    options = Options(6, None, 2, 10, seed=3, mixup=0.7)
+    shape, sizes, y, x, bags, segments, mix, weights, found = recorded_step(
+        monkeypatch, options, seen
+    )
+    partners, shares = (given.numpy() for given in mix)
+    assert sorted(partners) == sorted(bags.tolist())
+    assert (partners != bags.numpy()).any()
+    parts = x.split(segments.sizes.tolist())
+    total = np.zeros(2)
+    for part, a, b, share in zip(parts, bags.tolist(), partners, shares, strict=True):
+        assert len(set(part[:, 0].tolist())) == len(part) or a == b
+        own = (part[:, 1] == a).sum() if a != b else round(share * len(part))
+        assert (a == b) or own + (part[:, 1] == b).sum() == len(part)
+        assert share == pytest.approx(float(own) / len(part))
+        assert own >= np.ceil(0.5 * sizes[a])
+        for m in range(2):
+            score = by_hand(shape, weights, m, part)
+            label = torch.tensor([share * y[a] + (1 - share) * y[b]]).double()
+            if seen[0, a] == seen[0, b] == 1 and m == 0:
+                # Equal weights: the loss of a soft label.
+                loss = torch.nn.functional.binary_cross_entropy_with_logits
+                total[0] += float(loss(score, label))
+            elif m == 1 and seen[1, a] > 0 and seen[1, b] > 0:
+                for bag, of in ((a, share), (b, 1 - share)):
+                    signed = float(score[0]) * (2 * y[bag] - 1)
+                    total[1] += of * seen[1, bag] * np.log1p(np.exp(-signed))
+    unit = 6 / seen.sum(axis=1)
+    np.testing.assert_allclose(found.numpy(), total * unit, rtol=1e-9)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_smoothed_attention_equals_the_iteration_by_hand(ordered):
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 15, 12)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    place = rng.normal(size=(offsets[-1], 2))
+    X = Bags(rng.normal(size=(offsets[-1], 3)), offsets, coords=place)
+    if ordered:
+        X = Bags(X.data, offsets)
+        place = np.concatenate([np.arange(size) for size in sizes])[:, None]
+    model = NeuralBagClassifier(
+        smoothness=0.6, hidden=6, attention=4, n_models=1, max_epochs=3,
+        learning_rate=0.1, precision="float64", random_state=0,
+    ).fit(X, np.arange(12) % 2)  # fmt: skip
+    smooth = model.attention_weights(X).values
+    contributions = model.instance_scores(X).values
+    total = np.add.reduceat(contributions, offsets[:-1])
+    np.testing.assert_allclose(total, model.decision_function(X), atol=1e-9)
+    model.smoothness_ = 0.0  # the scores of the attention, up to a constant per bag
+    plain = np.log(model.attention_weights(X).values)
+    for start, stop in pairwise(offsets):
+        score, own = plain[start:stop], place[start:stop]
+        gap = np.linalg.norm(own[:, None] - own, axis=2)
+        np.fill_diagonal(gap, np.inf)
+        near = np.argsort(gap, axis=1, kind="stable")[:, : min(8, len(own) - 1)]
+        g = score
+        for _ in range(10):
+            mean = g[near].mean(axis=1) if len(own) > 1 else score
+            g = 0.4 * score + 0.6 * mean
+        share = np.exp(g - g.max())
+        np.testing.assert_allclose(smooth[start:stop], share / share.sum(), rtol=1e-7)
+    assert np.abs(smooth - np.exp(plain)).max() > 1e-3
 
 
 def test_standardization_of_each_set_of_bags(monkeypatch):
