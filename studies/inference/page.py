@@ -1,9 +1,10 @@
 """Tables of the page "Intervals and tests" from the files of the study.
 
-``python -m studies.inference.page`` reads ``cells.csv`` (simulated bags), ``real.csv``
-and ``winner.csv``. It writes what is required next to what was measured
-(``summary.csv``), means over cells (``by_n.csv`` and others), and all cells whose
-coverage or size misses a requirement (``missed.csv``).
+``python -m studies.inference.page`` reads ``cells.csv`` (simulated bags), ``real.csv``,
+``winner.csv`` and ``metrics.csv``. It writes what is required next to what was measured
+(``summary.csv``), means over cells (``by_n.csv`` and others), the coverage of other
+metrics and protocols (``others.csv``), and all cells whose coverage or size misses a
+requirement (``missed.csv``).
 """
 
 from __future__ import annotations
@@ -157,6 +158,21 @@ def winners(path: Path) -> Iterator[list[Any]]:
             yield [*head, *ends, len(found), int(good.sum()), "", ""]
 
 
+def others(path: Path) -> Iterator[list[Any]]:
+    """Yield the coverage of other metrics by protocol, from `metrics.csv`."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                groups.setdefault((row["metric"], row["protocol"]), []).append(row)
+    for (metric, protocol), own in sorted(groups.items()):
+        found, n = column(own, "coverage"), column(own, "sets").sum()
+        error = np.sqrt(found.mean() * (1.0 - found.mean()) / n)
+        ends = (f"{value:.3f}" for value in (found.mean(), error, found.min()))
+        beyond = sum(beyond_chance(row, "coverage") for row in own)
+        yield [metric.replace("_", " "), protocol, len(own), *ends, beyond]
+
+
 def missed(rows: list[Row]) -> Iterator[list[Any]]:
     """Yield the cells that miss, and whether by more than two standard errors."""
     for row in rows:
@@ -190,6 +206,10 @@ def main() -> None:
     for key in ("n", "generator", "learner"):
         head = [key, "figure", "partitions", "cells", *MEANS]
         table(out / f"by_{key}.csv", head, list(means(simulated, key)))
+    head = ["Metric", "Protocol", "Cells", "Mean coverage", "Standard error", "Lowest"]
+    table(
+        out / "others.csv", [*head, "Beyond chance"], list(others(out / "metrics.csv"))
+    )
     table(out / "missed.csv", MISSED, list(missed([*simulated, *real])))
 
 

@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from studies.inference.cells import MEASURED, merged
-from studies.inference.page import chosen, judged, missed, summary
+from studies.inference.page import chosen, judged, missed, others, summary
 
 CELL = {"generator": "a", "learner": "tree", "metric": "auroc", "sets": "100"}
 
@@ -80,3 +80,14 @@ def test_two_rounds_of_a_cell_are_one():
     assert row["coverage_error"] == pytest.approx(
         (share * (1 - share) / 150) ** 0.5, abs=1e-4
     )
+
+
+def test_other_metrics_are_averaged_by_protocol(tmp_path):
+    path = tmp_path / "metrics.csv"
+    rows = ["r2,5-fold,50,0.96", "r2,5-fold,50,0.80", "mae,test set,50,0.94"]
+    path.write_text("\n".join(["metric,protocol,sets,coverage", *rows]))
+    error = (0.88 * 0.12 / 100) ** 0.5
+    mae, r2 = others(path)
+    assert mae[:4] == ["mae", "test set", 1, "0.940"]
+    assert r2 == ["r2", "5-fold", 2, "0.880", f"{error:.3f}", "0.800", 1]
+    assert list(others(tmp_path / "none.csv")) == []
