@@ -235,6 +235,12 @@ def test_what_may_be_a_mistake_is_not_encoded(table):
     }
 
 
+def test_durations_are_no_dates(table):
+    table["stay"] = table["time"] - table["time"].min()
+    with pytest.raises(ValueError, match=r"'stay' \(Duration"):
+        read(table)
+
+
 def test_numbers_can_be_named_as_categories(tmp_path):
     (tmp_path / "t.csv").write_text("b,y,zip\na,0,01234\na,0,02345\nb,1,01234\n")
     X, _ = bagwise.read_bags(tmp_path / "t.csv", bag="b", label="y", encode=["zip"])

@@ -238,7 +238,7 @@ def test_numbers_after_the_first_rows_may_change(tmp_path):
         (pd.to_datetime(["2024-01-01", "2024-01-02"]), "dates"),
         (pd.to_datetime(["2024-01-01", None]), "dates"),
         (np.array([1 + 2j, 3]), "'u'"),
-        (pd.to_timedelta([1, 2], unit="s"), "dates"),
+        (pd.to_timedelta([1, 2], unit="s"), "Duration"),
         ([[1], [2, 3]], "lists of different lengths, 1 and 2"),
         ([["a"], ["b"]], "'u'"),
         (["1", "2"], "numbers stored as text"),

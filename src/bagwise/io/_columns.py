@@ -52,6 +52,8 @@ def _column(series: Any) -> Column:
         if values.dtype.kind == "O":  # decimals
             values = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
         return Column("number", values, name)
+    if dtype.is_temporal() and dtype not in (nw.Date, nw.Datetime):  # durations
+        return Column("other", series.to_numpy(), name)
     if dtype.is_temporal():
         dates = np.asarray(series.to_numpy())
         if dates.dtype.kind == "M":  # (nanoseconds would become numbers)
