@@ -378,6 +378,12 @@ def test_a_missing_group_is_named(missing):
         Bags(np.zeros((3, 1)), [0, 1, 2, 3], groups=groups)
 
 
+@pytest.mark.parametrize("data", [[["a", "b"], ["c"]], [[1.0, 2.0], [3.0]], [1.0, 2.0]])
+def test_what_is_no_matrix_says_where_lists_go(data):
+    with pytest.raises(ValueError, match=r"one matrix of shape .* Bags\.from_list"):
+        Bags(data, [0, 1, 2])
+
+
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_matrix, sp.csr_array])
 @pytest.mark.parametrize(
     ("part", "value"), [("indices", 1000), ("indices", -1), ("indptr", 10**6)]

@@ -256,13 +256,20 @@ MODELS = {
     "BoxKernelSVC": lambda: svm.BoxKernelSVC(),
     "CitationKNN": lambda: CitationKNN(),
     "TwoLevelClassifier": lambda: embedding.TwoLevelClassifier(),
+    "BagRegressor": lambda: ensemble.BagRegressor(cv=2, random_state=0),
+    "MILDE": lambda: embedding.MILDE(),
+    "transformer": lambda: _network("transmil"),
+    "encoded": lambda: make_pipeline(
+        compose.EncodeColumns(), compose.OnNeighbors(2), svm.MISVM(kernel="linear")
+    ),
 }
 
 
-def _network():
+def _network(pooling="gated"):
     from bagwise.neural import NeuralBagClassifier
 
-    return NeuralBagClassifier(hidden=8, attention=4, n_models=1, max_epochs=3)
+    size = {"hidden": 8, "attention": 4, "n_models": 1, "max_epochs": 3}
+    return NeuralBagClassifier(pooling=pooling, **size)
 
 
 def attempt_model(kind, folder):

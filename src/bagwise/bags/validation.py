@@ -139,13 +139,15 @@ def as_matrix(data: Any) -> Any:
             matrix = matrix.copy()
             matrix.sum_duplicates()
         return frozen(matrix)
-    array = np.asanyarray(data)
+    wanted = "data must be one matrix of shape (n_instances, n_features), got"
+    hint = "A list of bags goes into Bags.from_list."
+    try:
+        array = np.asanyarray(data)
+    except ValueError:
+        raise ValueError(f"{wanted} rows of different lengths. {hint}") from None
     refuse_other_values(array, "data")
     if array.ndim != 2:
-        raise ValueError(
-            "data must be one matrix of shape (n_instances, n_features), got "
-            f"{array.ndim} dimension(s). A list of bags goes into Bags.from_list."
-        )
+        raise ValueError(f"{wanted} {array.ndim} dimension(s). {hint}")
     if array.dtype.kind not in "fiub":
         array = _to_numbers(array)
     if array.dtype not in (np.float16, np.float32, np.float64):

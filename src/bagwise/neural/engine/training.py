@@ -339,7 +339,7 @@ class _Run:
         best_buffers = {k: v.clone() for k, v in self.buffers.items()}
         history = [], [], []
         epochs = range(options.max_epochs)
-        for epoch in paced(epochs, f"{n_models} networks", "epochs"):
+        for epoch in paced(epochs, "training of the network", "epochs"):
             begun = time.perf_counter()
             order = self.active[order_rng.permutation(n_active)]
             train_loss = self._epoch(order, per_step)
