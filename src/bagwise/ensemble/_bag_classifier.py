@@ -274,7 +274,7 @@ class BagStackingClassifier(StackedClassifier):
 
 
 class BagClassifier(OutlierScoresMixin, StackedClassifier):
-    r"""Classify bags with a fixed stack of methods that needs no tuning.
+    r"""Classify bags with a stack of methods that needs no tuning.
 
     A fixed stack of members that describe bags in different ways: summary statistics
     (support vector machine, trees, boosting), Fisher vectors, earth mover's distances

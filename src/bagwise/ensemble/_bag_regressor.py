@@ -17,7 +17,7 @@ from bagwise.ensemble._stack import Budget, fit_stack, scaled_to_one
 
 
 class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
-    r"""Predict real values of bags with a fixed stack of methods that needs no tuning.
+    r"""Predict real values of bags with a stack of methods that needs no tuning.
 
     A fixed stack of members that describe bags in different ways: means and summary
     statistics (ridge, support vectors, trees, boosting), kernels between bags (earth
