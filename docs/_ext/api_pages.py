@@ -139,15 +139,23 @@ def _sections(modules: dict[str, str]) -> list[str]:
     return lines
 
 
+def _hidden(pages: list[str]) -> list[str]:
+    """Return a list of pages that is shown in the navigation only."""
+    places = [page if "/" not in page else f"/{page}" for page in pages]
+    return [".. toctree::", "   :hidden:", "", *(f"   {place}" for place in places)]
+
+
 def write_pages(app) -> None:
     """Write the reference before Sphinx looks for pages."""
     folder = Path(app.srcdir) / "api"
-    pages = {}
+    pages, for_developers = {}, set()
     for public in public_names.documented():
         page = page_of(public)
         if page.startswith("api/"):
             title = public.path.removeprefix("bagwise.")
             pages[page] = underlined(title) + describe(public)
+            if public.path.rpartition(".")[0] in DEVELOPERS:
+                for_developers.add(page)
     for page, lines in pages.items():
         write(Path(app.srcdir) / f"{page}.rst", lines)
     missing = set(public_names.modules()) - {*SECTIONS, *DEVELOPERS}
@@ -159,11 +167,11 @@ def write_pages(app) -> None:
         "",
         *_sections(sections),
     ]
-    index += [".. toctree::", "   :hidden:", "", "   developers"]
-    index += [f"   /{page}" for page in sorted(pages)]
+    index += _hidden(["developers", *sorted(pages.keys() - for_developers)])
     write(folder / "index.rst", index)
     developers = [*underlined("Writing an estimator"), INTRODUCTION, ""]
-    write(folder / "developers.rst", [*developers, *_sections(DEVELOPERS)])
+    developers += [*_sections(DEVELOPERS), *_hidden(sorted(for_developers))]
+    write(folder / "developers.rst", developers)
     kept = {Path(app.srcdir) / f"{page}.rst" for page in pages}
     kept |= {folder / "index.rst", folder / "developers.rst"}
     for old in set(folder.glob("*.rst")) - kept:
