@@ -61,16 +61,19 @@ def costs() -> list[str]:
     return list_table(["Method", "Seconds", *(f"Growth: {a}" for a in AXES)], rows)
 
 
+def _brackets(text: str | None) -> str:
+    return f" ({text})" if text else ""
+
+
 def peers() -> list[str]:
     """Return how many times longer others take on the same folds, with accuracies."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for row in measured.speed():
-        own = f"{float(row['seconds']):.2f} ({row['accuracy']})"
+        own = f"{float(row['seconds']):.2f}{_brackets(row.get('accuracy'))}"
         if row["ratio"] and not row["other"].startswith("one "):
             ratio = float(row["ratio"])
             told = f"{ratio:.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
-            if row["other_accuracy"]:
-                told += f" ({row['other_accuracy']})"
+            told += _brackets(row.get("other_accuracy"))
             found.setdefault((row["data"], row["method"], own), {})[row["other"]] = told
     others = sorted({other for entry in found.values() for other in entry})
     rows = [
