@@ -7,6 +7,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from bagwise.bags import Bags
+from bagwise.bags.chunks import Moments
 from bagwise.base.estimator import class_factors
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
@@ -16,7 +17,6 @@ from bagwise.embedding import MiFV
 from bagwise.embedding.codebooks import EnergyProjection
 from bagwise.least_squares import SAFE, SAFERegressor
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
-from bagwise.solvers.moments import Moments
 
 
 def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False):

@@ -9,11 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
-from bagwise.bags.chunks import Chunks, larger_than_chunk
+from bagwise.bags.chunks import Chunks, Moments, larger_than_chunk
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.embedding._loops import fisher_sums
 from bagwise.embedding.codebooks import EnergyProjection, distinct_rows, power_l2
-from bagwise.solvers.moments import Moments
 
 
 class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimator):

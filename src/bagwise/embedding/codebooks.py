@@ -10,10 +10,10 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._compat import Interval, _fit_context
+from bagwise.bags.chunks import Moments
 from bagwise.bags.segments import bag_matrix, segment_sum
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 from bagwise.kernels.instance import row_blocks, squared_distances
-from bagwise.solvers.moments import Moments
 
 
 class EnergyProjection:

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
 from bagwise._compat import Interval, StrOptions
-from bagwise.bags.chunks import Chunks, larger_than_chunk
+from bagwise.bags.chunks import Chunks, Moments, larger_than_chunk
 from bagwise.bags.segments import (
     bag_matrix,
     repeat,
@@ -22,7 +22,6 @@ from bagwise.bags.segments import (
     segment_sum,
 )
 from bagwise.base import BaseBagRegressor
-from bagwise.solvers.moments import Moments
 
 POOLINGS = ("mean", "max", "min", "softmax", "prime")
 # A step is halved at most so often before the descent ends.

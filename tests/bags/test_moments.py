@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bagwise.solvers.moments import Moments
+from bagwise.bags.chunks import Moments
 
 
 @pytest.mark.parametrize("weighted", [False, True])
