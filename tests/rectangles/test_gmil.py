@@ -5,7 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.datasets import make_generalized_bags
 from bagwise.kernels import BoxGrid
 from bagwise.rectangles import GMIL
-from bagwise.rectangles._boxes import cell_intervals, intervals, levels_that_fit
+from bagwise.rectangles._gmil import cell_intervals, intervals, levels_that_fit
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ from bagwise.comparison.texts import (
     plain_results,
     ranking_html,
     ranking_table,
+    require_pandas,
 )
 from bagwise.comparison.tuning import OF_TUNING, TunedModel, fit_method
 from bagwise.io import save
@@ -224,14 +225,16 @@ class Comparison:
     @property
     def frame(self) -> Any:
         """All runs as a pandas data frame, one row per fold."""
-        pandas = _pandas()
+        pandas = require_pandas("Comparison.rows")
         names = [name for name in COLUMNS if name != "description"]
         return pandas.DataFrame([{n: row[n] for n in names} for row in self.rows])
 
     @property
     def ranking_frame(self) -> Any:
         """The ranking as a pandas data frame; figures per group come first."""
-        frame = _pandas().DataFrame([row.to_dict() for row in self.ranking])
+        frame = require_pandas("Comparison.rows").DataFrame(
+            [row.to_dict() for row in self.ranking]
+        )
         if self.has_group_figures:
             first = ["method", "group_auroc", "group_low", "group_high"]
             frame = frame[["rank", *first, *frame.columns.drop(["rank", *first])]]
@@ -586,17 +589,6 @@ def _ends(found: RankRow | Interval, show: Callable[[float], str]) -> str:
 
 def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(
-            "data frames need pandas (pip install pandas); Comparison.rows has the same"
-            " as a list of dicts"
-        ) from None
-    return pandas
 
 
 def _is_unconverged(note: str) -> bool:

@@ -25,7 +25,7 @@ from scipy import stats
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.inference import holm
-from bagwise.comparison.texts import latex_table, markdown_table
+from bagwise.comparison.texts import latex_table, markdown_table, require_pandas
 
 __all__ = [
     "Leaderboard",
@@ -187,13 +187,7 @@ class Leaderboard:
         pandas.DataFrame
             Mean rank, mean, wins, seconds and p value, and the value on every data set.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "data frames need pandas (pip install pandas); Leaderboard.rows has the"
-                " same as a list of dicts"
-            ) from None
+        pandas = require_pandas("Leaderboard.rows")
         frame = pandas.DataFrame(self.rows()).set_index("method")
         values = pandas.DataFrame(
             self.values.T, index=frame.index, columns=list(self.datasets)

@@ -21,6 +21,7 @@ __all__ = [
     "plain_results",
     "ranking_html",
     "ranking_table",
+    "require_pandas",
 ]
 
 _LATEX = {
@@ -231,3 +232,15 @@ def disagreement(checks: Sequence[Any]) -> dict[str, Any]:
             " assumption='standard' of BagClassifier restricts the model to them"
         )
     return {"share": share, "warn": warn, "text": text}
+
+
+def require_pandas(rows: str) -> Any:
+    """Return pandas, or say which list of dicts has the same content as a frame."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(
+            f"data frames need pandas (pip install pandas); {rows} has the same as a"
+            " list of dicts"
+        ) from None
+    return pandas

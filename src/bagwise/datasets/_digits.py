@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags, Ragged
-from bagwise.datasets._build import (
+from bagwise.datasets._generators import (
     IntRange,
     balanced_labels,
     check_count,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from bagwise.datasets._build import balanced_labels, check_count, finish
+from bagwise.datasets._generators import balanced_labels, check_count, finish
 
 _Array = npt.NDArray[np.float64]
 

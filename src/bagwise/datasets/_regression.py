@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, Ragged
 from bagwise.base.survival import survival_target
-from bagwise.datasets._build import (
+from bagwise.datasets._generators import (
     IntRange,
     check_count,
     check_range,

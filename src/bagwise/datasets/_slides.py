@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from bagwise.bags import Bags, Ragged
-from bagwise.datasets._build import IntRange, check_count, check_range, offsets_of
+from bagwise.datasets._generators import IntRange, check_count, check_range, offsets_of
 
 TISSUES = ("stroma", "epithelium", "fat", "tumor")
 _PATCH = 256
