@@ -19,7 +19,7 @@ OTHERS = {
     "texts": [f"newsgroups_{topic}" for topic in TOPICS],
     "scenes": [f"corel {a} {b}" for a, b in COREL],
     "images": ["digits", "moved digits"],
-    "drawn": ["witness", "key instance", "generalized"],
+    "simulated": ["witness", "key instance", "generalized"],
 }
 CHOOSING_DRAW = 1000
 

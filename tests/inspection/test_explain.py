@@ -12,12 +12,16 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from bagwise import Bags, Ragged
+from bagwise import BagRegressor, Bags, Ragged
 from bagwise.cli._models import fit_file
 from bagwise.comparison.problem import as_problem
-from bagwise.compose import WrapperMI
+from bagwise.compose import SimpleMIRegressor, WrapperMI
 from bagwise.datasets import make_bags
-from bagwise.inspection import explain, instance_importance
+from bagwise.inspection import (
+    explain,
+    instance_importance,
+    member_contributions,
+)
 from bagwise.linear_model import MILogisticRegression
 from bagwise.svm import BagSVC
 
@@ -256,6 +260,16 @@ def test_one_coordinate_is_no_map(bags, tmp_path):
     found = explain(Pooled("mean").fit(X), X)
     assert "heatmaps" not in found.write(tmp_path)
     assert found.columns()["x"] == bags.coords[:, 0].tolist()
+
+
+def test_several_targets_need_a_model_of_one():
+    X, y = make_bags(20, random_state=0)
+    members = [("mean", SimpleMIRegressor())]
+    model = BagRegressor(members, cv=2).fit(X, np.column_stack([y, X.sizes]))
+    with pytest.raises(ValueError, match="2 values per bag: fit a model of one target"):
+        explain(model, X)
+    with pytest.raises(ValueError, match="2 targets: fit a model of one target"):
+        member_contributions(model, X)
 
 
 def test_several_labels_a_bag():

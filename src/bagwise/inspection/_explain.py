@@ -37,6 +37,7 @@ from bagwise.inspection.scores import (
     bag_scores,
     bags_for,
     instance_scores,
+    needs_one_column,
     positive_class,
     predicts_values,
     score_threshold,
@@ -547,10 +548,9 @@ def explain(
     positive_class(model, pos_label)  # raises for an unfitted model or an unknown label
     labels = np.asarray(model.predict(X))
     if labels.ndim == 2 and pos_label is None:
-        raise ValueError(
-            f"the model predicts {labels.shape[1]} labels per bag: pass one of "
-            f"{np.asarray(model.classes_).tolist()} as pos_label."
-        )
+        what = "values" if predicts_values(model) else "labels"
+        found = f"the model predicts {labels.shape[1]} {what} per bag"
+        raise needs_one_column(model, found)
     found = instance_importance(model, X, method, pos_label=pos_label)
     scores = np.asarray(found.values, dtype=float)
     whole = bag_scores(model, X, pos_label)

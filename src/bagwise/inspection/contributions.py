@@ -21,8 +21,10 @@ from bagwise.inspection.scores import (
     bags_for,
     instance_scores,
     last_step,
+    needs_one_column,
     own_positive,
     positive_class,
+    predicts_values,
     row_bags,
     scored_class,
 )
@@ -544,10 +546,8 @@ def member_contributions(
     column, sign = positive_class(inner, pos_label)
     if parts.ndim == 3:
         if column is None:
-            raise ValueError(
-                f"there are {parts.shape[2]} classes: pass one of "
-                f"{np.asarray(inner.classes_).tolist()} as pos_label."
-            )
+            what = "targets" if predicts_values(inner) else "classes"
+            raise needs_one_column(inner, f"there are {parts.shape[2]} {what}")
         parts = parts[:, :, column]
     elif pos_label is not None:
         own = positive_class(inner)

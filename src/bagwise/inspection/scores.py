@@ -24,6 +24,7 @@ __all__ = [
     "instance_scores",
     "key_instances",
     "last_step",
+    "needs_one_column",
     "own_positive",
     "positive_class",
     "predicts_values",
@@ -60,6 +61,15 @@ def own_positive(model: Any) -> Any:
     last = steps[-1][1] if steps else model
     named = getattr(last, "pos_label", None)
     return classes[1] if named is None else named
+
+
+def needs_one_column(model: Any, found: str) -> ValueError:
+    """Return the error for a model of several columns when one is needed."""
+    if predicts_values(model):
+        advice = "fit a model of one target and use that one"
+    else:
+        advice = f"pass one of {np.asarray(model.classes_).tolist()} as pos_label"
+    return ValueError(f"{found}: {advice}.")
 
 
 def scored_class(model: Any, pos_label: Any = None) -> Any:
