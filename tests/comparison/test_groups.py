@@ -113,6 +113,7 @@ def test_the_figure_per_group_is_corrected_for_the_selection():
     own = winner.corrected
     text = f"(20 groups): AUROC {own.mean:.3f} [{own.low:.3f}, {own.high:.3f}],"
     assert f"{text} corrected for its selection" in result.summary()
+    assert result.to_json()["group_winner"]["corrected"]["low"] == own.low
 
 
 def test_groups_without_figures_are_not_in_front():

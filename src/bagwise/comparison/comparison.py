@@ -502,13 +502,11 @@ class Comparison:
     def _first_figure(self, first: RankRow) -> str:
         """Return the figure of the best method, corrected for selecting it, as text."""
         show = METRICS[self.metric].show
-        text, by = f"{show(first.mean)}{_ends(first, show)}", self.protocol_text
+        text, by = _shown(first, show), self.protocol_text
         if self.winner is not None:
-            found, n = self.winner.corrected, len(self.winner.shares)
-            return (
-                f"{show(found.mean)}{_ends(found, show)}, corrected for its selection"
-                f" among {n} methods ({text} without the correction), by {by}"
-            )
+            own, n = _shown(self.winner.corrected, show), len(self.winner.shares)
+            own += f", corrected for its selection among {n} methods"
+            return f"{own} ({text} without the correction), by {by}"
         few = "" if first.reliable else "; intervals from so few bags are unreliable"
         return f"{text} by {by}{few}"
 
@@ -521,14 +519,10 @@ class Comparison:
         if counts.counted < counts.n:
             which = f"{counts.counted} of {which}, those with bags of one class"
         show = METRICS["group_auroc"].show
-        found = self.group_interval(row.method)
-        text = f"{show(found.mean)}{_ends(found, show)}"
+        text = _shown(self.group_interval(row.method), show)
         if self.group_winner is not None:
-            own = self.group_winner.corrected
-            text = (
-                f"{show(own.mean)}{_ends(own, show)}, corrected for its selection"
-                f" ({text} without the correction)"
-            )
+            own = _shown(self.group_winner.corrected, show)
+            text = f"{own}, corrected for its selection ({text} without the correction)"
         return f" Per group ({which}): AUROC {text}."
 
     @property
@@ -563,8 +557,7 @@ class Comparison:
         show = METRICS[self.metric].show
         lines = [f"Comparison on {self.problem.name}: {self.summary()}"]
         for row in self.ranking:
-            figure = f"{show(row.mean)}{_ends(row, show)}"
-            lines.append(f"{row.rank:>3}  {row.method:<24} {figure}")
+            lines.append(f"{row.rank:>3}  {row.method:<24} {_shown(row, show)}")
         return "\n".join([*lines, *self.cautions])
 
     def _repr_html_(self) -> str:
@@ -582,9 +575,10 @@ class Comparison:
         return plain_results(self)
 
 
-def _ends(found: RankRow | Interval, show: Callable[[float], str]) -> str:
-    """Return an interval as text."""
-    return "" if np.isnan(found.low) else f" [{show(found.low)}, {show(found.high)}]"
+def _shown(found: RankRow | Interval, show: Callable[[float], str]) -> str:
+    """Return a figure with its interval as text."""
+    ends = "" if np.isnan(found.low) else f" [{show(found.low)}, {show(found.high)}]"
+    return f"{show(found.mean)}{ends}"
 
 
 def _cell(value: Any) -> Any:

@@ -182,7 +182,8 @@ def plain_results(comparison: Any) -> dict[str, Any]:
             {**row.to_dict(), "grid_ends": comparison.grid_ends(row.method)}
             for row in comparison.ranking
         ],
-        "winner": None if comparison.winner is None else asdict(comparison.winner),
+        "winner": comparison.winner and asdict(comparison.winner),
+        "group_winner": comparison.group_winner and asdict(comparison.group_winner),
         "cautions": comparison.cautions,
         "failures": [
             {k: row[k] for k in ("method", "repeat", "fold", "error")}
