@@ -168,3 +168,13 @@ def test_the_demo(capsys, tmp_path, monkeypatch):
     assert status == 0
     last = out.strip().splitlines()[-1]
     assert last == f"report: {tmp_path / 'demo' / 'report.html'}"
+
+
+def test_no_command_has_two_options_of_one_name():
+    from typer.main import get_command
+
+    from bagwise.cli._main import app
+
+    for name, command in get_command(app).commands.items():
+        options = [opt for p in command.params for opt in [*p.opts, *p.secondary_opts]]
+        assert len(options) == len({*options}), name

@@ -459,7 +459,7 @@ def explain(
         typer.Option(help="Images of instances: an .npz or .npy file, or a folder."),
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", help="Format of plots: png, pdf or svg.")
+        str, typer.Option("--plots", help="Format of plots: png, pdf or svg.")
     ] = "png",
     csv_escape: Escape = True,
     json: Json = False,
@@ -474,7 +474,7 @@ def explain(
     class.
     """
     if format_ not in ("png", "pdf", "svg"):
-        raise UsageError(f"--format must be png, pdf or svg, got {format_!r}")
+        raise UsageError(f"--plots must be png, pdf or svg, got {format_!r}")
     found = explain_file(
         model,
         source.bags() if source.is_file else replace(source, positive=None).problem(),

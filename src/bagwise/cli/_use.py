@@ -43,7 +43,8 @@ def labeled(
     def read(group: Any) -> tuple[Any, Any]:
         columns = dict(source.columns)
         named = {*by, source.columns.get("group")} - {group, None}
-        columns["drop"] = [*given, *sorted(named - {*given})] if table else given
+        columns["drop"] = [name for name in given if name != group]
+        columns["drop"] += sorted(named - {*given}) if table else []
         columns["group"] = group
         own = replace(source, columns={k: v for k, v in columns.items() if v})
         try:

@@ -298,8 +298,8 @@ def _short_reference(text: str) -> Reference | None:
     if found is None:
         return None
     parts, year = found.group(1).rstrip(",").split(", "), found.group(2)
-    last = next((k for k, part in enumerate(parts) if " and " in part), 0)
-    last = last if last < len(parts) - 1 else 0
+    pair = r"[A-Z][\w-]* and [A-Z][\w-]*"  # not a title with "and"
+    last = next((k for k, part in enumerate(parts) if re.fullmatch(pair, part)), 0)
     names = ", ".join(parts[: last + 1]).replace(" and ", ", ").split(", ")
     rest = parts[last + 1 :]
     where = rest.pop() if len(rest) > 1 else ""
@@ -316,7 +316,8 @@ def _full_reference(text: str) -> Reference | None:
     years = re.findall(r"\b(?:19|20)\d{2}\b", rest)
     if not years:
         return None
-    where = re.sub(rf",? ?\b{years[-1]}\b", "", rest).strip(" .,")
+    before, _, after = rest.rpartition(years[-1])
+    where = f"{before.rstrip(' ,')}{after}".strip(" .,")
     names = re.findall(
         r"([^,]+?), ((?:[A-Z]\.[- ]?)+)(?:, | and |$|, and )", found["who"] + ", "
     )

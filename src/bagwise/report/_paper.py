@@ -293,7 +293,7 @@ def _key_instances(found: Any, width: float, methods: Any, bags: Any) -> Any:
     if found.opened:
         raise ValueError(
             "key instances need the features, which results on disk do not hold:"
-            " `bagwise explain MODEL DATA --format pdf` plots them"
+            " `bagwise explain MODEL DATA --plots pdf` plots them"
         )
     figure = plot_key_instances(
         found, 4, methods[0] if methods else None, 3 if width < 5 else 6
