@@ -452,3 +452,30 @@ def _refuse_missing(keys: npt.NDArray[Any]) -> None:
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(f"the bag id of row {row} is missing.")
+
+
+def check_weights(
+    sample_weight: Any, n_bags: int, y: npt.NDArray[Any], task: str
+) -> npt.NDArray[np.float64]:
+    """Return weights as numbers, one per bag; refuse what no method could use."""
+    refuse_masked(sample_weight, "sample_weight")
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight must hold numbers") from None
+    if weight.shape != (n_bags,):
+        raise ValueError(f"sample_weight has shape {weight.shape} for {n_bags} bags")
+    bad = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
+    if len(bad):
+        raise ValueError(
+            f"the weight of bag {bad[0]} is {weight[bad[0]]:g}; weights must be finite"
+            " and not negative"
+        )
+    if not weight.any():
+        raise ValueError("all weights are zero")
+    if task == "classification":
+        classes, codes = np.unique(y, return_inverse=True)
+        empty = classes[np.bincount(codes, weight) == 0]
+        if len(empty):
+            raise ValueError(f"all bags of class {empty[0]!s} have a weight of zero")
+    return weight

@@ -32,8 +32,7 @@ from bagwise.comparison.ranking import (
 )
 from bagwise.comparison.record import attach_comparison
 from bagwise.comparison.run_one import single_thread
-from bagwise.comparison.saved import saved_parts
-from bagwise.comparison.store import COLUMNS, write_described
+from bagwise.comparison.store import COLUMNS, saved_parts, write_described
 from bagwise.comparison.texts import (
     disagreement,
     latex_table,
@@ -350,9 +349,7 @@ class Comparison:
     def disagreement(self, method: str) -> dict[str, Any]:
         """Describe how often members with different assumptions disagree.
 
-        Those that respect the standard assumption (a bag is positive if and only if it
-        holds a positive instance) against the others, on training bags held out inside
-        each fold, see `BagClassifier.assumption_check_`.
+        On held-out training bags, see `BagClassifier.assumption_check_`.
 
         Parameters
         ----------
@@ -362,9 +359,8 @@ class Comparison:
         Returns
         -------
         dict
-            "share" of the bags on which they disagree (mean over folds), "warn"
-            (whether it is large in half of the folds or more) and "text"; empty for
-            methods that are not such a stack.
+            "share" of the bags on which they disagree, "warn" (whether it is large) and
+            "text"; empty for methods that are not such a stack.
         """
         rows = [self.arrays.get(row["key"], {}) for row in self.runs(method)]
         found = [row["assumption_check"] for row in rows if "assumption_check" in row]

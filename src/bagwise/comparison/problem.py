@@ -16,10 +16,14 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags, as_bags
 from bagwise.bags.codings import plain_codings
-from bagwise.bags.validation import first_missing, in_bag_order, refuse_masked
+from bagwise.bags.validation import (
+    check_weights,
+    first_missing,
+    in_bag_order,
+    refuse_masked,
+)
 from bagwise.base.folds import copied_bags, kept_together
 from bagwise.base.survival import check_survival, has_fields
-from bagwise.comparison.weights import check_weights
 from bagwise.datasets import available, fetch, load_digit_bags
 from bagwise.exceptions import DataError, MissingValuesError, ParameterError
 from bagwise.io import read_bags
