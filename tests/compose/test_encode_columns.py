@@ -97,7 +97,7 @@ def test_equal_to_a_pipeline_by_hand(table):
     by_rows = clone(ridge).fit(means[train], y[train]).decision_function(means)
     ours = make_pipeline(EncodeColumns(), SimpleMI(ridge, pooling="mean"))
     ours.fit(X[train], y[train])
-    np.testing.assert_allclose(ours.decision_function(X), by_rows, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(ours.decision_function(X), by_rows, rtol=0, atol=1e-12)
 
 
 def test_categories_that_training_has_not_seen_are_zero(table):
