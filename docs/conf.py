@@ -43,7 +43,7 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!bagwise\.).*")]
 # -- docstrings ------------------------------------------------------------------------
 autosummary_generate = False  # api_pages writes the pages
 toc_object_entries_show_parents = "hide"  # the class is the page
-autodoc_typehints = "none"  # types stand in the docstrings
+autodoc_typehints = "none"  # types are in the docstrings
 extlinks = {"doi": ("https://doi.org/%s", "doi:%s")}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -80,7 +80,7 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}
 html_sidebars = {"index": [], "guide/migrating": []}  # code side by side is wide
 
-# The formulas are drawn by a copy of MathJax from the package index: one file,
+# The formulas are rendered by a copy of MathJax from the package index: one file,
 # no fonts, no other host.
 _mathjax = find_spec("sphinx-mathjax-offline")
 _mathjax = Path(_mathjax.origin).parent / "static" / "mathjax"
@@ -92,7 +92,7 @@ mathjax3_config = {
 }
 
 # -- gallery ---------------------------------------------------------------------------
-# These draw benchmark sets and are shown without pictures where none are at hand.
+# These plot benchmark sets and are shown without figures if the sets are missing.
 _NEED_DATA = ["plot_midr_dimensions", "plot_midr_sparsity", "plot_safe_latent"]
 _NEED_DATA += ["plot_binding_energies"]
 _left_out = "" if os.environ.get("BAGWISE_DATA") else f"(?!{'|'.join(_NEED_DATA)})"
@@ -114,6 +114,6 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,  # its page asks other hosts for scripts
 }
-# One thread a process: numbers do not depend on the machine's cores.
+# One thread per process: numbers do not depend on the number of cores.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")

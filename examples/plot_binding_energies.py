@@ -56,7 +56,7 @@ def draw_values(ax, truth, found, title):
 
 
 def draw_weights(ax, model, title):
-    """Draw what the members of the stack weigh."""
+    """Plot the weights of the members of the stack."""
     weights = model[-1].member_weights_
     names = sorted(weights, key=weights.get)
     ax.barh(names, [weights[name] for name in names], color="0.55")

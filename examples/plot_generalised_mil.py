@@ -79,7 +79,7 @@ def compare(seeds, n_train=300, n_test=400):
 
 
 def concept_points(seed):
-    """Attraction and repulsion points: the first numbers the generator draws."""
+    """Attraction and repulsion points: the first numbers of the generator."""
     rng = np.random.RandomState(seed)
     k, k2 = CONCEPT["n_attraction"], CONCEPT["n_repulsion"]
     return rng.uniform(size=(k, 2)), rng.uniform(size=(k2, 2))
@@ -125,7 +125,7 @@ def draw_vote(ax, model, seed):
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="feature 1")
     ax.set_ylabel("feature 2")
     ax.set_title(
-        "GMIL: where a point speaks for (blue) or against\n"
+        "GMIL: evidence of a point for (blue) or against\n"
         "(red) its bag; dashed: concept, lines: top boxes"
     )
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.32), ncol=2, frameon=False)

@@ -21,7 +21,7 @@ from bagwise.svm import BagSVC
 
 
 def slides(seed, n_patients=30, n_slides=4):
-    """Draw slides whose labels mean nothing; patients differ in their look."""
+    """Simulate slides with random labels; patients differ in their appearance."""
     rng = np.random.default_rng(seed)
     bags, y, patients = [], [], []
     for patient in range(n_patients):

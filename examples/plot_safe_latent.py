@@ -50,7 +50,7 @@ def fit_one(name, scaler, options):
 
 
 def draw(axis, name, model, parts):
-    """Draw decision values; the height means nothing."""
+    """Plot decision values; the vertical position has no meaning."""
     rng = np.random.default_rng(0)
     for (values, labels), filled in zip(parts, (True, False), strict=True):
         color = np.where(labels > 0, GREEN, RED)

@@ -31,7 +31,7 @@ def plane_bags(n_bags: int = 36, seed: int = 3) -> tuple[Bags, np.ndarray]:
     n_bags : int
         Number of bags, half of them positive.
     seed : int
-        Fixes the draw.
+        Random seed.
     """
     rng = np.random.default_rng(seed)
     y = np.arange(n_bags) % 2

@@ -31,7 +31,7 @@ QUICK = {"plot_midr_dimensions.py", "plot_midr_sparsity.py"}
 
 
 def order(name: str) -> tuple[int, str]:
-    """Return where an example stands in the gallery."""
+    """Return the position of an example in the gallery."""
     stem = Path(name).stem
     return (ORDER.index(stem) if stem in ORDER else len(ORDER), stem)
 

@@ -1,7 +1,7 @@
 """Multi-instance learning with scikit-learn's API.
 
 An example is a bag of instances and only bags carry labels. `Bags` holds them, the
-estimators of the subpackages learn from them, and `compare` tells which one works best
+estimators of the subpackages learn from them, and `compare` shows which one works best
 on your data.
 """
 

@@ -42,7 +42,7 @@ def parse_size(text: str | int | float) -> int:
 
 
 def memory_budget() -> float:
-    """Return the bytes one array may take: BAGWISE_MEMORY, else half the machine's."""
+    """Return the bytes one array may take: BAGWISE_MEMORY, else half of the memory."""
     text = os.environ.get("BAGWISE_MEMORY")
     if not text:
         return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

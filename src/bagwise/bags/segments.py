@@ -145,7 +145,7 @@ def segment_argmax(values: npt.ArrayLike, offsets: Offsets) -> Array:
 def segment_argmax_share(values: npt.ArrayLike, offsets: Offsets) -> Array:
     """Weight 1 / (number of maximizers) on every maximizer of its bag, 0 elsewhere.
 
-    This is the subgradient of the maximum that treats ties alike.
+    This is the subgradient of the maximum with equal weights of ties.
     """
     array = np.asarray(values)
     hit = (array == repeat(segment_max(array, offsets), offsets)).astype(np.float64)

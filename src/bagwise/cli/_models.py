@@ -286,7 +286,7 @@ def explain_file(
     by : {"auto", "native", "single", "leave_out", "add_to"}, default="auto"
         How instances are scored, see `bagwise.inspection.instance_importance`.
     pos_label : label, default=None
-        Class that high scores speak for. By default the positive class of two; of more
+        Class for which scores are high. By default the positive class of two; of more
         classes, for each bag the one that is predicted.
     images : array, path or list of paths, optional
         Pictures of the instances, see `bagwise.inspection.explain`.

@@ -54,7 +54,7 @@ class Contributions:
         Whether the figure has a lower and an upper bound.
     gain : float
         How far the predictions are from guesses: 0 for guesses, 1 where all is right.
-        1 for figures that do not tell.
+        1 for figures without this information.
     slope : float
         How much the gain changes with the figure.
     fixed : bool

@@ -8,7 +8,7 @@ figure for given models, :math:`V_0 = \frac{G}{G-1} \sum_u \psi_u^2` [1]_. Every
 also training data of the models that are tested on other bags. This correlates the
 errors of two bags [2]_. To first order the variance is :math:`(1 + \rho) V_0`, where
 :math:`\rho` is the share of the variance of a bag's result that comes from the training
-set, as far as two bags influence each other alike. For the scores of a linear model
+set, if two bags influence each other equally. For the scores of a linear model
 without signal :math:`\rho = 1`, and :math:`\rho = 2 / \pi` for their signs. Far from
 chance :math:`\rho` depends on the learner: from 0 for a stable one to 0.8. It is taken
 as 0.2. Between both,

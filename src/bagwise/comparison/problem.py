@@ -62,7 +62,7 @@ class Problem:
         Classes, several yes-or-no labels per bag (a column each), real values, or times
         until an event.
     sample_weight : ndarray of shape (n_bags,), optional
-        How much every bag counts in fitting; figures count all test bags alike.
+        Weight of each bag in fitting; in figures all test bags have the same weight.
     path : str, optional
         The file or folder of the data.
     label_names : sequence of str, optional

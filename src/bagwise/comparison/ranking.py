@@ -33,7 +33,7 @@ from bagwise.comparison.tasks import task_of
 __all__ = ["RankRow", "Results", "cautions", "rank_methods", "select_method"]
 
 ALPHA = 0.05
-FEW = 50  # units, below which a warning tells what cannot be concluded
+FEW = 50  # units, below which a warning states what cannot be concluded
 NAN = float("nan")
 Arrays = dict[str, NDArray[Any]]
 

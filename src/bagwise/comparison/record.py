@@ -1,4 +1,4 @@
-"""The training record of a model: what a comparison or a fit tells later commands."""
+"""The training record of a model: what later commands need of a comparison or a fit."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def fit_method(
         The positive one of two classes, for estimators that ask.
     sample_weight : ndarray of shape (n_bags,), optional
         Weights of the training bags, for estimators that take them; the preparation of
-        instances and the inner scores count all bags alike.
+        instances and in the inner scores all bags have the same weight.
 
     Returns
     -------

@@ -185,7 +185,7 @@ def _with_values(
     rng: np.random.RandomState,
     return_X_y: bool,
 ) -> Any:
-    """Sample bags from all images alike, with a real value per bag."""
+    """Sample bags uniformly from all images, with a real value per bag."""
     from sklearn.datasets import load_digits
 
     if target not in _TARGETS:

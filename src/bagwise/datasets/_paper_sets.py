@@ -226,7 +226,7 @@ def _binds_all(bag: _Array, sites: _Array, sigma: float) -> bool:
 def _uniform_molecules(
     n_bags: int, sites: _Array, rng: np.random.RandomState
 ) -> tuple[list[_Array], float]:
-    """Draw variant A and the width at which half the bags bind."""
+    """Simulate variant A, and find the width at which half the bags bind."""
     sizes = rng.randint(3, 6, size=n_bags)
     bags = [rng.uniform(size=(size, sites.shape[1])) for size in sizes]
     low, high = 1e-3, 1e3

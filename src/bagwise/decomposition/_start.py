@@ -228,7 +228,7 @@ def canonical_form(A, W, covariance, *, penalized):
 
 
 def random_orthonormal(n_rows, n_columns, rng):
-    """Draw a matrix with orthonormal columns uniformly."""
+    """Sample a matrix with orthonormal columns uniformly."""
     Q, R = np.linalg.qr(rng.standard_normal((n_rows, n_columns)))
     return Q * np.where(np.diag(R) < 0, -1.0, 1.0)
 

@@ -91,7 +91,7 @@ class MiFV(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstimato
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.order_invariant = False  # clusters begin at drawn rows
+        tags.input_tags.order_invariant = False  # clusters begin at sampled rows
         tags.input_tags.chunked = True
         return tags
 

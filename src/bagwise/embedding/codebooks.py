@@ -168,7 +168,7 @@ class BagOfWords(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.order_invariant = False  # clusters begin at drawn rows
+        tags.input_tags.order_invariant = False  # clusters begin at sampled rows
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -281,7 +281,7 @@ class MiVLAD(ClassNamePrefixFeaturesOutMixin, BagTransformerMixin, BaseBagEstima
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.order_invariant = False  # clusters begin at drawn rows
+        tags.input_tags.order_invariant = False  # clusters begin at sampled rows
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -35,7 +35,7 @@ class L1SVC(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Columns that are similarities to instances are so alike that coordinate descent
+    Columns that are similarities to instances are so similar that coordinate descent
     is slow; an interior-point method takes 15 to 40 steps for any columns and `C`.
     A step costs O(n_rows * n_columns * min(n_rows, n_columns)).
     """

@@ -79,7 +79,7 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
         return seen
 
     def _describe(self, scores, positives):
-        """Set the attributes that tell what members, weights and scores there are."""
+        """Set the attributes with the members, their weights and scores."""
         names, several = self._stack.names, len(positives) > 1
         weights = np.array([c.coef for c in self._combinations])
         areas = [

@@ -202,7 +202,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         return float(values[0]) if values.ndim == 1 else values[..., 0]
 
     def _describe(self, predictions, target, weight):
-        """Set the attributes that tell what members, weights and scores there are."""
+        """Set the attributes with the members, their weights and scores."""
         names = self._stack.names
         self.members_ = self._stack.by_name()
         oof = self._center + self._spread * predictions

@@ -201,7 +201,7 @@ def _check_width_of_bags(value: Any) -> None:
 
 
 def _check_children(value: Any) -> None:
-    """One machine a class: each must take the features that the whole takes."""
+    """One model per class: each must have the number of features of the whole."""
     width = vars(value).get("n_features_in_")
     children = vars(value).get("estimators_")
     if width is None or not isinstance(children, list):

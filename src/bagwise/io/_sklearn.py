@@ -308,7 +308,7 @@ def _check_libsvm(value: Any) -> None:
     if count.dtype != np.int32 or support.dtype != np.int32 or (count < 0).any():
         raise DamagedFile("the numbers of support vectors do not fit together")
     classes = len(value.classes_) if "classes_" in vars(value) else 2
-    # Regression and one-class machines count in the first of two places.
+    # Regression and one-class models use the first of two entries.
     total = int(count[0]) if "classes_" not in vars(value) else int(count.sum())
     if len(count) != classes or total != len(support):
         raise DamagedFile("the numbers of support vectors do not fit together")

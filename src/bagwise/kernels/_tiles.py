@@ -57,7 +57,7 @@ Evaluate = Callable[[Any, Any], Array]
 
 
 def stack_of(X: Bags, weight: Array | None = None) -> StackedRows:
-    """Return the rows of `X`, weighted by one unless told otherwise."""
+    """Return the rows of `X`, weighted by one by default."""
     if weight is None:
         weight = np.ones(X.n_instances)
     return StackedRows(X.data, X.offsets, weight)

@@ -333,7 +333,7 @@ def _sample(
     target: tuple[float, float, float],
     max_samples: int,
 ) -> tuple[Array, Array, Array, Array]:
-    """Draw boxes: logs above the largest set, draws, errors, and whether capped."""
+    """Sample boxes: logs above the largest set, draws, errors, and whether capped."""
     n, d = coded.rows.shape
     padded = np.zeros((n + 1, -(-d // GROUP) * GROUP), np.uint16)
     padded[:n, :d], padded[n, :d] = coded.rows, coded.top

@@ -60,14 +60,14 @@ def seed_of(random_state: Any) -> np.uint64:
 
 
 class AnchorSampler:
-    """Boxes drawn around the training points of a grid.
+    """Boxes sampled around the training points of a grid.
 
-    A point p is drawn with probability |B(p)| / U, where U is the sum over the distinct
-    training points, then a box uniformly from B(p). A box c that holds n(c) training
-    points has probability g(c) = n(c) / U, and ``mean(hits both / g(c))`` is an
-    unbiased count of the boxes that hit two bags, if one of them was in training. With
-    a `share` of boxes that are uniform on all |B| boxes of the grid, g(c) is
-    (1 - share) n(c) / U + share / |B|, and the count is unbiased for any two bags.
+    A point p is sampled with probability |B(p)| / U, where U is the sum over the
+    distinct training points, then a box uniformly from B(p). A box c that holds n(c)
+    training points has probability g(c) = n(c) / U, and ``mean(hits both / g(c))`` is
+    an unbiased count of the boxes that hit two bags, if one of them was in training.
+    With a `share` of boxes that are uniform on all |B| boxes of the grid, g(c) is (1 -
+    share) n(c) / U + share / |B|, and the count is unbiased for any two bags.
     """
 
     def __init__(self, grid: BoxGrid, seed: np.uint64, share: float = 0.0) -> None:
@@ -87,7 +87,7 @@ class AnchorSampler:
         self._hits = HitTester(self.points, np.array([0, len(p)]), self.top)
 
     def draw(self, n_boxes: int) -> tuple[Boxes, npt.NDArray[np.float64]]:
-        """Draw the next boxes of the stream, with their values 1 / g(c) in (0, 1]."""
+        """Sample the next boxes of the stream, with their values 1 / g(c) in (0, 1]."""
         low, high, state = draw_boxes(
             self.points, self.cumulative, self.top, self.share, n_boxes, self.state
         )
