@@ -1,4 +1,10 @@
-"""Predict bags over HTTP: MODEL=model.bagwise uvicorn serving:app."""
+"""
+Serving predictions over HTTP
+=============================
+
+A service with FastAPI that loads a model file once and predicts the bags of each
+request. Start it with ``MODEL=model.bagwise uvicorn serving:app``.
+"""
 
 import os
 
