@@ -82,6 +82,31 @@ def test_evaluate_for_people(capsys, folder):
     assert "report.html" in out
 
 
+@pytest.mark.filterwarnings("default:.*Other columns")
+def test_columns_are_matched_by_name(capsys, folder):
+    """Other columns and another order give the same figures and outlier scores."""
+    model, lines = folder / "out" / "model.bagwise", []
+    for line in (folder / "new.csv").read_text(encoding="utf-8").splitlines():
+        cells = line.split(",")
+        lines.append(",".join([*cells[::-1], "9" if lines else "more"]))
+    mixed = folder / "mixed.csv"
+    mixed.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = []
+    for data in (folder / "new.csv", mixed):
+        words = [data, *COLUMNS, "--drop", "site", "--out"]
+        status, _, err = run(capsys, "evaluate", model, *words, folder / "e3")
+        assert status == 0, err
+        assert err.count("Other columns are ignored: 'more'") == (data == mixed)
+        figures = json.loads((folder / "e3" / "evaluation.json").read_text())["figures"]
+        status, _, err = run(
+            capsys, "predict", model, *words, folder / "p3.csv", "--outlier"
+        )
+        assert status == 0, err
+        assert err.count("Other columns are ignored: 'more'") == (data == mixed)
+        found.append((figures, (folder / "p3.csv").read_text(encoding="utf-8")))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -194,13 +194,13 @@ def predict_file(
     from sklearn.base import is_regressor
 
     from bagwise.comparison.problem import as_unlabeled
-    from bagwise.inspection.scores import predicts_values
+    from bagwise.inspection.scores import bags_for, predicts_values
     from bagwise.inspection.shift import outlier_scores
     from bagwise.io import load
 
     if isinstance(model, str | os.PathLike):
         model = load(model)
-    X = as_unlabeled(data, bag=bag, label=label)
+    X = bags_for(model, as_unlabeled(data, bag=bag, label=label))
     predicted = np.asarray(model.predict(X))
     columns: dict[str, Any] = {"bag": X.ids}
     if is_regressor(model):

@@ -30,7 +30,7 @@ from bagwise.comparison.evaluation import (
 from bagwise.comparison.inference import Difference, Interval, unreliable
 from bagwise.comparison.problem import Problem, as_problem
 from bagwise.comparison.ranking import figure_interval, paired_difference
-from bagwise.inspection.scores import own_positive, predicts_values
+from bagwise.inspection.scores import bags_for, own_positive, predicts_values
 from bagwise.io import load
 from bagwise.io.record import record_of, require_record
 
@@ -195,6 +195,7 @@ def _problem(model: Any, X: Any, y: Any, task: str, **given: Any) -> Problem:
             problem = replace(X, X=X.X.with_groups(kept["groups"]))
     else:
         problem = as_problem(X, y, task=wanted, **kept)
+    problem = replace(problem, X=bags_for(model, problem.X))
     width = getattr(model, "n_features_in_", problem.X.n_features)
     if width != problem.X.n_features:
         raise ValueError(

@@ -352,6 +352,11 @@ def score_threshold(
 
 def bags_for(model: Any, X: Any) -> Bags:
     """Return bags with the columns that a model was fitted to, in their order."""
+    while isinstance(model, Pipeline):  # whose first steps may leave bags as they are
+        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
+        if not steps:
+            break
+        model = steps[0]
     expected = getattr(model, "feature_names_in_", None)
     return with_columns(as_bags(X), expected, type(model).__name__)
 

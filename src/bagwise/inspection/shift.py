@@ -31,7 +31,7 @@ from scipy.spatial.distance import cdist
 
 from bagwise.bags import Bags, as_bags
 from bagwise.bags.segments import bag_matrix
-from bagwise.inspection.scores import last_step
+from bagwise.inspection.scores import bags_for, last_step
 from bagwise.io.record import ModelRecord, plain, require_record
 from bagwise.kernels import set_kernel
 
@@ -487,7 +487,7 @@ def outlier_scores(model: Any, X: Any) -> Array:
     ndarray of shape (n_bags,)
         About 5% of bags from the training distribution have a score above 0.95.
     """
-    X = as_bags(X)
+    X = bags_for(model, X)
     last, rows = last_step(model, X)
     if hasattr(last, "outlier_scores"):
         return np.asarray(last.outlier_scores(rows))
