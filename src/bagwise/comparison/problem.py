@@ -401,7 +401,8 @@ def as_problem(
             data, y = data
         if y is None:
             raise ValueError(
-                "labels are missing: pass y with one label per bag, or a pair (X, y)"
+                "labels are missing: pass y with one label per bag, or a pair (X, y) "
+                "such as bagwise.from_frame(table, bag=..., label=...) returns"
             )
         refuse_masked(y, "y")
         bags = as_bags(data)
