@@ -98,7 +98,9 @@ def _gains(rows: list[dict[str, str]]) -> list[str]:
                 base = _values(rows, **key, way="last")
                 if own and base:
                     found.append(100 * (np.mean(own) - np.mean(base)))
-            cells.append(f"{np.mean(found):+.1f}" if found else "-")
+            # A mean over fewer sets is not comparable with the others.
+            whole = len(found) == len(SETS)
+            cells.append(f"{np.mean(found):+.1f}" if whole else "-")
         lines.append(f"| {said} | {' | '.join(cells)} |")
     return [*lines, ""]
 

@@ -40,8 +40,8 @@ def _setting(figures):
     best, kinds = names[0], list(next(iter(scores.values()))[1])
     lines += [
         f"One setting for all of gated attention: **{best}**, the best of {len(names)} "
-        "on other data: seven texts (newsgroups, 100 bags each), three pairs of "
-        "classes of Corel scenes (200 bags), digit images as numbers (100 and 200 "
+        "settings on other data: seven texts (newsgroups, 100 bags each), three pairs "
+        "of classes of Corel scenes (200 bags), digit images as numbers (100 and 200 "
         "bags) and three simulated sets (120 bags). Accuracy in five folds, three "
         "models each; the setting with the best mean over the kinds is used. No bag of "
         "the five sets below, and no image set of this page, was used.",
