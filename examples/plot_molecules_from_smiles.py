@@ -128,11 +128,9 @@ X, y = bagwise.read_bags(path, **options, conformers=6, on_missing="drop")
 print(X)
 print(len(set(X.groups)), "scaffolds;", X.feature_names[:4])
 
-# %%
-# Do the conformers help?
-# -----------------------
-# The command is ``bagwise compare molecules.csv --bag name --target span --smiles
-# smiles --on-missing drop``. Without ``methods``, the fingerprint takes part by itself.
+# %% Do the conformers help? ----------------------- The command is ``bagwise compare
+# molecules.csv --bag name --target span --smiles smiles --on-missing drop``. Without
+# ``methods``, the fingerprint is included automatically.
 found = bagwise.compare(
     X,
     y,

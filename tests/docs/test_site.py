@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 from urllib.parse import unquote, urlsplit
 
 import bagwise
+from bagwise.comparison import list_methods
 
 CORE = {"numpy", "scipy", "scikit-learn", "numba", "joblib", "pot", "matplotlib"}
 # What a browser fetches by itself; a plain link waits for a click.
@@ -170,3 +171,12 @@ def test_method_pages_say_when_to_use_the_method(pages):
     for html in said:
         use, avoid = html.index("Use it if:"), html.index("Not if:")
         assert use < avoid < html.index("Measurements", avoid)
+
+
+def test_every_method_says_when_to_use_it_and_when_not():
+    path = Path(__file__).parents[2] / "docs" / "_ext" / "advice.toml"
+    advice = tomllib.loads(path.read_text(encoding="utf-8"))
+    classes = {method.path.rpartition(".")[2] for method in list_methods()}
+    assert classes <= advice.keys()
+    for texts in advice.values():
+        assert all(texts[key].endswith(".") for key in ("use", "avoid"))

@@ -126,7 +126,7 @@ class Comparison:
         """Read the results of `compare` from its folder, without the instances.
 
         Rankings, tables and figures are those of the comparison. The features of the
-        instances are not stored: nothing can be fitted.
+        instances are not stored, so that no model can be fitted.
 
         Parameters
         ----------

@@ -114,7 +114,7 @@ class Leaderboard:
             Results on different data sets. Methods that all of them have finished take
             part.
         metric : str, optional
-            What is compared; by default what all comparisons are ranked by.
+            The metric; by default that of the comparisons.
 
         Returns
         -------

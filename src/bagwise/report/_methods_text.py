@@ -139,8 +139,8 @@ def methods_text(comparison: Comparison, *, format: str = "text") -> MethodsText
     Returns
     -------
     MethodsText
-        The paragraph and BibTeX entries. It states what was done; which data were
-        collected and why is for the authors to write.
+        The paragraph and BibTeX entries. It describes the comparison. The authors have
+        to add which data were collected and why.
     """
     forms: dict[str, Callable[[list[Reference]], str]] = {
         "text": lambda refs: f" ({'; '.join(ref.short for ref in refs)})",

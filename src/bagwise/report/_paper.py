@@ -57,7 +57,7 @@ def write_figure(
     methods: Sequence[str] | None = None,
     bags: Sequence[Any] | None = None,
 ) -> Path:
-    """Write a figure for a paper: in the width of a column, with text as text.
+    """Write a figure for a paper, in the width of a column and with editable text.
 
     Parameters
     ----------
