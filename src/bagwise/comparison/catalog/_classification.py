@@ -381,6 +381,7 @@ CLASSIFIERS: list[Method] = [
         kind="embedding",
         paper=WEI,
         note="Fisher vectors and a linear SVM: the fastest at scale.",
+        tuning_instances=5_000,
     ),
     Method(
         "miVLAD",
