@@ -173,3 +173,12 @@ def test_instances_are_sampled_without_replacement():
     # 200 draws of a fifth: 40 each, with a standard deviation of 5.7.
     assert counts.min() > 15
     assert counts.max() < 65
+
+
+def test_clipping_reads_chunks(both):
+    plain, stored, _ = both
+    model = OnInstances(StandardScaler(), clip=True)
+    expected = model.fit(plain[:30]).transform(plain).data
+    found = model.fit(stored[:30]).transform(stored).data
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+    assert found.max() <= model.range_.max() + 2e-3

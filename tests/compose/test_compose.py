@@ -235,3 +235,24 @@ def test_rows_become_dense_where_the_estimator_needs_it(toy, model, dense):
     np.testing.assert_allclose(scores, expected.instance_scores(X).values, atol=1e-9)
     for Z in (X, sparse):
         np.testing.assert_allclose(found.predict(Z), expected.predict(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_matrix])
+def test_results_are_clipped_to_the_training_range(store):
+    rng = np.random.default_rng(0)
+    rows, far = rng.normal(size=(20, 3)), 3.0 * rng.normal(size=(12, 3))
+    rows[:, 2] = 0.0  # constant in training
+    X, new = Bags(store(rows), [0, 9, 20]), Bags(store(far), [0, 5, 12])
+    scaler = StandardScaler(with_mean=store is np.asarray)
+    model = OnInstances(scaler, clip=True).fit(X)
+    expected = clone(scaler).fit(rows).transform(rows)
+    low, high = expected.min(axis=0), expected.max(axis=0)
+    np.testing.assert_allclose(model.range_, [low, high])
+    found, plain = model.transform(new).data, OnInstances(scaler).fit(X).transform(new)
+    if store is sp.csr_matrix:
+        found, plain = found.toarray(), plain.with_data(plain.data.toarray())
+    np.testing.assert_allclose(found, np.clip(plain.data, low, high))
+    assert (found != plain.data).any()
+    assert abs(model.transform(X).data - model.transformer_.transform(X.data)).max() < (
+        1e-12
+    )

@@ -20,6 +20,7 @@ from bagwise.ensemble._combine import (
     PlattScale,
     instance_shares,
     logistic_stack,
+    prior_weights,
 )
 
 
@@ -71,6 +72,25 @@ def test_signed_stacker_is_logistic_regression():
     plain, _ = logistic_stack(logits, positive, weight, ridge=10.0, nonnegative=True)
     assert (plain >= 0).all()
     assert plain[1] == 0  # the member of the wrong sign has no weight
+
+
+def test_without_evidence_the_weights_are_those_of_the_prior():
+    positive = np.arange(20) % 2 == 1
+    prior = prior_weights(np.array([4.0, 1.0, 0.0]))
+    np.testing.assert_allclose(prior, [1.6, 0.4, 0.0])
+    level = np.ones((20, 3))
+    for signed in (True, False):
+        found = Combination.fit(
+            level, positive, np.ones(20), signed=signed, prior=prior
+        )
+        np.testing.assert_allclose(found.coef, prior, atol=1e-6)
+    # Evidence moves them: the third member is right about every bag.
+    level[:, 2] = np.where(positive, 1.0, -1.0)
+    found = Combination.fit(
+        np.tile(level, (20, 1)), np.tile(positive, 20), np.ones(400)
+    )
+    assert found.coef[2] > 0.5 > abs(found.coef[:2]).max()
+    assert not prior_weights(np.zeros(2)).any()
 
 
 def test_equals_a_sequential_implementation(toy):

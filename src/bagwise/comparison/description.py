@@ -73,7 +73,7 @@ class Run:
         Which split of the protocol.
     random_state : int
         Random seed of the splits, the inner splits and the method.
-    scale : {"standard", "minmax", "l2", "none"}
+    scale : {"standard", "clipped", "minmax", "l2", "none"}
         Scaler of the instances, fitted on the training fold.
     grid : dict or list of dict
         Parameters to tune; empty for none.

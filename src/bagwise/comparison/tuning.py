@@ -39,7 +39,7 @@ __all__ = ["IMPUTE", "TunedModel", "Preparation", "fit_method", "uncalibrated"]
 CALIBRATION_FOLDS = 5
 LEAST_TUNED, LEAST_OF_CLASS = 80, 15
 OF_TUNING = "in fits of the tuning"
-SCALES = ("standard", "minmax", "l2", "none")
+SCALES = ("standard", "clipped", "minmax", "l2", "none")
 IMPUTE = ("median", "mean", "most_frequent")
 
 
@@ -82,7 +82,7 @@ class Preparation:
 
     Parameters
     ----------
-    scale : {"standard", "minmax", "l2", "none"}
+    scale : {"standard", "clipped", "minmax", "l2", "none"}
         Scaler.
     impute : {"median", "mean", "most_frequent"} or None
         How missing values are filled; indicator columns are added.
@@ -118,17 +118,18 @@ def make_imputer(impute: str) -> Any:
 def make_scaler(scale: str, *, sparse: bool) -> Any:
     """Return the transformer of instances that `scale` names.
 
-    Sparse instances are never centered: "standard" leaves them as they are (they are
-    counts or tf-idf weights as a rule), and "minmax" divides by the largest value.
+    "clipped" is "standard" within the range of the training instances. Sparse instances
+    are never centered: both leave them as they are (they are counts or tf-idf weights
+    as a rule), and "minmax" divides by the largest value.
     """
     if scale not in SCALES:
         raise ValueError(f"unknown scale {scale!r}; known: {', '.join(SCALES)}")
-    if scale == "none" or (sparse and scale == "standard"):
+    if scale == "none" or (sparse and scale in ("standard", "clipped")):
         return "passthrough"
     if scale == "l2":
         return OnInstances(Normalizer())
-    if scale == "standard":
-        return OnInstances(StandardScaler())
+    if scale in ("standard", "clipped"):
+        return OnInstances(StandardScaler(), clip=scale == "clipped")
     return OnInstances(MaxAbsScaler() if sparse else MinMaxScaler())
 
 
@@ -156,7 +157,7 @@ def fit_method(
         Training bags; groups that they carry stay together in inner folds.
     y : ndarray of shape (n_bags,) or (n_bags, n_labels)
         Training labels or values; several labels have a model each.
-    scale : {"standard", "minmax", "l2", "none"}
+    scale : {"standard", "clipped", "minmax", "l2", "none"}
         Scaler of the instances.
     impute : {"median", "mean", "most_frequent"}, optional
         How missing values are filled.

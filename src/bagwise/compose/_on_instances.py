@@ -1,6 +1,7 @@
 """OnInstances: any scikit-learn transformer, applied to the instances of bags."""
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -64,11 +65,19 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
     label_instances : bool, default=False
         Whether every instance gets the label of its bag, for transformers that need
         labels (linear discriminant analysis, feature selection).
+    clip : bool, default=False
+        Whether results are clipped to the range that they have on the training
+        instances, column by column. A column that hardly varies in training can be
+        thousands of standard deviations away in new instances. Clipping tends to help
+        linear methods with such columns, and to harm kernels of distances, for which a
+        distant instance is informative.
 
     Attributes
     ----------
     transformer_ : estimator
         The fitted transformer.
+    range_ : ndarray of shape (2, n_columns)
+        Lowest and highest results on the training instances, with `clip`.
 
     Notes
     -----
@@ -89,11 +98,13 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
     _parameter_constraints: dict = {
         "transformer": [HasMethods(["fit", "transform"]), None],
         "label_instances": ["boolean"],
+        "clip": ["boolean"],
     }
 
-    def __init__(self, transformer=None, *, label_instances=False):
+    def __init__(self, transformer=None, *, label_instances=False, clip=False):
         self.transformer = transformer
         self.label_instances = label_instances
+        self.clip = clip
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -133,11 +144,25 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         else:
             X, rows_y = self._check_bags(X, reset=True), None
         self.__dict__.pop("transformer_", None)
-        if self._chunked() and not X.codings and larger_than_chunk(X):
+        pieces = self._chunked() and not X.codings and larger_than_chunk(X)
+        if pieces:
             self.transformer_ = fit_from_pieces(clone(self._inner()), Chunks(X))
-            return self
-        self.transformer_ = clone(self._inner()).fit(self._rows(X), rows_y)
+        else:
+            self.transformer_ = clone(self._inner()).fit(self._rows(X), rows_y)
+        if self.clip:
+            parts = (piece.X for piece in Chunks(X)) if pieces else (X,)
+            ends = [
+                column_ends(self.transformer_.transform(self._rows(part)))
+                for part in parts
+            ]
+            low, high = zip(*ends, strict=True)
+            self.range_ = np.stack([np.fmin.reduce(low), np.fmax.reduce(high)])
         return self
+
+    def _transformed(self, rows):
+        """Return the results of rows, clipped where that is wanted."""
+        found = self.transformer_.transform(rows)
+        return clipped(found, *self.range_) if self.clip else found
 
     def _rows(self, X):
         """Return the instances as the transformer takes them."""
@@ -170,13 +195,13 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         X = self._check_bags(X, reset=False)
         if self._chunked() and not X.codings and larger_than_chunk(X):
             return self._transform_on_disk(X)
-        return self._rewrap(X, self.transformer_.transform(self._rows(X)))
+        return self._rewrap(X, self._transformed(self._rows(X)))
 
     def _transform_on_disk(self, X):
         """Transform piece by piece, into a temporary file."""
         out, row = None, 0
         for piece in Chunks(X):
-            rows = self.transformer_.transform(piece.X.data)
+            rows = self._transformed(piece.X.data)
             if out is None:
                 kind = np.float16 if X.dtype == np.float16 else rows.dtype
                 out = temporary_map((X.n_instances, rows.shape[1]), kind)
@@ -238,3 +263,21 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         return X.with_data(
             np.asarray(rows) if hasattr(rows, "columns") else rows, feature_names=names
         )
+
+
+def column_ends(rows):
+    """Return the lowest and the highest value of each column, but for missing ones."""
+    if sp.issparse(rows):
+        ends = rows.min(axis=0), rows.max(axis=0)
+        return tuple(end.toarray().ravel() for end in ends)
+    rows = np.asarray(rows)
+    return np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+
+
+def clipped(rows, low, high):
+    """Return rows with all values within `low` and `high` of their columns."""
+    if not sp.issparse(rows):
+        return np.clip(np.asarray(rows), low, high)
+    rows = sp.csr_matrix(rows, copy=True)
+    rows.data = np.clip(rows.data, low[rows.indices], high[rows.indices])
+    return rows

@@ -13,6 +13,8 @@ LOGIT_LIMIT = 5.0
 _SLOPE_RIDGE = 0.1
 _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
+# Sum of the weights without evidence, where members have some.
+_PRIOR_TOTAL = 2.0
 # Penalty on the weights of regressors, for predictions of variance one.
 _VALUES_RIDGE = 0.01
 # How strongly weights on instances are shrunk to the prior, and the least weight.
@@ -138,23 +140,34 @@ class Combination:
     intercept: float
 
     @classmethod
-    def fit(cls, scores, positive, weight, *, signed=True):
+    def fit(cls, scores, positive, weight, *, signed=True, prior=0.0):
         """Fit to out-of-fold scores of shape (n_bags, n_members).
 
-        Without `signed` only the non-negative stacker is used: the decision can then
-        only rise with the score of a member.
+        Both stackers are shrunk to the weights `prior`. Without `signed` only the non-
+        negative stacker is used: the decision can then only rise with the score of a
+        member.
         """
         scales = [PlattScale.fit(column, positive, weight) for column in scores.T]
         logits = np.column_stack(
             [scale(column) for scale, column in zip(scales, scores.T, strict=True)]
         )
         plain = logistic_stack(
-            logits, positive, weight, ridge=_POSITIVE_RIDGE, nonnegative=True
+            logits,
+            positive,
+            weight,
+            ridge=_POSITIVE_RIDGE,
+            nonnegative=True,
+            prior=prior,
         )
         if not signed:
             return cls(scales, *plain)
         free = logistic_stack(
-            logits, positive, weight, ridge=1.0 / _SIGNED_C, nonnegative=False
+            logits,
+            positive,
+            weight,
+            ridge=1.0 / _SIGNED_C,
+            nonnegative=False,
+            prior=prior,
         )
         coef = 0.5 * (plain[0] + free[0])
         return cls(scales, coef, 0.5 * (plain[1] + free[1]))
@@ -168,6 +181,11 @@ class Combination:
     def __call__(self, scores):
         """Return the log-odds of the stack, linear in the members' log-odds."""
         return self.logits(scores) @ self.coef + self.intercept
+
+
+def prior_weights(shares):
+    """Return weights in proportion to `shares`; zeros where there are none."""
+    return _PRIOR_TOTAL * shares / shares.sum() if shares.any() else shares
 
 
 def stack_values(predictions, target, weight, ridge=_VALUES_RIDGE):

@@ -50,6 +50,8 @@ from bagwise.svm import MISVM
 
 # The stack weighs scores of members and needs none of their thresholds.
 _NO_THRESHOLD = {"threshold": "zero"}
+# With few bags, trees on statistics predict better than their out-of-fold scores show.
+_TREES_SHARE = 4.0
 # Weight of the loss of the sparse linear member on original columns.
 _WIDE_C = 1.0
 # Bags from which on there are a linear MI-SVM and boosting in two stages.
@@ -162,6 +164,7 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
             ),
             inputs.pooled,
             native=True,
+            share=_TREES_SHARE,
             per_fit=plan.n_trees * tree,
         ),
         Member(
@@ -338,6 +341,7 @@ def _kept(members, plan):
     kept = [member for member in members if member.name not in plan.dropped]
     for member in kept:
         member.quiet = True
+        member.share = member.share or 1.0
     return kept
 
 

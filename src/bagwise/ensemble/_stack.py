@@ -50,6 +50,8 @@ class Member:
         Whether one fit serves all classes (otherwise one-vs-rest).
     prior : float
         Its weight on instances before any evidence, next to the others'.
+    share : float
+        Its weight on bags before any evidence, next to the others'.
     quiet : bool
         Whether it may learn nothing without a warning.
     once, per_fit : float
@@ -61,6 +63,7 @@ class Member:
     input: Input = field(default_factory=Input)
     native: bool = False
     prior: float = 0.0
+    share: float = 0.0
     quiet: bool = False
     once: float = 0.0
     per_fit: float = 0.0
@@ -158,6 +161,8 @@ class OutOfFold(NamedTuple):
         The inputs of the training bags.
     priors : ndarray of shape (n_members,)
         Weights on instances without evidence.
+    shares : ndarray of shape (n_members,)
+        Weights on bags without evidence.
     folds : list of (train, test)
         The folds.
     """
@@ -166,6 +171,7 @@ class OutOfFold(NamedTuple):
     tops: list
     made: Made
     priors: np.ndarray
+    shares: np.ndarray
     folds: list
 
 
@@ -242,7 +248,9 @@ def fit_stack(
         scores.append(_in_place(folds, [part for part, _ in parts]))
         tops.append(_in_place(folds, [part for _, part in parts]))
     priors = np.array([member.prior for member in fitted])
-    return stack, OutOfFold(np.stack(scores, axis=1), tops, made, priors, folds)
+    shares = np.array([member.share for member in fitted])
+    scores = np.stack(scores, axis=1)
+    return stack, OutOfFold(scores, tops, made, priors, shares, folds)
 
 
 def _shown(members, progress):

@@ -49,7 +49,7 @@ class Method:
     then : dict, optional
         Description of the classifier that follows, for embeddings; in grids its
         parameters are ``classify__...``, those of the embedding ``embed__...``.
-    scale : {"standard", "minmax", "l2", "none"}
+    scale : {"standard", "clipped", "minmax", "l2", "none"}
         Scaler of instances.
     kind : str
         Family: pooling, instances, svm, kernel, embedding, density, neighbors,
@@ -273,7 +273,7 @@ class Method:
     @property
     def chunked(self) -> bool:
         """Whether scaler and method read bags on disk in chunks."""
-        scaled = self.scale in ("standard", "minmax", "none")
+        scaled = self.scale in ("standard", "clipped", "minmax", "none")
         tags = get_tags(self._steps[0]).input_tags
         return scaled and bool(getattr(tags, "chunked", False))
 
