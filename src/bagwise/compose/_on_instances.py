@@ -76,8 +76,8 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
     ----------
     transformer_ : estimator
         The fitted transformer.
-    range_ : ndarray of shape (2, n_columns)
-        Lowest and highest results on the training instances, with `clip`.
+    range_ : ndarray of shape (2, n_columns) or None
+        With `clip`, lowest and highest results on the training instances.
 
     Notes
     -----
@@ -149,6 +149,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
             self.transformer_ = fit_from_pieces(clone(self._inner()), Chunks(X))
         else:
             self.transformer_ = clone(self._inner()).fit(self._rows(X), rows_y)
+        self.range_ = None
         if self.clip:
             parts = (piece.X for piece in Chunks(X)) if pieces else (X,)
             ends = [
@@ -162,7 +163,7 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
     def _transformed(self, rows):
         """Return the results of rows, clipped where that is wanted."""
         found = self.transformer_.transform(rows)
-        return clipped(found, *self.range_) if self.clip else found
+        return found if self.range_ is None else clipped(found, *self.range_)
 
     def _rows(self, X):
         """Return the instances as the transformer takes them."""
