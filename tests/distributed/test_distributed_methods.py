@@ -58,6 +58,8 @@ def test_scalers_and_random_features(scaler, draw, cut):
     for parts in (cut(X, y), [(X[:20],), (X[20:],)]):
         model = fit(OnInstances(scaler), parts)
         assert_close(model.transform(X).data, local.transform(X).data)
+        model = fit(OnInstances(scaler, clip=True), parts)
+        assert_close(model.range_, OnInstances(scaler, clip=True).fit(X).range_)
     for name in ("mean_", "var_", "scale_", "data_min_", "max_abs_"):
         if getattr(local.transformer_, name, None) is not None:
             assert_close(

@@ -14,7 +14,13 @@ from bagwise.bags.chunks import Chunks, larger_than_chunk
 from bagwise.bags.segments import repeat
 from bagwise.bags.stored import forget_pages, temporary_map
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
-from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
+from bagwise.compose.from_pieces import (
+    column_ends,
+    common_range,
+    fit_from_pieces,
+    fits_from_pieces,
+    result_ends,
+)
 
 
 def _inner_has(name):
@@ -151,14 +157,12 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
             self.transformer_ = clone(self._inner()).fit(self._rows(X), rows_y)
         self.range_ = None
         if self.clip:
-            parts = (piece.X for piece in Chunks(X)) if pieces else (X,)
-            ends = [
-                column_ends(self.transformer_.transform(self._rows(part)))
-                for part in parts
-            ]
-            low, high = zip(*ends, strict=True)
-            self.range_ = np.stack([np.fmin.reduce(low), np.fmax.reduce(high)])
+            ends = Chunks(X).each(result_ends, self) if pieces else self._ends(X)
+            self.range_ = common_range(ends if pieces else [ends])
         return self
+
+    def _ends(self, X):
+        return column_ends(self.transformer_.transform(self._rows(X)))
 
     def _transformed(self, rows):
         """Return the results of rows, clipped where that is wanted."""
@@ -264,15 +268,6 @@ class OnInstances(BagTransformerMixin, BaseBagEstimator):
         return X.with_data(
             np.asarray(rows) if hasattr(rows, "columns") else rows, feature_names=names
         )
-
-
-def column_ends(rows):
-    """Return the lowest and the highest value of each column, but for missing ones."""
-    if sp.issparse(rows):
-        ends = rows.min(axis=0), rows.max(axis=0)
-        return tuple(end.toarray().ravel() for end in ends)
-    rows = np.asarray(rows)
-    return np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
 
 
 def clipped(rows, low, high):

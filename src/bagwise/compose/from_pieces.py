@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
@@ -131,3 +132,23 @@ _TRANSFORMERS = {
     MaxAbsScaler: _extreme_scaler,
     RBFSampler: _fourier,
 }
+
+
+def result_ends(piece, model):
+    """Return the lowest and highest results of a piece of bags."""
+    return model._ends(piece.X)
+
+
+def common_range(ends):
+    """Return the lowest and highest values, from those of pieces."""
+    low, high = zip(*ends, strict=True)
+    return np.stack([np.fmin.reduce(low), np.fmax.reduce(high)])
+
+
+def column_ends(rows):
+    """Return the lowest and the highest value of each column, but for missing ones."""
+    if sp.issparse(rows):
+        ends = rows.min(axis=0), rows.max(axis=0)
+        return tuple(end.toarray().ravel() for end in ends)
+    rows = np.asarray(rows)
+    return np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)

@@ -10,7 +10,12 @@ from bagwise.bags import Bags
 from bagwise.bags.chunks import Moments
 from bagwise.base.estimator import class_factors
 from bagwise.compose import OnInstances, SimpleMI
-from bagwise.compose.from_pieces import fit_from_pieces, fits_from_pieces
+from bagwise.compose.from_pieces import (
+    common_range,
+    fit_from_pieces,
+    fits_from_pieces,
+    result_ends,
+)
 from bagwise.distributed._partitions import Partitions, labels_of, weights_of
 from bagwise.distributed._safe import fit_safe, fit_safe_regressor
 from bagwise.embedding import MiFV
@@ -199,6 +204,7 @@ def _fit_on_instances(model, parts):
     parts.survey()
     parts.set_features(model)
     model.transformer_ = fit_from_pieces(clone(inner), parts)
+    model.range_ = common_range(parts.each(result_ends, model)) if model.clip else None
     return model
 
 
