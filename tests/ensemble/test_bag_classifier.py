@@ -97,7 +97,7 @@ def test_a_budget_keeps_the_strongest_members_of_a_trial(monkeypatch):
     X, y = make_bags(60, n_features=3, random_state=0)
     monkeypatch.setattr(module, "_LEAST_TRIAL", 15)
     monkeypatch.setattr(Member, "seconds", lambda _, n, __: 10.0 * (n != 3))
-    with pytest.warns(UserWarning, match="leaves out"):
+    with pytest.warns(UserWarning, match="excludes"):
         model = BagClassifier(random_state=0, cv=3).fit(X, y)
     trial = model.plan_["trial"]
     kept, left = set(model.members_), set(model.plan_["dropped"])
