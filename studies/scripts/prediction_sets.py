@@ -31,7 +31,6 @@ CELLS = [
     ("two classes, few groups", "binary", "SimpleMI", 30, True, False),
     ("two classes, no groups", "binary", "SimpleMI", 100, False, False),
     ("two classes, scores only", "binary", "MI-SVM (linear)", 60, True, False),
-    ("two classes, forest", "binary", "WrapperMI (forest)", 60, True, False),
     ("one bag of six positive", "rare", "SimpleMI", 120, True, False),
     ("one bag of six, per class", "rare", "SimpleMI", 120, True, True),
     ("three classes", "three", "SimpleMI", 60, True, False),

@@ -201,8 +201,6 @@ def _protocol(found: Comparison, cite: Any, escape: Any) -> str:
         text += ", with all bags of a group in the same fold"
     if found.tuning:
         n = found.tuning.get("n_splits")
-        if found.protocol.kind in ("cross-validation", "cv"):
-            text += " (nested)"
         text += (
             f". Parameters were chosen by an inner {n}-fold cross-validation inside"
             f" each training set{cite(VARMA)}"
