@@ -38,7 +38,8 @@ def test_compare_writes_its_files_and_speaks_json(capsys, table, tmp_path):
     found = json.loads(out)
     assert status == 0
     assert found["ranking"][0]["mean"] > 0.8
-    for name in ("report.html", "results.csv", "model.bagwise", "runs.sqlite"):
+    files = ("report.html", "results.csv", "model.bagwise", "runs.sqlite")
+    for name in (*files, "comparison.npz"):
         assert (tmp_path / "out" / name).exists(), name
     assert "&lt;script&gt;" in (tmp_path / "out" / "report.html").read_text() or (
         "\\u003cscript\\u003e" in (tmp_path / "out" / "report.html").read_text()

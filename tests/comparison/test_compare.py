@@ -47,7 +47,7 @@ def test_a_failed_method_is_last_and_says_why(result):
 def test_files_are_written(result):
     from bagwise import load
 
-    assert set(result.paths) == {"results", "model"}
+    assert set(result.paths) == {"results", "model", "comparison"}
     with result.paths["results"].open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 15
@@ -258,7 +258,7 @@ def test_a_model_that_cannot_be_saved_loses_no_figures(problem, tmp_path):
         found = compare(problem, methods=[method], out=tmp_path, **QUIET)
     assert found.best == "own"
     assert found.provenance["model"].startswith("not written: own")
-    assert set(found.paths) == {"results"}
+    assert set(found.paths) == {"results", "comparison"}
     assert found.paths["results"].exists()
 
 
