@@ -698,6 +698,17 @@ def test_a_clear_winner_keeps_its_figure():
     assert lower.method == "2"
 
 
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_selection_improves_no_figure(higher):
+    """The bootstrap alone finds a bias below zero in some small samples."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        found = hits_of([0.5, 0.9], 12, rng)
+        got = selected(found, higher=higher, n_resamples=60)
+        gain = got.corrected.mean - got.uncorrected.mean
+        assert gain <= 0 if higher else gain >= 0
+
+
 # Coverage -----------------------------------------------------------------------------
 
 

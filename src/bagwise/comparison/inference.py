@@ -483,8 +483,9 @@ def selected(
     found : dict of str to Contributions
         The same figure of several methods.
     reported : dict of str to Contributions, optional
-        Another figure of these methods, such as that of groups; it is the one that is
-        returned. Its units are among those of `found`, by name.
+        Another figure of these methods, such as that of groups, of which larger is
+        better; it is the one that is returned. Its units are among those of `found`, by
+        name.
     higher : bool, default=True
         Whether larger is better.
     low, high : float
@@ -497,10 +498,11 @@ def selected(
     Winner
         If several methods are equal, the first one is selected.
     """
-    reported = found if reported is None else reported
     names = list(found)
     values = np.array([found[name].value for name in names])
     sign = 1.0 if higher else -1.0
+    better = sign if reported is None else 1.0
+    reported = found if reported is None else reported
     best = names[int(np.argmax(sign * values))]
     own = reported[best]
     uncorrected = interval(own, low=low, high=high)
@@ -516,6 +518,7 @@ def selected(
     share = np.maximum(left.mean(axis=1), 1.0 / own.n_units)[:, None]
     figures = [reported[name].value for name in names] + left @ outside / share
     bias = own.value - float(figures[np.arange(n_resamples), picks].mean())
+    bias = better * max(better * bias, 0.0)  # a selection improves no figure
     known = math.sqrt(_of_models(own))
     bias *= standard_error(own) / known if known > 0.0 else 1.0
     figure = float(np.clip(own.value - bias, low, high))
