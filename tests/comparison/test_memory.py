@@ -88,7 +88,7 @@ def test_miles_on_very_many_instances_samples_and_refuses(n_bags, monkeypatch):
     X = Bags(np.zeros((260_000, 1)), 260_000 // n_bags * np.arange(n_bags + 1))
     y = np.arange(n_bags) % 2
     model = MILES(gamma=1.0)
-    with pytest.warns(UserWarning, match="5000 of 260000 instances are prototypes"):
+    with pytest.warns(UserWarning, match="5000 of 260000 instances were sampled"):
         peak, said = peak_of(model, X, y)
     assert f"{n_bags} bags to 5000 instances would take" in said
     assert "Set max_prototypes" in said
