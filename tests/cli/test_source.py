@@ -47,7 +47,7 @@ def test_too_few_bags_are_told_in_options(run, tmp_path):
 def test_columns_make_no_sense_for_a_known_set(run):
     status, _, err = run("compare", "digits", "--bag", "slide")
     assert status == 2
-    assert "leave out --bag" in err
+    assert "omit --bag" in err
 
 
 def test_settings_next_to_the_data(run, slides, tmp_path):

@@ -186,7 +186,7 @@ def test_methods_that_cannot_fit_are_refused_before_any_run(monkeypatch):
     monkeypatch.setenv("BAGWISE_MEMORY", "1MB")
     X, y = make_bags(100, random_state=0)
     started = []
-    with pytest.raises(ValueError, match=r"take 'SAFE \(features\)'") as caught:
+    with pytest.raises(ValueError, match=r"use 'SAFE \(features\)'") as caught:
         compare(X, y, methods=["SAFE", "mi-SVM"], n_jobs=1, progress=started.append)
     assert "mi-SVM needs" in str(caught.value)
     sparse = X.with_data(csr_array(X.data))
