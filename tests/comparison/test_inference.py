@@ -306,6 +306,18 @@ def test_bound_of_perfect_results_depends_on_the_number_of_bags(metric):
     assert 0.97 < lows[3] < 1.0
 
 
+@pytest.mark.parametrize("right", [True, False])
+def test_five_comparisons_show_no_signal(right):
+    """Five folds of one pair each agree by chance with a probability of 1 in 16."""
+    truth = np.arange(10) % 2
+    rows = {"truth": truth, "score": (truth if right else 1 - truth) - 0.5}
+    found = interval(of("auroc", rows, run=np.arange(10) // 2))
+    assert found.mean == float(right)
+    assert found.low < 0.5 < found.high
+    pooled = interval(of("auroc", rows))
+    assert pooled.low > 0.5 if right else pooled.high < 0.5
+
+
 def test_twenty_patients_with_two_slides_count_as_twenty():
     truth = np.arange(40) // 2 % 2
     rows = {"truth": truth, "label": truth}

@@ -49,7 +49,8 @@ class Contributions:
         How many units and bags were tested.
     size : float
         Number of independent yes-or-no results that would be as informative: the number
-        of bags for a proportion, fewer for figures that rest on the rarer class.
+        of bags for a proportion, fewer for figures that rest on the rarer class, and at
+        most the pairs of bags that an area compares.
     bounded : bool
         Whether the figure has a lower and an upper bound.
     gain : float
@@ -183,6 +184,10 @@ def contributions(
     psi, df = _small_sample(psi, surplus, own, code, _strata(metric, rows))
     _, which = np.unique(run, return_inverse=True)
     n_runs = int(which.max(initial=0)) + 1
+    size = _size(metric, rows[needed[0]][first])
+    if metric == "auroc":
+        n_pairs = _compared(rows["truth"], which) / len(np.unique(repeat))
+        size = min(size, max(n_pairs, 1.0))
     cells, cell = np.unique(code * n_runs + which, return_inverse=True)
     return Contributions(
         value,
@@ -191,7 +196,7 @@ def contributions(
         cells % n_runs,
         int(code.max(initial=-1)) + 1,
         len(first),
-        _size(metric, rows[needed[0]][first]),
+        size,
         metric not in UNBOUNDED,
         *_gain(metric, value, rows),
         fixed,
@@ -298,6 +303,19 @@ def _size(metric: str, truth: NDArray) -> float:  # type: ignore[type-arg]
     if metric == "concordance":
         return float(max(truth["event"].sum(), 1))
     return n
+
+
+def _compared(truth: NDArray, run: Index) -> float:  # type: ignore[type-arg]
+    """Return the number of pairs of bags of different classes in the same run.
+
+    Of several labels or classes, for the one with the fewest.
+    """
+    table = truth if truth.ndim == 2 else truth[:, None] == np.unique(truth)
+    counts = [
+        np.bincount(run, column) * np.bincount(run, 1.0 - column)
+        for column in np.asarray(table, dtype=np.float64).T
+    ]
+    return float(np.min(np.sum(counts, axis=1)))
 
 
 # Means ------------------------------------------------------------------------------
