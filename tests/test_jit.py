@@ -26,7 +26,7 @@ with warnings.catch_warnings(record=True) as caught:
     values, offsets = np.arange(20_000.0), np.array([0, 5, 20_000])
     assert segment_max(values, offsets).tolist() == [4.0, 19_999.0]
     assert segment_min(values, offsets).tolist() == [0.0, 5.0]
-told = [w for w in caught if "compiled code cannot be kept" in str(w.message)]
+told = [w for w in caught if "compiled code cannot be cached" in str(w.message)]
 assert len(told) == 1, [str(w.message) for w in caught]
 assert "NUMBA_CACHE_DIR" in str(told[0].message)
 print("compiled anew")

@@ -144,5 +144,5 @@ def test_a_budget_too_short_for_any_run_says_what_is_left(run, slides, tmp_path)
     words += [*QUICK, "--out", tmp_path / "out", "--time-budget", 1e-9]
     _, out, err = run("compare", slides, *words)
     assert "error" not in err
-    assert "No method finished: 10 have not ended." in out
+    assert "No method finished: 10 runs have not ended." in out
     assert (tmp_path / "out" / "report.html").exists()

@@ -71,7 +71,7 @@ def test_three_bags_are_too_few_and_the_message_says_why():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         compare([np.zeros((2, 2))] * 8, [1] * 8, methods=["SimpleMI"])
 
 

@@ -176,7 +176,7 @@ def test_a_sample_represents_very_many_instances(bags, monkeypatch):
     drawn = "bagwise.embedding._prototypes"
     monkeypatch.setattr(f"{drawn}.MANY_INSTANCES", 20)
     monkeypatch.setattr(f"{drawn}.SAMPLE", 12)
-    with pytest.warns(UserWarning, match=r"12 of \d+ instances are prototypes"):
+    with pytest.warns(UserWarning, match=r"12 of \d+ instances were sampled"):
         auto = model.fit(X, y).decision_function(X)
     twelve = clone(model).set_params(max_prototypes=12).fit(X, y).decision_function(X)
     np.testing.assert_array_equal(auto, twelve)

@@ -72,7 +72,7 @@ def _write(problem: Problem, folder: Path) -> None:
         "name": problem.name,
         "arrays": list(arrays),
         "shape": [int(X.n_instances), int(X.n_features)],
-        "ids": None if X.ids is None else [str(i) for i in X.ids],
+        "ids": [i if isinstance(i, int) else str(i) for i in X.ids.tolist()],
         "feature_names": None if names is None else [str(name) for name in names],
         "map": mapped,
         "groups": None if X.groups is None else [str(g) for g in X.groups],

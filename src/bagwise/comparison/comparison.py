@@ -451,7 +451,7 @@ class Comparison:
                 text
                 for n, text in (
                     (len(self.failures), f"{len(self.failures)} runs failed"),
-                    (self.n_left, f"{self.n_left} are still to be done"),
+                    (self.n_left, f"{self.n_left} runs have not ended"),
                 )
                 if n
             ]
