@@ -48,10 +48,18 @@ def test_estimates_are_proportional(capsys, monkeypatch):
     monkeypatch.setattr(pace.time, "monotonic", lambda: next(now))
     assert list(pace.paced(range(10), "a fit", "steps")) == list(range(10))
     assert capsys.readouterr().err.splitlines() == [
-        "a fit: 1 of at most 10 steps in 10 s, at most 90 s left",
-        "a fit: 4 of at most 10 steps in 40 s, at most 60 s left",
-        "a fit: 7 of at most 10 steps in 70 s, at most 30 s left",
+        "a fit: 2 of at most 10 steps in 20 s, at most 80 s left",
+        "a fit: 5 of at most 10 steps in 50 s, at most 50 s left",
+        "a fit: 8 of at most 10 steps in 80 s, at most 20 s left",
     ]
+
+
+def test_what_is_compiled_first_is_not_extrapolated(capsys, monkeypatch):
+    """The first item takes 40 s, each of the nine others one second."""
+    now = iter([0.0] + [40.0 + i for i in range(10)])
+    monkeypatch.setattr(pace.time, "monotonic", lambda: next(now))
+    assert list(pace.paced(range(10), "a fit", "steps")) == list(range(10))
+    assert capsys.readouterr().err == ""
 
 
 def test_short_loops_say_nothing(capsys):

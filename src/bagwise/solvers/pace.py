@@ -31,9 +31,9 @@ def no_pace() -> Iterator[None]:
 def paced(items: Collection[Item], who: str, what: str) -> Iterator[Item]:
     """Yield the items of a loop; estimate on standard error when a long one ends.
 
-    The estimate comes from the items that are done, at least three seconds after the
-    start, and is an upper bound if the loop may end early. Worker processes and
-    threads print nothing.
+    The estimate comes from the second item on, as loops may be compiled during the
+    first one, at least three seconds after the start. It is an upper bound if the loop
+    may end early. Worker processes and threads print nothing.
 
     Parameters
     ----------
@@ -45,11 +45,14 @@ def paced(items: Collection[Item], who: str, what: str) -> Iterator[Item]:
         The items in words, such as "rounds".
     """
     begun = time.monotonic()
-    told = None
+    first = told = None
     for done, item in enumerate(items, 1):
         yield item
         now = time.monotonic()
-        left = (now - begun) / done * (len(items) - done)
+        if first is None:
+            first = now
+            continue
+        left = (now - first) / (done - 1) * (len(items) - done)
         long = told is not None or now - begun + left > _LONG
         due = now - (begun if told is None else told) >= (
             _FIRST if told is None else _EVERY
