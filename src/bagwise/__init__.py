@@ -12,7 +12,7 @@ from bagwise._config import config_context
 from bagwise._version import __version__ as __version__
 from bagwise.bags import Bags, Ragged, as_bags
 
-# Found on first use, so that `import bagwise` stays quick.
+# Imported on first use, so that `import bagwise` is fast.
 _LAZY = {
     "BagClassifier": "bagwise.ensemble",
     "BagRegressor": "bagwise.ensemble",

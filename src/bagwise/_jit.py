@@ -135,9 +135,9 @@ _AXIS = re.compile(r"(\d*)([a-z])(\+\d+)?")
 class ArrayShape(NamedTuple):
     """What is declared of one array: its axes, and whether it holds indices."""
 
-    axes: tuple[Any, ...]  # numbers, None for any, or (factor, letter, what is added)
-    indices: str | None  # "in" or "to"
-    limit: Any  # letters whose sizes add up to the number of entries pointed into
+    axes: tuple[Any, ...]  # numbers, None for any size, or (factor, letter, offset)
+    indices: str | None  # "in" (indices) or "to" (offsets)
+    limit: Any  # letters whose sizes add up to the bound of the indices
 
 
 def _parse(shape: str | None) -> ArrayShape | None:
@@ -203,7 +203,7 @@ class ShapeCheck:
             self._last = found, limits
         for place, indices, limit in limits:
             array = flat[place]
-            if indices == "to":  # item: faster than array[0]
+            if indices == "to":  # `item` is faster than array[0]
                 inside = not array.size or (
                     array.item(0) >= 0 and array.item(-1) <= limit
                 )

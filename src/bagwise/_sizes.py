@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-# Numbers shrink to a third or so when they are packed, zeros a thousandfold.
+# Compression shrinks numbers to about a third, zeros to a thousandth.
 _LARGE, _MOST_PACKED = 2**30, 200
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)(I?)B?\s*")
 

@@ -36,7 +36,7 @@ from bagwise.bags.validation import (
     stack_list,
 )
 
-# Rows that are read from a map before its pages are let go.
+# Rows read from a memory map before its pages are released.
 _ROWS_AT_ONCE = 1000
 
 
@@ -480,7 +480,7 @@ class Bags(Segmented):
                 return found
             found = np.asarray(found)
             return widened(found) if found.dtype == np.float16 else found
-        # A row here and there brings in pages around it: they are let go in between.
+        # Scattered rows load whole pages, which are released in between.
         kind = np.float32 if self.dtype == np.float16 else self.dtype
         out = np.empty((len(rows), self.n_features), dtype=kind)
         for start in range(0, len(rows), _ROWS_AT_ONCE):

@@ -64,10 +64,10 @@ def as_bags(X: Any) -> Bags:
     return Bags.from_list(list(X))
 
 
-# Squares of numbers beyond these over- or underflow, and so does every distance.
+# Squares of values beyond these limits overflow or underflow, as do distances.
 _LARGEST, _SMALLEST = 1e100, 1e-100
 
-# Rows looked at together: a memory map larger than memory is read in chunks.
+# Bytes checked at a time: a memory map larger than memory is read in chunks.
 _CHUNK_BYTES = 64 * 2**20
 
 
@@ -204,7 +204,7 @@ def _refuse_not_finite(bags: Bags, wrong: Callable[[Any], Any]) -> None:
         chunk = bags._stacked[start : start + step]
         if isinstance(chunk, StoredRows):
             chunk = chunk.view_or_read()
-        # A finite sum proves that all is finite; only a bad one needs a closer look.
+        # A finite sum implies finite entries; otherwise the entries are inspected.
         with np.errstate(over="ignore", invalid="ignore"):
             fine = _all_finite(chunk)
         bad = np.argwhere(wrong(chunk)) if not fine else np.empty((0, 2))
@@ -214,7 +214,7 @@ def _refuse_not_finite(bags: Bags, wrong: Callable[[Any], Any]) -> None:
 
 
 def _all_finite(chunk: npt.NDArray[Any]) -> bool:
-    if chunk.dtype == np.float16:  # whose sums would overflow
+    if chunk.dtype == np.float16:  # sums in half precision could overflow
         return all_finite(chunk)
     return bool(np.isfinite(chunk.sum()))
 
@@ -253,7 +253,7 @@ def with_columns(X: Bags, expected: Any, who: str) -> Bags:
         ``config_context(columns="strict")`` names and order must be the same.
     """
     if expected is None or X.feature_names is None:
-        return X  # without names columns are taken by position
+        return X  # without names, columns are matched by position
     wanted, found = list(expected), X.feature_names.tolist()
     if wanted == found:
         return X

@@ -13,7 +13,7 @@ from bagwise.bags._bags import Bags
 Array = npt.NDArray[Any]
 Block = tuple[slice, Array, Array]
 
-# Pairs of neighbors that are held at once.
+# Pairs of neighbors that are held in memory at once.
 _PAIRS = 2**20
 
 
@@ -90,7 +90,7 @@ def _nearest(tree: Any, start: int, k: int, limit: float, most: int) -> Iterator
             tree.data[first:last], k=[*range(1, wanted + 1)], distance_upper_bound=bound
         )
         own = np.arange(first, last)[:, None]
-        # Where duplicates crowd out the instance itself, the farthest one goes.
+        # If duplicates displace the instance itself, the farthest neighbor is dropped.
         known = (found < size) & (found != own)
         crowded = known.sum(axis=1) > k
         known[crowded, -1] = False

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 __all__ = ["bags_html", "dots", "histogram", "interval", "ragged_html", "table"]
 
-N_ROWS = 5  # bags in a table
+N_ROWS = 5  # bags shown in a table
 COLOR = "#1c7ed6"
 
 

@@ -26,16 +26,16 @@ _REDUCERS: dict[str, np.ufunc] = {
 }
 
 # A compiled loop is 2 to 6 times faster on one long column (benchmarks/bench_bags.py),
-# and ten times on long segments of many columns, where numpy walks down the columns; on
-# few rows loading it costs more than it saves.
+# and ten times on long segments of many columns, where NumPy reduces column by column;
+# for few rows, loading it costs more than it saves.
 _COMPILED = {"sum": compiled.sum_1d, "max": compiled.max_1d, "min": compiled.min_1d}
 _COMPILED_FROM = 10_000
 _COMPILED_TYPES = (np.float64, np.float32)
 _WIDE = {"sum": compiled.sum_2d, "max": compiled.max_2d, "min": compiled.min_2d}
-_WIDE_FROM = 200_000  # numbers
-_LONG = 8  # rows of a segment
-# From so many numbers on, a sparse product sums faster than numpy walks; and layers of
-# so many numbers each are faster for the other reductions.
+_WIDE_FROM = 200_000  # array entries
+_LONG = 8  # rows per segment
+# From this many entries on, a sparse product sums faster than NumPy; other reductions
+# are faster by layers if each layer has this many entries.
 _PRODUCT_FROM = 20_000
 _LAYER_FROM = 1_000
 
@@ -45,7 +45,7 @@ def _reduce(op: str, values: npt.ArrayLike, offsets: Offsets, axis: int = 0) -> 
     n_rows = array.shape[axis]
     if offsets[-1] != n_rows:
         raise ValueError(f"offsets end at {offsets[-1]}, there are {n_rows} rows")
-    if offsets.shape[0] == n_rows + 1:  # bags of one: nothing to reduce
+    if offsets.shape[0] == n_rows + 1:  # bags of one instance: nothing to reduce
         return array.copy()
     if array.ndim == 1 and n_rows >= _COMPILED_FROM and array.dtype in _COMPILED_TYPES:
         return _COMPILED[op](array, offsets)
@@ -157,7 +157,7 @@ def segment_logsumexp(values: npt.ArrayLike, offsets: Offsets) -> Array:
     array = np.asarray(values)
     top = segment_max(array, offsets)
     anchor = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):  # a bag of -inf gives -inf, as it should
+    with np.errstate(divide="ignore"):  # a bag of -inf gives -inf
         total = segment_sum(np.exp(array - repeat(anchor, offsets)), offsets)
         return anchor + np.log(total)
 
@@ -179,7 +179,7 @@ def bag_matrix(offsets: Offsets, *, mean: bool = False) -> sp.csr_array:
     n_rows = int(offsets[-1])
     sizes = np.diff(offsets)
     weight = np.repeat(1.0 / sizes if mean else np.ones(sizes.shape), sizes)
-    # Products keep the index type, and not every solver takes 64-bit indices.
+    # Products keep the index type, and some solvers do not accept 64-bit indices.
     index = np.int32 if n_rows < 2**31 else np.int64
     parts = (weight, np.arange(n_rows, dtype=index), offsets.astype(index))
     return sp.csr_array(parts, shape=(sizes.shape[0], n_rows))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bagwise.bags._loops import widen_halves
 
-# A selection from a memory map that takes fewer bytes is copied into memory.
+# A selection from a memory map is copied into memory if it takes fewer bytes.
 COPIED_BELOW = 64 * 2**20
 
 
@@ -34,7 +34,7 @@ class StoredRows:
         starts: npt.NDArray[np.int64],
         stops: npt.NDArray[np.int64],
     ) -> None:
-        # Neighbors that touch become one run, which is read at once.
+        # Adjacent runs are merged into one, which is read at once.
         first = np.ones(len(starts), dtype=bool)
         first[1:] = starts[1:] != stops[:-1]
         last = np.append(first[1:], True) if len(first) else first

@@ -36,7 +36,7 @@ def first_missing(values: npt.NDArray[Any]) -> int | None:
 def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
-    except TypeError:  # NA is neither equal to itself nor not
+    except TypeError:  # comparing NA gives no truth value
         return True
 
 
@@ -152,7 +152,7 @@ def as_matrix(data: Any) -> Any:
         array = _to_numbers(array)
     if array.dtype not in (np.float16, np.float32, np.float64):
         array = array.astype(np.float64)
-    if not array.flags.c_contiguous:  # (asking numpy would turn a memory map plain)
+    if not array.flags.c_contiguous:  # (np.ascontiguousarray drops np.memmap)
         array = np.ascontiguousarray(array)
     return frozen(array)
 
@@ -234,7 +234,7 @@ def frozen(matrix: Any) -> Any:
         return matrix
     if not sp.issparse(matrix):
         return read_only(matrix)
-    # Trees of scikit-learn take 32-bit indices only: 64 bits where they are needed.
+    # Trees of scikit-learn accept 32-bit indices only: use 64 bits only if needed.
     short = max(matrix.nnz, *matrix.shape) < 2**31
     index = np.int32 if short else np.int64
     parts = (
@@ -409,7 +409,7 @@ def group_rows(
     _refuse_missing(keys)
     order: npt.NDArray[np.int64] | slice
     if keys.dtype.kind == "O":
-        # Mixed or missing types cannot be sorted; a dict keeps first appearance.
+        # Mixed or missing types cannot be sorted; a dict keeps the order of appearance.
         seen: dict[Any, int] = {}
         codes = np.array([seen.setdefault(k, len(seen)) for k in keys.tolist()])
         ids = np.empty(len(seen), dtype=object)

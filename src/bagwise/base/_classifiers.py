@@ -36,7 +36,7 @@ class BagClassifierMixin(ClassifierMixin):
     class) or one column per class, and, if it has them, ``_score_instances(X)``.
     """
 
-    # Position in `classes_` of the positive class, of two.
+    # Index in `classes_` of the positive class of a binary problem.
     _positive = 1
 
     def __sklearn_tags__(self):
@@ -178,7 +178,8 @@ class BagClassifierMixin(ClassifierMixin):
         """Turn scores that are positive for the positive class to `classes_[1]`."""
         if not self._turned:
             return scores
-        # A score of zero is negative, that is the second class: a sign must say so.
+        # Zero predicts the negative class, which is the second: return a positive
+        # score.
         tiny = np.finfo(scores.dtype).tiny
         return np.where(scores == 0, tiny, -scores)
 
@@ -277,8 +278,8 @@ class BagClassifierMixin(ClassifierMixin):
         return rows[np.arange(len(column)), column] - first
 
 
-# Pairs of labels of which nobody doubts which one is positive; False and True are 0
-# and 1.
+# Pairs of labels whose positive class is obvious. Boolean labels are included, as False
+# equals 0 and True equals 1.
 _CLEAR = ({0, 1}, {-1, 1})
 
 
@@ -366,15 +367,15 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
     class, which has the fitted attributes of the method.
     """
 
-    # How the threshold is found from scores, for methods with the parameter.
+    # Function that finds the threshold from scores, for methods with that parameter.
     _find_threshold = staticmethod(sigmoid_threshold)
-    # Whether each of several classes gets a threshold of its own.
+    # Whether each of several classes has its own threshold.
     _one_threshold_per_class = True
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         if getattr(self, "threshold", None) == "cv":
-            tags.input_tags.order_invariant = False  # folds follow positions
+            tags.input_tags.order_invariant = False  # folds depend on the order
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -78,7 +78,7 @@ class BaseBagRegressor(RegressorMixin, BaseBagEstimator):
         used = weight > 0
         if not used.any():
             raise ValueError("no bag has a positive weight.")
-        if not used.all():  # a bag without weight is a bag that is not there
+        if not used.all():  # bags with zero weight are left out
             X, y, weight = X[used], y[used], weight[used]
         return X, y, weight
 

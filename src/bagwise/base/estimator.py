@@ -21,13 +21,13 @@ from bagwise._config import get_site
 from bagwise.bags import Bags, as_bags, check_bags, with_columns
 from bagwise.bags.validation import first_missing, in_bag_order, refuse_masked
 
-# Rows that are looked at, evenly spaced: only the order of magnitude is needed.
+# Evenly spaced rows that are examined: only the order of magnitude is needed.
 _ROWS = 1_000
-# A column with a range this many times another's hides it from distances and penalties.
+# A column whose range is this many times another's dominates distances and penalties.
 _APART = 1e5
-# Below this share of the largest range, or of its own values, a range is rounding.
+# Smaller ranges, relative to the largest or to their own values, are rounding errors.
 _ROUNDING = 1e-10, 1e-9
-# Outside of these ranges an absolute penalty is all that counts, or has no effect.
+# Outside of these ranges, an absolute penalty dominates the loss or has no effect.
 _SMALL, _LARGE = 1e-2, 1e5
 
 
@@ -146,7 +146,7 @@ class DocumentedEstimator(BaseEstimator):
         site = get_site()
         if site is None:
             return ""
-        site = site.replace("{", "{{").replace("}", "}}")  # the result is formatted
+        site = site.replace("{", "{{").replace("}", "}}")  # str.format is applied later
         return site + "/estimators.html#{estimator_name}"
 
 
@@ -157,12 +157,12 @@ class BaseBagEstimator(DocumentedEstimator):
     features.
     """
 
-    # Parameters that a fitted model reads when it predicts; the docstring says so. All
-    # others take effect with the next fit.
+    # Parameters that a fitted model reads when it predicts, as the docstring states.
+    # All others take effect at the next fit.
     _prediction_parameters: tuple[str, ...] = ()
 
     @classmethod
-    @cache  # a fit asks twice, and reading a signature takes as long as a small solve
+    @cache  # called twice per fit; inspecting a signature costs as much as a solve
     def _get_param_names(cls):
         return super()._get_param_names()
 
@@ -211,7 +211,7 @@ class BaseBagEstimator(DocumentedEstimator):
                 f"y has {len(y)} entries for {len(X)} bags: inconsistent numbers of "
                 f"samples.{extra}"
             )
-        if reset and getattr(self, "estimator", None) is None:  # else it is up to that
+        if reset and getattr(self, "estimator", None) is None:  # `estimator` warns
             warn_of_scales(X, tags.input_tags.scale_sensitive)
         return X, y
 
@@ -222,7 +222,7 @@ class BaseBagEstimator(DocumentedEstimator):
     def _check_target(self, y):
         plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf"
         if plain and y.flags.c_contiguous:
-            return y  # as it would come back
+            return y  # already in the final form
         shape = np.shape(y)
         if len(shape) == 2 and shape[1] > 1:
             raise ValueError(
@@ -256,7 +256,7 @@ def scores_instances(estimator):
     )
 
 
-# Larger weights are not numbers of bags, and solvers lose all other weights.
+# Larger weights are not plausible counts: all other weights would be lost by rounding.
 _LARGEST_WEIGHT = 1e9
 
 
@@ -350,7 +350,7 @@ class BagTransformerMixin(TransformerMixin):
     """
 
     def __init_subclass__(cls, **kwargs):
-        # Bags are no data frame: scikit-learn's wrapping of outputs must stay away.
+        # Bags are not data frames: disable scikit-learn's wrapping of outputs.
         kwargs.setdefault("auto_wrap_output_keys", None)
         super().__init_subclass__(**kwargs)
         for method in ("transform", "fit_transform"):

@@ -67,14 +67,14 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     if codes is not None and not grouped:
         first = np.unique(codes, return_index=True)[1]
         if not discrete or (y == y[first][codes]).all():
-            # Copies follow the first one: a bag that is there twice changes no fold.
+            # Copies are assigned with the first one: duplicating a bag changes no fold.
             parts = bag_folds(first, y[first], n_splits, random_state)
             of = [[np.isin(codes, part) for part in pair] for pair in parts]
             return [(np.flatnonzero(one), np.flatnonzero(two)) for one, two in of]
     if codes is None:
         splitter = StratifiedKFold(**how) if discrete else KFold(**how)
     elif discrete:
-        # Shuffled here: older versions mix up the labels of groups when they do it.
+        # Shuffled here: older versions of scikit-learn mix up the labels of groups.
         order = np.arange(codes.max() + 1)
         check_random_state(random_state).shuffle(order)
         codes = np.argsort(order)[codes]
@@ -150,7 +150,7 @@ def copied_bags(X):
         heads = Bags(X.take_rows(X.offsets[:-1]), np.arange(X.n_bags + 1))
         marks = _hash_bags(heads) * np.uint64(_ODD) + marks
     _, place, count = np.unique(marks, return_inverse=True, return_counts=True)
-    alike = np.flatnonzero(count[place] > 1)  # all others have a size of their own
+    alike = np.flatnonzero(count[place] > 1)  # the sizes of all others are unique
     if not len(alike):
         return None
     chosen = X if len(alike) == len(X) else X[alike]
@@ -166,7 +166,7 @@ def copied_bags(X):
 
 
 _ODD = 0x9E3779B97F4A7C15
-_CHUNK = 2**20  # numbers that are hashed together
+_CHUNK = 2**20  # entries hashed at a time
 
 
 def _hash_bags(X):
@@ -218,7 +218,7 @@ def _units(X, y, groups, discrete):
     """Return the number of the unit of each bag that is assigned to folds, or None."""
     units = kept_together(X, groups)
     if units is not None and min(_counts(len(X), y, units, discrete).values()) < 2:
-        return _group_codes(X, groups)  # copies of a few bags leave no folds
+        return _group_codes(X, groups)  # too few distinct bags for folds
     return units
 
 

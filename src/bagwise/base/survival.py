@@ -135,8 +135,8 @@ def concordance(event, time, risk):
     -----
     Costs O(number of events * n).
     """
-    # Of equal times, events come first: what stands behind is comparable, apart from
-    # other events of the same time.
+    # At equal times, events come first: all entries after an event are comparable with
+    # it, except other events at the same time.
     order = np.lexsort((~event, time))
     event, time, risk = event[order], time[order], risk[order]
     events = np.flatnonzero(event)

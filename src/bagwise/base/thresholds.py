@@ -10,7 +10,7 @@ from bagwise.base.folds import bag_folds, most_folds
 _RIDGE = 1e-3
 # Scores beyond these quantiles are clipped: outliers must not determine the sigmoid.
 _TAIL = 0.10
-# More out-of-fold scores do not improve the threshold: other folds are left out.
+# More out-of-fold scores do not improve the threshold: further folds are skipped.
 _ENOUGH = 1_000
 
 
@@ -81,7 +81,7 @@ def sigmoid_threshold(score, positive, sample_weight=None):
     positive = np.asarray(positive, dtype=bool)
     weight = np.ones(score.shape) if sample_weight is None else sample_weight
     share = weight / weight.sum()
-    # With weights that leave one class next to nothing its scores are the outer ones.
+    # If one class has almost no weight, all its scores lie in the tails: do not clip.
     for values in (np.clip(score, *_tails(score, share)), score):
         center = share @ values
         spread = np.sqrt(share @ (values - center) ** 2)
@@ -100,7 +100,7 @@ def sigmoid_threshold(score, positive, sample_weight=None):
 def _tails(score, share):
     """Return the lowest and highest score within the outer shares of the weight."""
     order = np.argsort(score, kind="stable")
-    tail = _TAIL - 1e-9  # a sum that is the share but for rounding has reached it
+    tail = _TAIL - 1e-9  # tolerates rounding errors of the cumulative sum
     low = order[np.searchsorted(np.cumsum(share[order]), tail)]
     high = order[::-1][np.searchsorted(np.cumsum(share[order[::-1]]), tail)]
     return score[low], score[high]

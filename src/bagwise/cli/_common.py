@@ -55,7 +55,7 @@ class UsageError(ValueError):
     """A mistake on the command line or in a settings file."""
 
 
-# Options that are not called like the argument of the Python function.
+# Options whose names differ from the argument of the Python function.
 _NAMES = {
     "pos_label": "positive",
     "groups": "group",
@@ -74,7 +74,7 @@ def in_options(message: BaseException | str) -> str:
 
 def as_option(name: str, value: Any) -> str:
     """Return an argument of a Python function as the command line calls it."""
-    if name == "missing":  # the command line fills them in as well
+    if name == "missing":  # the command line also imputes
         return "--impute median"
     option = "--" + _NAMES.get(name, name).replace("_", "-")
     if value is None:

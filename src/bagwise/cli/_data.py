@@ -68,7 +68,7 @@ def _fill_in(
     used = {}
     for key, value in _read_settings(file, Path(given["data"]).name).items():
         option = _name(key)
-        name = f"{option}_" if f"{option}_" in types else option  # words of Python
+        name = f"{option}_" if f"{option}_" in types else option  # Python keywords
         if option == "config":
             raise UsageError(f"{file}: a settings file cannot name another one")
         if name not in types or name == "context":
@@ -126,7 +126,7 @@ def _refuse_unknown(context: typer.Context, name: str, key: str, file: Path) -> 
     group = context.parent.command if context.parent is not None else context.command
     commands = getattr(group, "commands", {})
     every = [p.name for command in commands.values() for p in command.params if p.name]
-    known = {option.rstrip("_") for option in every}  # words of Python end in one
+    known = {option.rstrip("_") for option in every}  # Python keywords end in "_"
     if name in known:
         return
     near = difflib.get_close_matches(name, sorted(known), n=1)
@@ -217,7 +217,7 @@ class InputData:
         if not _on_disk(name):
             self._refuse_columns(name)
             return as_problem(name, pos_label=self.positive, task=self.task)
-        other = name != self.data  # bags to test on, whose weights are not used
+        other = name != self.data  # test bags, whose weights are not used
         X, y, weight = self.labeled(name, ("weight",) if other else ())
         found = as_problem(
             X,
@@ -246,7 +246,7 @@ class InputData:
         except NotNumericError:
             if self.survival is not None or "label" in self.columns:
                 raise
-            # The label may well be among the columns that are complained of.
+            # The column named in the error may be the label.
             raise UsageError(no_label) from None
         if y is None:
             raise UsageError(no_label)
@@ -256,14 +256,14 @@ class InputData:
         """Return the bags, without labels."""
         from bagwise.comparison.problem import as_problem
 
-        # Whatever belongs together, nothing is split here.
+        # Nothing is split here, so groups are irrelevant.
         warnings.simplefilter("ignore", DroppedGroupWarning)
         if self.is_file:
             parts = sorted(self.settled & {"label", "group", "weight"})
             try:
                 return self._read_known(self.data, parts)[0]
             except MissingValuesError:
-                # Whether gaps may stay is for the model to say.
+                # The model decides whether missing values are allowed.
                 return replace(self, impute="median")._read_known(self.data, parts)[0]
         self._refuse_columns(self.data)
         return as_problem(self.data).X
@@ -292,7 +292,7 @@ class InputData:
         from bagwise.comparison.problem import as_problem
 
         if self.columns:
-            as_problem(name)  # no such file or set is the better message
+            as_problem(name)  # raises a better message if there is no such file or set
             given = ", ".join(f"--{key.replace('_', '-')}" for key in self.columns)
             raise UsageError(
                 f"{name} is the name of a data set, not a table: omit {given}"

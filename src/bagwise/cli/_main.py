@@ -168,14 +168,14 @@ def _call(action: Callable[[], int], *, debug: bool, as_json: bool) -> int:
         status = getattr(error, "status", Stopped.status)
         return fail(str(error) or "stopped", status)
     except BrokenPipeError:
-        # The reader of our output has gone, which is no error of ours.
+        # The reader of the output has closed it, which is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + int(getattr(signal, "SIGPIPE", 13))
     except Exception as error:
         if debug:
             traceback.print_exc()
-        usage = getattr(error, "format_message", None)  # click's errors have one
-        if type(error).__name__ == "NoArgsIsHelpError":  # help, and nothing wrong
+        usage = getattr(error, "format_message", None)  # errors of click have one
+        if type(error).__name__ == "NoArgsIsHelpError":  # help, not an error
             say(usage())
             return 2
         if usage is not None:

@@ -20,7 +20,7 @@ from bagwise.cli._common import (
 )
 from bagwise.cli._data import InputData, reads_data
 
-# What is fitted when no method is named.
+# Default methods.
 DEFAULTS = {
     "classification": "BagClassifier",
     "multilabel": "BagClassifier",
@@ -95,7 +95,7 @@ def fit_file(
 
     check_alpha(conformal)
     if method is not None:
-        method = find_method(method)  # no such method is known before data are read
+        method = find_method(method)  # rejects unknown methods before data are read
     problem = as_problem(
         data,
         bag=bag,

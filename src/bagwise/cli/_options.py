@@ -285,7 +285,7 @@ Config = Annotated[
         "read automatically, but may only describe columns and labels.",
     ),
 ]
-# What a file that was found may say. No paths, no methods, nothing that is run.
+# Allowed in a settings file found next to the data: no paths, methods or code.
 DESCRIBES_DATA = frozenset(
     {
         "bag",

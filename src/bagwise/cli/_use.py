@@ -13,7 +13,7 @@ from bagwise.cli._common import Json, UsageError, in_options, write_json
 from bagwise.cli._data import InputData, reads_data
 from bagwise.exceptions import DataError, DroppedGroupWarning, MissingValuesError
 
-SHIFTED = 3  # exit status of `check` where data differ
+SHIFTED = 3  # exit status of `check` if the data differ
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file.")]
 
@@ -49,7 +49,7 @@ def labeled(
         own = replace(source, columns={k: v for k, v in columns.items() if v})
         try:
             return own.labeled(source.data, ("weight",))[:2]
-        except MissingValuesError:  # whether gaps may stay is for the model to say
+        except MissingValuesError:  # the model decides whether they are allowed
             filled = replace(own, impute="median")
             return filled.labeled(source.data, ("weight",))[:2]
 
@@ -60,7 +60,7 @@ def labeled(
             raise UsageError(f"--by {name}: {in_options(error)}") from None
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DroppedGroupWarning)  # nothing is split here
+        warnings.simplefilter("ignore", DroppedGroupWarning)  # nothing is split
         X, y = read(group)
         levels = {n: X.groups if n == group else level(n) for n in by}
     return X, y, levels
