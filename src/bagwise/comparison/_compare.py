@@ -326,7 +326,7 @@ def _read(
     if images is not None:
         problem = replace(problem, images=as_images(images, problem.X))
     if test is not None:
-        # Names of columns are those of both files, arrays those of the training bags.
+        # Names refer to columns of both files, arrays to the training bags.
         named: Any = {k: v for k, v in options.items() if isinstance(v, str)}
         held_out = as_problem(test, **named, **columns)
         held_out.check_values(missing=missing)

@@ -44,14 +44,14 @@ __all__ = [
 ]
 
 Grid = Mapping[str, Sequence[Any]]
-# Means over folds that differ by less differ by rounding.
+# Smaller differences between means over folds are rounding errors.
 _EQUAL = 1e-9
 MAX_ROUNDS = 4
-# Up to FEW candidates have no first round; after one, LEAST to MOST candidates remain.
+# Up to FEW candidates need no first round; after one, LEAST to MOST remain.
 FEW, LEAST, MOST = 9, 6, 12
-# The first round uses one of SHARE bags, and keeps one of SHARE candidates.
+# The first round uses 1 / SHARE of the bags and keeps 1 / SHARE of the candidates.
 SHARE = 3
-# The least number of bags for a first round.
+# Minimum number of bags for a first round.
 LEAST_BAGS = 30
 
 
@@ -132,7 +132,7 @@ class Search:
             except ValueError:  # the next value is out of range
                 break
             if not np.nanmax(values, initial=-np.inf) > score:
-                # The end was the best after all, and is no end of what was tried.
+                # The end value is the best one: values beyond it were tried as well.
                 joined = {n: one.grid[n] for n, one in zip(ends, further, strict=True)}
                 best = replace(best, grid={**best.grid, **joined})
                 break
@@ -199,7 +199,7 @@ class Search:
             fewer.append((np.asarray(train)[np.sort(part)], test))
         try:
             scores = np.nan_to_num(self.scores(candidates, fewer), nan=-np.inf)
-        except ValueError:  # perhaps a third of the bags is too few
+        except ValueError:  # a third of the bags may be too few
             return candidates
         n_kept = min(max(LEAST, math.ceil(len(candidates) / SHARE)), MOST)
         return _leaders(candidates, scores, n_kept)
@@ -317,7 +317,7 @@ def score_candidates(
         shared = shared_scores(model, candidates, X, y, splits, scoring)
         if shared is not None:
             return shared
-    # One width after the other: results of the last fits are used again.
+    # One width at a time, so that results of the last fits are reused.
     order = sorted(range(len(candidates)), key=lambda k: _widths_of(candidates[k]))
     grid = [{name: [v] for name, v in candidates[k].items()} for k in order]
     search = GridSearchCV(model, grid, scoring=scoring, cv=splits, refit=False)

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 METHODS: list[Method] = [*CLASSIFIERS, *REGRESSORS, *SURVIVAL]
-# Known by name, and chosen for bags with `bag_rows` (molecules) only.
+# Available by name; chosen only for bags with `bag_rows` (molecules).
 _OF_BAG_ROWS = [CLASSIFY_BAG_ROWS, PREDICT_FROM_BAG_ROWS]
 
 
@@ -295,7 +295,7 @@ def find_method(name: Any) -> Method:
                 entries.append(method)
     found = table.get(_fold(name), [])
     own = [method for method in found if _fold(method.name) == _fold(name)]
-    found = own or found  # before others that share the class
+    found = own or found  # preferred to others of the same class
     if len(found) == 1:
         return found[0]
     if found:  # "MI-SVM" and "mi-SVM" are two methods

@@ -36,8 +36,8 @@ __all__ = [
 Array = NDArray[np.float64]
 NAN = float("nan")
 LEVEL = 0.95
-SMALLEST = 1e-9  # probabilities closer to 0 or 1 count as this close
-SEPARATED = 50.0  # a slope beyond which truth and probability are perfectly separated
+SMALLEST = 1e-9  # probabilities are clipped to this distance from 0 and 1
+SEPARATED = 50.0  # above this slope, probabilities separate the classes perfectly
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
 
 

@@ -118,7 +118,7 @@ class Contributions:
         About 1 where all models are equally good, and larger where some training sets
         lead to better models than others. 0 with one run.
         """
-        counted = 2.0 if self.metric in PAIRS else 1.0  # a pair, for both bags
+        counted = 2.0 if self.metric in PAIRS else 1.0  # a pair counts for both bags
         totals = np.bincount(self.run, self.parts) / counted
         repeats = len(self.parts) / max(self.n_units, 1)
         single = float(np.sum(self.totals**2)) + self.removed
@@ -491,13 +491,13 @@ def _average_precision(rows: Rows) -> tuple[float, Array]:
         return NAN, np.zeros(len(truth))
     order = np.argsort(-rows["score"], kind="stable")
     score, positive = rows["score"][order], truth[order].astype(np.float64)
-    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)  # of equal scores
+    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)  # last of each tie
     above = last + 1.0
     precision = np.cumsum(positive)[last] / above
     found = np.diff(np.cumsum(positive)[last], prepend=0.0)
     value = float(found @ precision) / m
-    # The derivative by the weight of a bag: its own term, and the precision at every
-    # threshold at or below its score.
+    # The derivative with respect to the weight of a bag: its own term, and the
+    # precision at every threshold at or below its score.
     level = np.searchsorted(last, np.arange(len(score)))
     gain = np.cumsum((found / above)[::-1])[::-1][level]
     loss = np.cumsum((found * precision / above)[::-1])[::-1][level]
@@ -529,7 +529,7 @@ def _spearman(rows: Rows) -> tuple[float, Array]:
         return NAN, np.zeros(n)
     x, y = ((rank - rank.mean()) / rank.std() for rank in ranks)
     psi = x * y
-    # A bag also raises the ranks of all above it.
+    # A bag also raises the ranks of all bags above it.
     for own, other, rank in ((x, y, ranks[0]), (y, x, ranks[1])):
         order = np.argsort(own)
         above = np.cumsum(other[order][::-1])[::-1] - other[order] / 2.0
@@ -551,7 +551,7 @@ def _by_column(
     else:
         return figure(rows, run, repeat)
     found = [figure(column, run, repeat) for column in columns]
-    if truth.ndim == 2:  # a label of one kind only has no ranking
+    if truth.ndim == 2:  # a label with one class has no ranking
         found = [one for one in found if not np.isnan(one[0])]
     if not found:
         return NAN, np.zeros(len(run)), 0.0

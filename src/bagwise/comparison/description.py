@@ -43,7 +43,7 @@ __all__ = [
 Spec = dict[str, Any]
 """``{"class": "package.Class", "params": {...}}``, nested where a value is one."""
 
-# Names beyond the list, with their objects; None: to be imported when needed.
+# Trusted names beyond the list, with their objects; None: to be imported when needed.
 _trusted: dict[str, Any] = {}
 
 
@@ -125,7 +125,7 @@ def run_key(run: Run) -> str:
 def _source(cls: Any) -> str:
     try:
         return inspect.getsource(cls)
-    except (OSError, TypeError):  # typed at a prompt, or compiled
+    except (OSError, TypeError):  # defined interactively, or compiled
         return ""
 
 
@@ -264,7 +264,7 @@ def build_estimator(spec: Mapping[str, Any], random_state: int | None = None) ->
         name: build_value(value, random_state)
         for name, value in spec.get("params", {}).items()
     }
-    if "steps" in params:  # a Pipeline wants (name, estimator) pairs
+    if "steps" in params:  # a Pipeline expects (name, estimator) pairs
         params["steps"] = [tuple(step) for step in params["steps"]]
     if random_state is not None and _takes_random_state(cls):
         if params.get("random_state") is None:

@@ -338,7 +338,7 @@ def value_metrics(
     that their mean is one minus the mean squared error in units of it.
     """
     error = float(np.mean((predicted - truth) ** 2))
-    # Fewer than three bags, or a constant, have no order to agree with.
+    # The order of fewer than three bags, or of constant values, is not defined.
     ordered = len(truth) > 2 and np.ptp(truth) > 0 and np.ptp(predicted) > 0
     return {
         "r2": 1.0 - error / variance,

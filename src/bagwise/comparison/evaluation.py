@@ -16,7 +16,7 @@ from bagwise.io.record import plain
 
 __all__ = ["LABELS", "Evaluation", "compare_with_expected", "read_evaluation"]
 
-# Figures of labels, which change with the threshold.
+# Metrics of predicted labels, which depend on the threshold.
 LABELS = ("accuracy", "balanced_accuracy", "group_accuracy")
 
 

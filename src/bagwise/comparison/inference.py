@@ -83,13 +83,13 @@ MIN_BAGS, MIN_GROUPS = 10, 3
 FEW_BAGS = 200
 
 # Inflation of a variance by overlapping training sets, see the module.
-AT_CHANCE = 1.0  # for predictions without signal,
-AT_CHANCE_OF_LABELS = 2.0 / math.pi  # and for figures of labels
-LEAST = 0.2  # far from chance: from 0 for stable learners to 0.8
-KNOWN = 6.0  # squared distance from chance, in its variance, that halves the rest
-METHODS = 0.2  # more, for methods: a training set favors one of two by chance,
-EVEN, UNEVEN = 1.5, 2.0  # and by how much folds differ beyond what bags explain
-REPEATED = 0.2  # of the variance that repeats remove
+AT_CHANCE = 1.0  # without signal
+AT_CHANCE_OF_LABELS = 2.0 / math.pi  # the same, for metrics of labels
+LEAST = 0.2  # far from chance: 0 for stable learners, up to 0.8 for others
+KNOWN = 6.0  # squared distance from chance, over its variance, that halves the excess
+METHODS = 0.2  # added for two methods: a training set favors one of them by chance
+EVEN, UNEVEN = 1.5, 2.0  # dispersion between folds without effect, and factor beyond it
+REPEATED = 0.2  # share of the variance that repeats remove
 LABELS = ("accuracy", "balanced_accuracy", "average_precision")
 
 
@@ -252,7 +252,7 @@ def interval(
     error = found.value - low if np.isfinite(low) else high - found.value
     if error <= 0:
         return Interval(found.value, NAN, NAN)
-    # At least as if one unit had twice the mean error.
+    # At least the spread that one unit with twice the mean error would cause.
     spread = max(math.sqrt(variance) / error, 1.0 / (times * found.n_units))
     near, far = error * math.exp(-t * spread), error * math.exp(t * spread)
     if np.isfinite(low):
@@ -377,7 +377,7 @@ def difference(
     groups = None if first.n_bags == n else n
     if np.isnan(effect + error) or unreliable(first.n_bags, groups):
         return Difference(effect, NAN, NAN, NAN, NAN, margin, error, n)
-    if error == 0.0:  # the same predictions
+    if error == 0.0:  # identical predictions
         return Difference(effect, effect, effect, 1.0, 0.0, margin, error, n)
     df = min(first.df, second.df)
     half = float(stdtrit(df, 0.5 + level / 2)) * error
@@ -518,7 +518,7 @@ def selected(
     share = np.maximum(left.mean(axis=1), 1.0 / own.n_units)[:, None]
     figures = [reported[name].value for name in names] + left @ outside / share
     bias = own.value - float(figures[np.arange(n_resamples), picks].mean())
-    bias = better * max(better * bias, 0.0)  # a selection improves no figure
+    bias = better * max(better * bias, 0.0)  # selection makes no metric worse
     known = math.sqrt(_of_models(own))
     bias *= standard_error(own) / known if known > 0.0 else 1.0
     figure = float(np.clip(own.value - bias, low, high))

@@ -40,21 +40,21 @@ __all__ = ["Finding", "Findings", "find_leaks"]
 
 Array = NDArray[Any]
 STATISTICS = ("mean", "max", "min", "standard deviation", "gaps")
-# Errors of ranks by rounding; a statistic without a wrong pair is perfect.
+# Tolerance for rounding errors of ranks; without a wrong pair, a statistic is perfect.
 _PERFECT = 1.0 - 1e-9
-# Bags of the smaller class from which perfect separation is no accident of a small
-# sample: by a statistic with many values, by a column with one value in every bag, and
-# by a statistic with as few values as there are classes.
+# Minimum number of bags in the smaller class for which perfect separation is not
+# attributed to the small sample: by a statistic with many values, by a column with one
+# value in every bag, and by a statistic with as few values as there are classes.
 _MANY, _CONSTANT, _FEW_VALUED = 40, 10, 8
 # AUROC from which a statistic with so few values is suspicious.
 _NEARLY = 0.98
-# With columns that are better than this beside it, a perfect one is nothing special.
+# If other columns exceed this AUROC, a perfect one is not suspicious.
 _NEXT = 0.98
 # Probability, over all columns and statistics, that an irrelevant one is perfect.
 _LEVEL = 1e-3
-# What is looked at of large data: bags, instances, entries at once, pairs of classes.
+# Limits for large data: bags, instances, entries at a time, pairs of classes.
 _BAGS, _ROWS, _ENTRIES, _PAIRS = 2_000, 100_000, 2**22, 45
-# Sparse columns that are computed exactly: those that can be the best ones.
+# Number of sparse columns that are computed exactly: candidates for the best ones.
 _SPARSE = 200
 _LISTED = 8
 
@@ -195,7 +195,7 @@ def find_leaks(problem: Problem) -> Findings:
     """
     X, sizes, target = _sample(problem)
     columns, scores, constant, suspicious, certain = _columns(X, target)
-    if X.codings:  # (a column of codes is as constant as what it is encoded to)
+    if X.codings:  # (encoded columns are constant if the column of codes is)
         encoder = EncodeColumns().fit(X)
         same = dict(zip(map(columns.name, range(X.n_features)), constant, strict=True))
         encoded = encoder.transform(X)
@@ -350,7 +350,7 @@ def _sample(problem: Problem) -> tuple[Bags, Array, _Target]:
     strata = problem.strata
     if n_kept == X.n_bags or strata.ndim > 1:
         order = np.arange(X.n_bags)
-    else:  # (of rare classes as large a share as of the others)
+    else:  # (keeps the share of rare classes)
         order = np.argsort(strata, kind="stable")
     bags = np.sort(order[np.linspace(0, X.n_bags - 1, n_kept).astype(int)])
     X = X if n_kept == X.n_bags else X[bags]
@@ -416,7 +416,7 @@ def _statistics(rows: Array, offsets: Array) -> list[Array]:
     high, low = segment_max(rows, offsets), segment_min(rows, offsets)
     square = segment_mean((rows - center) ** 2, offsets)
     spread = np.sqrt(np.maximum(0.0, square - (means - center) ** 2))
-    same = high == low  # (whose means and spreads have rounding errors)
+    same = high == low  # (their means and spreads have rounding errors)
     found = [np.where(same, high, means), high, low, np.where(same, 0.0, spread)]
     return [*found, segment_max(gaps * 1.0, offsets)] if gaps.any() else found
 
@@ -435,7 +435,7 @@ def _best_of_sparse(X: Bags, target: _Target) -> Array:
             found = present.T @ side.astype(np.float64)
             sides.append(np.asarray(found).ravel() / max(1, side.sum()))
         one, two = sides
-        # Pairs of bags without an entry are ties; all others may be in order.
+        # Pairs of bags without an entry are ties; all others may be correctly ordered.
         bound += 1.0 - (1.0 - one) * (1.0 - two) / 2.0
     return np.sort(np.argsort(-bound, kind="stable")[:_SPARSE])
 

@@ -34,7 +34,7 @@ __all__ = ["Problem", "as_problem", "as_unlabeled", "join_problems"]
 CHUNK_ROWS = 65_536
 TASKS = ("auto", "classification", "regression", "survival")
 MANY_VALUES = 20
-# Numbers and truth values that a file gave as text.
+# Numbers and booleans that a file contains as text.
 _PLAIN_PAIRS = (["0", "1"], ["-1", "1"], ["0.0", "1.0"], ["false", "true"])
 
 
@@ -253,7 +253,7 @@ class Problem:
         else:
             shape = (X.n_instances, X.n_features)
             digest.update(f"{X.dtype.str}{shape}".encode())
-            for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read in chunks
+            for chunk in X.iter_chunks(CHUNK_ROWS):  # a memory map is read in chunks
                 digest.update(np.ascontiguousarray(chunk.data).view(np.uint8).data)
         _digest(digest, X.offsets)
         if X.codings:
@@ -269,7 +269,7 @@ class Problem:
         if self.groups is not None:
             codes = np.unique(self.groups.astype(str), return_inverse=True)[1]
             digest.update(b"groups" + codes.astype(np.int64).tobytes())
-        if self.copies is not None:  # stored runs may have divided them
+        if self.copies is not None:  # stored runs may have split them across folds
             digest.update(b"copies")
         if self.sample_weight is not None:
             digest.update(b"weights" + self.sample_weight.tobytes())
@@ -291,7 +291,7 @@ def _gaps(X: Bags, *, missing: bool) -> tuple[int, NDArray[Any], bool] | None:
         return row, np.unique(X.data.indices[places]), infinite
     first, start, infinite = -1, 0, False
     columns = np.zeros(X.n_features, dtype=bool)
-    for chunk in X.iter_chunks(CHUNK_ROWS):  # a map is read in chunks
+    for chunk in X.iter_chunks(CHUNK_ROWS):  # a memory map is read in chunks
         found = bad(chunk.data)
         if found.any():
             if first < 0:
@@ -451,7 +451,7 @@ def _from_name(
         weight = found[2] if len(found) > 2 else None
         parts = {"name": name or path.stem, "X": X, "y": np.asarray(y)}
         return {**parts, "sample_weight": weight, "path": str(path)}
-    known = str(data) in available()  # some names look like files: sci.med
+    known = str(data) in available()  # some set names look like files: sci.med
     if not known and (path.suffix or len(path.parts) > 1):
         raise FileNotFoundError(f"no such file: {path}")
     if str(data) == "digits":
@@ -463,7 +463,7 @@ def _from_bunch(bunch: Any, name: str) -> dict[str, Any]:
     refuse_masked(bunch["y"], "y")
     instances, images = bunch.get("instance_labels"), bunch.get("images")
     values = getattr(instances, "values", instances)
-    if callable(values):  # a dict or frame by mistake
+    if callable(values):  # a method of a dict or frame
         values = None
     return {
         "name": name,
@@ -573,7 +573,7 @@ def join_problems(train: Problem, test: Problem) -> tuple[Problem, int]:
     labels, images = both("instance_labels"), both("images")
     name = f"{train.name} / {test.name}"
     weight = None
-    if train.sample_weight is not None:  # of the test bags none is used
+    if train.sample_weight is not None:  # weights of test bags are not used
         weight = np.concatenate([train.sample_weight, np.ones(len(test.y))])
     joined = Problem(name, X, y, labels, images, train.pos_label, train.task, weight)
     return joined, len(train.y)

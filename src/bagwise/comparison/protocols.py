@@ -295,7 +295,7 @@ class Halves(Protocol):
         kind = StratifiedShuffleSplit if _is_discrete(y) else ShuffleSplit
         halves = kind(1, test_size=0.5, random_state=state)
         train, test = next(iter(halves.split(np.zeros((len(y), 1)), y)))
-        # The order of training bags is that of the splitter: methods may depend on it.
+        # Keep the order of training bags from the splitter: methods may depend on it.
         return train.astype(np.int64), np.sort(test).astype(np.int64)
 
     def describe(self) -> str:
@@ -409,7 +409,7 @@ class TrainTest(Protocol):
 def _folds(
     y: NDArray[Any], n_splits: int, state: int, groups: Groups
 ) -> list[tuple[Any, Any]]:
-    # A column is not stratified: real values may happen to be whole numbers.
+    # A 2-D target is not stratified: continuous values may happen to be whole numbers.
     table = y if _is_discrete(y) or y.ndim == 2 else y[:, None]
     return bag_folds(np.zeros(len(y)), table, n_splits, state, groups=groups)
 

@@ -33,7 +33,7 @@ from bagwise.comparison.tasks import task_of
 __all__ = ["RankRow", "Results", "cautions", "rank_methods", "select_method"]
 
 ALPHA = 0.05
-FEW = 50  # units, below which a warning states what cannot be concluded
+FEW = 50  # units, below which a warning limits the conclusions
 NAN = float("nan")
 Arrays = dict[str, NDArray[Any]]
 
@@ -337,7 +337,7 @@ def rank_methods(comparison: Results) -> list[RankRow]:
     rank = 0
     for place, name in enumerate(names, 1):
         if rank == 0 or order(name) != order(names[place - 2]):
-            rank = place  # equals share theirs
+            rank = place  # ties share a rank
         best = bool(complete) and name == complete[0]
         p_holm = adjusted.get(name, NAN)
         verdict = "best" if best else _verdict(tests.get(name), p_holm)

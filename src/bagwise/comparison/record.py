@@ -210,7 +210,7 @@ def _rows_of(
     if not parts:
         return {}
     bag = np.concatenate(bags)
-    # Half splits test a bag several times: the first counts.
+    # Half splits test a bag several times: only the first prediction is kept.
     first = np.unique(bag, return_index=True)[1]
     if len(first) > MOST_HELD_OUT:
         chosen = np.random.default_rng(0).permutation(len(first))[:MOST_HELD_OUT]

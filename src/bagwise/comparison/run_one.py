@@ -61,11 +61,11 @@ __all__ = [
 
 FAITHFUL_BAGS, FAITHFUL_SIZE = 8, 200
 FEATURE_REPEATS = 3
-PART_ROWS, PART_FEATURES, PART_ORDERS = 200, 200, 4  # of sampled parts, in each fold
-MAX_SLOPE = 500  # features up to which linear scores are examined
+PART_ROWS, PART_FEATURES, PART_ORDERS = 200, 200, 4  # limits on sampled parts, per fold
+MAX_SLOPE = 500  # maximum number of features for linear scores
 MAX_STORED_INSTANCES = 2_000_000
 _warm: set[str] = set()
-# Environment of workers: runs are carried out in parallel, and nothing inside one is.
+# Environment of workers: runs are parallel, and each of them uses one thread.
 ONE_THREAD = dict.fromkeys(
     (
         "OMP_NUM_THREADS",
@@ -511,7 +511,7 @@ def _feature_parts(model: Any, X: Any, state: int) -> dict[str, NDArray[Any]]:
     test bags. Of one class or value only: several would need a chart each.
     """
     classes = getattr(model, "classes_", ())
-    several = isinstance(classes, list) or len(classes) > 2  # lists: of several labels
+    several = isinstance(classes, list) or len(classes) > 2  # lists: several labels
     fit = np.flatnonzero(X.sizes <= PART_ROWS)
     if several or X.is_sparse or X.n_features > PART_FEATURES or not fit.size:
         return {}

@@ -46,8 +46,8 @@ __all__ = ["Event", "Listener", "run_all"]
 Problems = Mapping[str, Problem]
 Task = tuple[str, Run]
 MAX_LOST_WORKERS = 5
-WORKER_SECONDS = 8.0  # until a cluster without workers is refused
-PATIENCE = 12.0  # seconds until runs that have not stopped with the budget are given up
+WORKER_SECONDS = 8.0  # before a cluster without workers is rejected
+PATIENCE = 12.0  # seconds to wait for runs that exceed the budget
 WORKER_DIED = (
     "WorkerDied: the worker process died during this run, twice",
     "Killed because memory ran out, or crashed in compiled code.\n",
@@ -153,7 +153,7 @@ def run_all(
         for key in todo:
             if end is not None and time.monotonic() > end:
                 return
-            if store.status(key).get(key) in accepted:  # another process was faster
+            if store.status(key).get(key) in accepted:  # finished by another process
                 report(store.rows([key])[0], cached=True)
             else:
                 yield key, table[key]
@@ -201,7 +201,7 @@ def _outcomes(
                 lost.append(task)
             else:
                 ended.append((task[0], outcome or Outcome.failure(*WORKER_DIED)))
-    for task in lost:  # alone, so that no other run takes the memory
+    for task in lost:  # one at a time, so that no other run uses memory
         yield from _outcomes(iter([task]), pool, again=False)
 
 
@@ -272,7 +272,7 @@ class _Processes(_FromFiles):
             future = worker.submit(
                 run_from_file, run, path, own_classes(run), self.limits.now(), trace
             )
-        except BrokenProcessPool as error:  # it died when it had nothing to do
+        except BrokenProcessPool as error:  # the worker died while idle
             future = Future()
             future.set_exception(error)
         self.busy[future] = worker
@@ -357,7 +357,7 @@ class _Cluster(_FromFiles):
         self.executor = client.get_executor(pure=False)
 
     def room(self, n_busy: int) -> int:
-        # Workers come and go: a few more runs than they can take wait for them.
+        # Workers may join and leave: queue a few more runs than they can take.
         try:
             n_threads = sum(self.client.nthreads().values())
         except Exception as error:
@@ -375,7 +375,7 @@ class _Cluster(_FromFiles):
             return future.result()
         except DataFileError:
             raise
-        except Exception as error:  # a worker died too often, for example
+        except Exception as error:  # e.g. a worker died too often
             self._check(error)
             return Outcome.failure(one_line(error), repr(error))
 
@@ -421,14 +421,14 @@ def _open_pool(
             client = stack.enter_context(_dask_client(scheduler))
             yield _Cluster(client, limits, problems, Path(folder))
             return
-        # A worker that has grown is replaced between two runs, which loses nothing.
+        # A worker that uses too much memory is replaced between two runs, without loss.
         stack.enter_context(warnings.catch_warnings())
         text = "A worker stopped while some jobs were given to the executor"
         warnings.filterwarnings("ignore", message=text, category=UserWarning)
         pool = _Processes(n_workers, limits, problems, Path(folder))
         try:
             yield pool
-        except BaseException:  # nobody waits for what the workers are busy with
+        except BaseException:  # results of busy workers are no longer needed
             pool.close(kill=True)
             raise
         pool.close(kill=bool(pool.busy))

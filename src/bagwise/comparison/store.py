@@ -48,8 +48,8 @@ __all__ = [
 ]
 
 FORMAT = 4
-EARLIER = 3  # a column for each value, and claims of the processes that shared a file
-# What a row holds, in the order of tables.
+EARLIER = 3  # one column per value, and claims of the processes that shared a file
+# Fields of a row, in the order of tables.
 COLUMNS = (
     "key",
     "status",
@@ -75,7 +75,7 @@ COLUMNS = (
     "host",
 )
 DESCRIBED, PARTS_FORMAT = "comparison.npz", 1
-# Of a method: what names it in tables and texts. Its class is not imported.
+# Fields that describe a method in tables and texts. Its class is not imported.
 OF_METHOD = ("name", "path", "paper", "scale", "kind", "task", "baseline", "note")
 OF_COMPARISON = (
     "metric",
@@ -147,7 +147,7 @@ class Store:
             return
         db.execute("BEGIN IMMEDIATE")
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version == EARLIER:  # and not converted by another process by now
+        if version == EARLIER:  # not yet converted by another process
             db.execute("ALTER TABLE runs RENAME TO earlier")
         db.execute(
             "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, status TEXT,"
@@ -185,7 +185,7 @@ class Store:
         """Refuse a file of another program before anything is written to it."""
         found = self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {str(name) for (name,) in found}
-        if tables <= {"runs", "claims"}:  # the second is of the earlier format
+        if tables <= {"runs", "claims"}:  # "claims" is from the earlier format
             return
         shown = ", ".join(sorted(tables)[:5])
         raise StoreError(
@@ -282,7 +282,7 @@ class Store:
             keys = [key for (key,) in found]
         keys = list(keys)
         by_key = {}
-        for start in range(0, len(keys), 900):  # SQLite's limit of variables
+        for start in range(0, len(keys), 900):  # SQLite's limit on variables
             part = keys[start : start + 900]
             marks = ", ".join("?" * len(part))
             query = f"SELECT key, row, row_hash FROM runs WHERE key IN ({marks})"
@@ -514,7 +514,7 @@ def _problem(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Problem:
         task=about["task"],
         label_names=about["label_names"],
     )
-    # Both are otherwise found in the features.
+    # Otherwise both are computed from the features.
     vars(problem)["copies"] = arrays.get("copies")
     vars(problem)["units"] = arrays.get("units")
     return problem

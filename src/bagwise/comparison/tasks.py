@@ -141,7 +141,7 @@ class Classification(Task):
                 truth, found["score"], probability, problem.groups[test]
             )
         known_labels = problem.instance_labels
-        if instances is None or instances.ndim > 1:  # a column for each class
+        if instances is None or instances.ndim > 1:  # one column per class
             known_labels = None
         if known_labels is not None:
             X = problem.X

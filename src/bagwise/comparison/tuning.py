@@ -283,9 +283,9 @@ def _search(
     weights: dict[str, NDArray[np.float64]],
 ) -> Search:
     """Return the search, of large data on a part of the training bags."""
-    # Real values that happen to be whole numbers are no classes.
+    # Continuous values that happen to be whole numbers are not classes.
     table = y[:, None] if is_regressor(model) and y.ndim == 1 else y
-    if y.dtype.names is not None:  # every fold has its share of events
+    if y.dtype.names is not None:  # each fold gets its share of events
         table = y["event"]
     part = part_for_tuning(X, table, tuning, random_state)
     if part is not None:
@@ -345,8 +345,8 @@ def _calibrated(
         return CalibratedClassifierCV(plain, cv=folds, ensemble=False).fit(
             X, y, **weights
         )
-    # Out-of-fold models are given places of classes instead of classes, and would not
-    # find the positive one: all are fitted to places, and the model replaced by ours.
+    # Out-of-fold models get indices of classes instead of labels and would not find the
+    # positive class: all are fitted to indices, and the model is replaced by ours.
     twin.set_params(**named)
     wrapped = CalibratedClassifierCV(twin, cv=folds, ensemble=False)
     wrapped.fit(X, np.searchsorted(classes, y), **weights)

@@ -40,7 +40,7 @@ Arrays = dict[str, NDArray[Any]]
 MOST_LEVELS = 50
 MOST_POINTS = 600
 RISKS = ("low risk", "middle risk", "high risk")
-# Figures of subgroups, by task.
+# Metrics of subgroups, by task.
 IN_SUBGROUPS = {
     "classification": ("accuracy", "auroc"),
     "multilabel": ("accuracy", "auroc"),
@@ -122,7 +122,7 @@ def evaluate(
         values = rows.get("probability", rows["score"])
         rows["label"] = (values >= moved).astype(np.int64)
     figures = _figures(rows, task, codes)
-    if moved is not None:  # the labels of groups have a threshold of their own
+    if moved is not None:  # group labels have their own threshold
         figures = [row for row in figures if row["name"] != "group_accuracy"]
     compare_with_expected(figures, about, skip_labels=moved is not None)
     notes = _notes(problem, rows, task, about)

@@ -48,7 +48,7 @@ from bagwise.io.files import file_names
 
 __all__ = ["Explanation", "explain"]
 
-N_HTML = 10  # bags in a notebook
+N_HTML = 10  # bags shown in a notebook
 MOST_PROBES = 2_000  # features up to which linear contributions are computed
 MOST_SAMPLED = 64  # features up to which other contributions are sampled for a plot
 OUTER = 0.01  # share of the instances of a side beyond the outer color

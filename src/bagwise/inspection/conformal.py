@@ -152,7 +152,7 @@ def prediction_sets(
     classes = np.asarray(model.classes_)
     new = _strangeness(_scores(model, X, "probability" in held))
     order = np.arange(n_classes)
-    if n_classes == 2:  # stored towards the positive class
+    if n_classes == 2:  # stored with the positive class last
         positive = classes.tolist().index(own_positive(model))
         order = np.array([1 - positive, positive])
     member = np.empty((len(X), n_classes), dtype=bool)

@@ -42,8 +42,8 @@ __all__ = [
 Array = NDArray[np.float64]
 EXACT = 1e-8  # relative tolerance below which a score counts as a sum
 EXACT_SINGLE = 1e-5  # the same for rows in single precision
-PAIRS = 16  # of instances, for a first test of linearity
-SAMPLED_ORDERS = 4  # of features, for a plot
+PAIRS = 16  # pairs of instances for a first test of linearity
+SAMPLED_ORDERS = 4  # orders of features that are sampled for a plot
 PROBES = 1_000  # features per prediction
 
 
@@ -312,7 +312,7 @@ def _baseline(X: Bags, baseline: Any) -> Array:
             return np.zeros(X.n_features)
         row = np.asarray(X.data.mean(axis=0, dtype=np.float64))
         for j, coding in X.codings.items():
-            if coding.values is not None:  # the most frequent one
+            if coding.values is not None:  # the most frequent code
                 row[j] = np.bincount(X.data[:, j].astype(np.int64)).argmax()
         return row
     row = np.asarray(baseline, dtype=np.float64)
@@ -408,7 +408,7 @@ def _probe(X: Bags, score: _Score, base: Array) -> tuple[float, Array]:
     """Return the score at the baseline and its slope along each feature."""
     d = X.n_features
     step = np.ones(d)
-    if not X.is_sparse:  # steps of the size of the data, for numerical accuracy
+    if not X.is_sparse:  # steps scaled to the data, for accuracy
         spread = np.asarray(X.data, dtype=np.float64).std(axis=0)
         step = np.where(spread > 0, spread, 1.0)
 

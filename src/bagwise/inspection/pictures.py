@@ -27,7 +27,7 @@ __all__ = [
 UP, DOWN, KNOWN, PLAIN = "#d9480f", "#1c7ed6", "#d9480f", "#c8c8c8"
 N_BARS = 4  # features of one instance
 MOST_BYTES = 200_000_000  # of all images from files
-LARGEST, SMALLEST = 128, 16  # side of an image from a file, in pixels
+LARGEST, SMALLEST = 128, 16  # limits on the side of an image from a file, in pixels
 KINDS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
 
 
@@ -447,7 +447,7 @@ def _in_folder(folder: Path, X: Any) -> list[Path]:
 
 def _read(paths: list[Path]) -> NDArray[np.uint8]:
     """Read image files, shrunk so that all fit in memory together."""
-    from PIL import Image  # comes with matplotlib
+    from PIL import Image  # a dependency of matplotlib
 
     room = int(np.sqrt(MOST_BYTES / (3 * max(1, len(paths)))))
     side = int(np.clip(room, SMALLEST, LARGEST))
@@ -464,5 +464,5 @@ def _read(paths: list[Path]) -> NDArray[np.uint8]:
         largest = max(largest, width, height)
         top, left = (side - height) // 2, (side - width) // 2
         made[k, top : top + height, left : left + width] = np.asarray(picture)
-    spare = (side - largest) // 2  # no wide margins if all are small
+    spare = (side - largest) // 2  # no wide margins if all images are small
     return made[:, spare : side - spare, spare : side - spare]

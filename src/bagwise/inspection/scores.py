@@ -342,7 +342,7 @@ def score_threshold(
         return None
     if label is None or method in ("leave_out", "add_to") or labels.ndim != 1:
         return 0.0
-    if method == "single":  # a score of bags, or a probability
+    if method == "single":  # scores of bags, or probabilities
         return 0.0 if hasattr(model, "decision_function") else 0.5
     called = labels == label
     best = best_threshold(top, called)
@@ -352,7 +352,7 @@ def score_threshold(
 
 def bags_for(model: Any, X: Any) -> Bags:
     """Return bags with the columns that a model was fitted to, in their order."""
-    while isinstance(model, Pipeline):  # whose first steps may leave bags as they are
+    while isinstance(model, Pipeline):  # the first steps may not change bags
         steps = [step for _, step in model.steps if step not in (None, "passthrough")]
         if not steps:
             break

@@ -40,7 +40,7 @@ __all__ = ["Shift", "check_shift", "describe_bags", "outlier_scores", "reference
 Array = NDArray[np.float64]
 CHUNK_ROWS = 65_536
 MOST_BAGS = 1_000
-MOST_STORED = 1_000_000  # numbers in the descriptions of a model file
+MOST_STORED = 1_000_000  # numbers that describe bags in a model file
 MOST_COLUMNS, SKETCH = 2_048, 512  # wider data are described by random sums of columns
 N_PERMUTATIONS = 999
 ALPHA = 0.05
@@ -399,7 +399,7 @@ def _test(
         middle = np.where(known, rows, 0.0).sum(axis=0) / count
     rows = np.where(known, rows, middle) - middle
     scale = np.abs(rows).max(axis=0)
-    rows /= np.where(scale > 0, scale, 1.0)  # before squares, which could overflow
+    rows /= np.where(scale > 0, scale, 1.0)  # avoids overflow of squares
     spread = rows.std(axis=0)
     rows /= np.where(spread > 1e-12, spread, 1.0)
     n, m = len(A), len(B)

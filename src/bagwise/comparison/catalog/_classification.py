@@ -56,7 +56,7 @@ CLASSIFIERS: list[Method] = [
         "bagwise.compose.SimpleMI",
         params={"pooling": "mean", "estimator": LOGISTIC_OF_ROWS},
         grid={"estimator__classify__C": tens(-5, 3)},
-        scale="none",  # the means are scaled instead, which are fewer
+        scale="none",  # the bag means are scaled instead, which is cheaper
         kind="pooling",
         paper="logistic regression on the mean instance of each bag",
         note="Logistic regression on the mean of each bag: the baseline.",
@@ -68,7 +68,7 @@ CLASSIFIERS: list[Method] = [
         params={"pooling": "mean", "estimator": L1_SVC_OF_ROWS},
         grid={"estimator__classify__C": [0.01, 0.1, 1.0]},
         large_grid={"estimator__classify__C": tens(-3, 2)},
-        scale="none",  # the means are scaled instead, which are fewer
+        scale="none",  # the bag means are scaled instead, which is cheaper
         kind="pooling",
         paper="Zhu, Rosset, Hastie and Tibshirani, 1-norm support vector machines,"
         " NIPS 2003",
@@ -115,7 +115,7 @@ CLASSIFIERS: list[Method] = [
         "WrapperMI (forest)",
         "bagwise.compose.WrapperMI",
         params={"estimator": FOREST},
-        grid={"estimator__max_samples": [{"instances": 4_000}]},  # of each tree
+        grid={"estimator__max_samples": [{"instances": 4_000}]},  # per tree
         large_grid={
             "estimator__min_samples_leaf": [1, 2, 5],
             "aggregation": ["arithmetic", "max"],

@@ -148,7 +148,7 @@ def network(name: str, path: str, **more: Any) -> Method:
         path,
         dict(NETWORK),
         large_grid={"learning_rate": [5e-4, 1e-3, 2e-3], "dropout": [0.25, 0.5]},
-        scale="none",  # they scale on their own
+        scale="none",  # they scale their inputs
         kind="network",
         max_instances=200_000,
         paper="Ilse, Tomczak and Welling, Attention-based deep multiple instance"
