@@ -179,7 +179,7 @@ def decompress(raw: bytes, limit: int = 2**28) -> bytes:
 def _entry(code: int, table: list[bytes], previous: bytes) -> bytes:
     if code < len(table):
         return table[code]
-    # The one code a reader meets before it can have built it.
+    # The only valid code that is not yet in the table.
     if code == len(table) and previous:
         return previous + previous[:1]
     raise ValueError("a damaged .Z file")

@@ -214,7 +214,7 @@ def _download(info: DatasetInfo, cached: Path) -> dict[str, npt.NDArray[Any]]:
             else:
                 _cache_others(info, source, target, cached.parent)
                 return arrays
-    # Wrong content is more important to report than a mirror that does not answer.
+    # Report wrong content rather than a mirror that does not answer.
     wrong = [f for f in failures if isinstance(f, ValueError)]
     first = (wrong or failures)[0]
     kind = ValueError if wrong else ConnectionError
@@ -243,7 +243,7 @@ def _cache_others(
             if other is info or place.url != source.url:
                 continue
             if not (folder / other.filename).is_file():
-                # A set that is wrong here is reported when it is asked for.
+                # An invalid set is reported when it is requested.
                 with suppress(ValueError):
                     _cache_one(other, place, archive, folder / other.filename)
 

@@ -182,7 +182,7 @@ def make_survival_bags(
         )
         last = last * np.exp(-log_rate)
         seen = time <= last
-        seen[np.argmin(time)] = True  # one event at least
+        seen[np.argmin(time)] = True  # at least one event
         time = np.where(seen, time, last)
     y = survival_target(seen, time)
     return (X, y, risk) if return_risk else (X, y)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import check_random_state
 
-# Ends that V and J segments of human T cell receptors (beta chain) leave in a CDR3, and
-# residues in between, with rough frequencies.
+# Residues that V and J segments of human T cell receptors (beta chain) contribute to
+# the ends of a CDR3, and residues in between, with approximate frequencies.
 _FRONT = ("CASS", "CASSL", "CASSP", "CASSQ", "CASSY", "CAS", "CSA", "CAW")
 _BACK = ("EQYF", "EAFF", "EQFF", "YTF", "TQYF", "ETQYF", "EKLFF", "PQHF")
 _FRONT_SHARE = np.array([0.3, 0.2, 0.12, 0.1, 0.08, 0.1, 0.06, 0.04])

@@ -186,7 +186,7 @@ def _elem(file: Any, name: str, stored: int) -> Any:
 
 def _read(found: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about files of old versions
+        warnings.simplefilter("ignore")  # warnings about files of old versions
         from anndata.io import read_elem
 
         return read_elem(found)

@@ -115,5 +115,5 @@ def _rows_of_instances(
         text = f"{of_bags.source}: {len(unused)} rows belong to bags without instances "
         text += f"and are not used, such as {unused[0]!r}"
         warnings.warn(DataWarning(text), stacklevel=6)
-    # Instances without the name of a bag are reported later.
+    # Instances without a bag id are reported later.
     return np.array([known.get(name, -1) if name else 0 for name in names])

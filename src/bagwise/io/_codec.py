@@ -52,7 +52,7 @@ class Encoder:
         self._numbers_of: dict[int, int] = {}
         self._objects: dict[int, int] = {}
         self._open: set[int] = set()
-        # (identities are only unique while their objects live)
+        # (ids of objects are unique only while the objects exist)
         self._kept: list[Any] = []
 
     def encode(self, value: Any, place: str) -> Any:
@@ -153,7 +153,7 @@ class Encoder:
         if name is None:
             name = self._foreign_name(value, place)
         else:
-            check_object(value)  # what could not be loaded again is not saved
+            check_object(value)  # rejects what could not be loaded again
         self._open.add(id(value))
         state = _sklearn.state_of(value) if hasattr(value, "__dict__") else None
         if state is None:

@@ -34,12 +34,12 @@ _FORMAT = "bagwise-model"
 _FORMAT_VERSION = 2
 _MAX_BYTES = 2**33
 DESCRIPTION = "model.json"
-# Archives of models shrink to about a third; zeros would shrink a thousandfold.
+# Compression shrinks models to about a third, and zeros to a thousandth.
 MOST_PACKED = 100
 FREE_BYTES = 16 * 2**20
 MOST_MEMBERS = 100_000
 MOST_DESCRIPTION = 256 * 2**20
-# Kinds of entries that are numbers or text; objects would be pickles.
+# Array kinds of numbers or text; object arrays would be pickles.
 _KINDS = "biufSU"
 
 
@@ -155,7 +155,7 @@ def load(
         raise
     except (ImportError, _NewerVersion) as error:
         raise type(error)(f"{source}: {error}") from None
-    # Damage raises zip, JSON, key or array errors, whichever comes first.
+    # A damaged file raises zip, JSON, key or array errors.
     except Exception as error:
         raise ValueError(
             f"{source}: the model file is damaged, truncated, or not a model file "
@@ -259,7 +259,7 @@ def _write(path: Path, record: dict[str, Any], arrays: list[npt.NDArray[Any]]) -
 
 
 def _put(out: zipfile.ZipFile, name: str, raw: bytes) -> None:
-    # The reader would refuse what shrinks too much; it is stored without compression.
+    # The reader rejects entries that shrink too much: store them without compression.
     packed = len(zlib.compress(raw, 1))
     plain = len(raw) > 2**16 and len(raw) > MOST_PACKED * packed // 2
     method = zipfile.ZIP_STORED if plain else zipfile.ZIP_DEFLATED
@@ -274,7 +274,7 @@ class _Reader:
     """The description and the arrays of an archive, within limits."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        self.hashes: Any = None  # of the arrays; set once the description is read
+        self.hashes: Any = None  # hashes of arrays; set once the description is read
         size = path.stat().st_size
         if size == 0:
             raise DamagedFile("the file is empty")

@@ -37,11 +37,11 @@ from bagwise.io.table import Column, Table
 
 _TITLE = "_Name"  # as RDKit calls the first line of a record
 _N_CONFORMERS, _MOST_CONFORMERS = 10, 1_000
-# What cannot be embedded in reasonable time, or is no small molecule.
+# Limits for small molecules, which can be embedded in reasonable time.
 _LARGEST, _LONGEST = 200, 2_000
 _SEED, _TIMEOUT = 7, 60
 _N_BITS, _RADIUS = 1024, 2
-# With fewer scaffolds, there are no folds that keep them together.
+# With fewer scaffolds, no folds can keep them together.
 _FEWEST_SCAFFOLDS = 5
 _SHAPES = (
     *("RadiusOfGyration", "Asphericity", "Eccentricity", "InertialShapeFactor"),

@@ -33,11 +33,11 @@ FORMATS = (
     *("npz", "parquet", "sdf", "smi", "svmlight", "xlsx"),
 )
 _TABLES = ("csv", "parquet", "xlsx")
-# Labels of these formats are in a separate table, whose rows are left out before.
+# Formats with a separate table of labels, in which rows are already excluded.
 _BY_LABELS_TABLE = ("folder", "airr", "sdf", "smi", "smiles")
 _TEXT = ("csv", "arff")
 _LABELED = (*_TABLES, "folder", "airr", "h5ad", "sdf", "smi", "smiles")
-# Which formats know which roles and options; all other formats refuse them.
+# Formats that support each role and option; all other formats reject them.
 _KNOWN_TO = {
     "bag": (*_LABELED, "npz", "arff"),
     "label": (*_LABELED, "npz", "arff"),

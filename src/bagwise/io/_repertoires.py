@@ -149,7 +149,7 @@ def _clones(path: Path, k: int) -> tuple[dict[str, float], int]:
     lines = read_text(path).splitlines()
     header = lines[0].split("\t")
     n_fields = len(header)
-    place = {name: i for i, name in reversed([*enumerate(header)])}  # the first of two
+    place = {name: i for i, name in reversed([*enumerate(header)])}  # first of two
     # A junction is the CDR3 with the conserved residues before and after it.
     ends = 1 if "junction_aa" in place else 0
     column = place.get("junction_aa", place.get("cdr3_aa"))

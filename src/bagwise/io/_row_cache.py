@@ -142,7 +142,7 @@ def _in_memory(
             sides.append(_sides(file))
         except _InvalidFile as problem:
             wrong[file.name] = str(problem)
-            continue  # the next file takes this place
+            continue  # the next file overwrites its rows
         start += file.n_rows
     coords, names = _joined(sides)
     return Stacked(rows[:start], coords, names, wrong)
@@ -173,7 +173,7 @@ def _write(
                 sides.append(_sides(file))
             except _InvalidFile as problem:
                 wrong[file.name] = str(problem)
-                stream.seek(n_rows * row_bytes)  # the next file takes this place
+                stream.seek(n_rows * row_bytes)  # the next file overwrites its rows
                 continue
             n_rows += file.n_rows
             checksums.append(checksum)

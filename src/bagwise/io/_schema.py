@@ -19,11 +19,11 @@ class DamagedFile(ValueError):
     """The file is not a model file, or not a valid one."""
 
 
-# name -> alternatives of (kinds of entries, axes); the first names fix the letters.
+# name -> alternatives of (kinds of entries, axes); the first names define the letters.
 _ARRAYS: dict[str, tuple[tuple[str, str], ...]] = {
     "classes_": (("biufUO", "*"),),
     "feature_names_in_": (("O", "d"),),
-    # machines
+    # SVMs
     "support_vectors_": (("f", "sd"),),
     "support_instances_": (("f", "sd"),),
     "X_fit_": (("f", "sd"),),
@@ -39,7 +39,7 @@ _ARRAYS: dict[str, tuple[tuple[str, str], ...]] = {
     "best_epoch_": (("i", "*"),),
     "codebook_": (("i", "**"),),
 }
-# Attributes of one class that mean something else there, or need more.
+# Attributes with another meaning, or further requirements, in one class.
 _OF_CLASS: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
     "BagOfWords": {"cluster_centers_": (("f", "cd"),)},
     "BoxGrid": {
@@ -335,7 +335,7 @@ def _check_directions(value: Any) -> None:
             raise DamagedFile("the quantiles do not fit the number of columns")
 
 
-# By library; that of scikit-learn is filled by `_sklearn`.
+# Checks by library; those of scikit-learn are added by `_sklearn`.
 CHECKS: dict[str, dict[str, Callable[[Any], None]]] = {
     "bagwise": {
         "Bags": _check_bags,

@@ -12,7 +12,7 @@ from bagwise.io._schema import CHECKS, DamagedFile, array, below, whole
 from bagwise.io.record import ATTRIBUTE, ModelRecord
 
 TAGS = ("tree", "scorer")
-# Left out of files: not used by a fitted model, or built again from the rest of it.
+# Omitted from files: not used by a fitted model, or rebuilt from the rest of it.
 _NOT_KEPT = frozenset(
     (
         "_curve_scorer",
@@ -91,7 +91,7 @@ def _tree(parts: dict[str, Any]) -> Any:
     left, right = nodes["left_child"], nodes["right_child"]
     inner = np.flatnonzero(left != -1)
     for child in (left[inner], right[inner]):
-        # A child stands after its parent, so that no path can be endless.
+        # A child comes after its parent, so that no path is infinite.
         if (child <= inner).any() or (child >= len(nodes)).any():
             raise DamagedFile("a node of a tree has an index out of range")
     feature = nodes["feature"][inner]
@@ -115,7 +115,7 @@ def state_of(value: Any) -> dict[str, Any]:
     """Return the attributes of an object that belong into a file."""
     state = dict(vars(value))
     if isinstance(state.get(ATTRIBUTE), ModelRecord):
-        del state[ATTRIBUTE]  # a part of the file by itself
+        del state[ATTRIBUTE]  # stored separately in the file
     if "memory" in state and not is_number_or_none(state["memory"]):
         state["memory"] = None  # a folder of pickles, which the next fit would read
     if type(value).__module__.split(".")[0] in ("sklearn", "sksurv"):

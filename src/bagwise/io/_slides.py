@@ -107,7 +107,7 @@ class SlideFile:
                     self._side(arrays, self.names, 1),
                 )
         finally:
-            # Without references h5py closes a file; `close` looks at all open files.
+            # h5py closes a file without references; `close` would check all open files.
             (_kept_open.get() or {}).pop(self.path, None)
 
     def _rows_at_once(self, found: Any) -> int:
@@ -194,7 +194,7 @@ def check_storage(found: Any, stored: int) -> None:
                 "tensor.contiguous()"
             )
     check_unpacked(n_bytes, stored)
-    if getattr(found, "chunks", None):  # one is read as a whole
+    if getattr(found, "chunks", None):  # a chunk is read as a whole
         check_unpacked(math.prod(found.chunks) * dtype.itemsize, stored)
 
 

@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 
 from bagwise._sizes import check_memory
 
-# Codecs that turn bytes into bytes. Neither pickle nor JSON nor objects are here.
+# Codecs from bytes to bytes. Pickle, JSON and object codecs are excluded.
 _BYTES = frozenset(
     ("blosc", "zlib", "gzip", "bz2", "lz4", "zstd", "shuffle")
     + ("crc32", "crc32c", "adler32", "fletcher32")
 )
-# What zarr 3 calls the same, and the steps between an array and bytes.
+# Names of these codecs in zarr 3, and its steps between an array and bytes.
 _V3 = _BYTES | {"bytes", "vlen-utf8", "transpose"}
 _V2_DTYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[248]|[SU][0-9]{1,5})")
 _V3_DTYPE = re.compile(r"bool|u?int(?:8|16|32|64)|float(?:16|32|64)|string")
@@ -96,7 +96,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check(document: Any, name: str, where: str) -> None:
     """Check one document by the name of its file."""
     if name == ".zattrs":
-        return  # free text that says nothing about how to read
+        return  # free text, not used for reading
     if name == "zarr.json":
         kind = document.get("node_type") if isinstance(document, dict) else None
         name = kind if kind in ("group", "array") else ".zgroup"

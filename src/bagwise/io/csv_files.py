@@ -34,7 +34,7 @@ from bagwise.io.roles import Roles
 from bagwise.io.table import Column, Table
 
 _DELIMITERS = (",", ";", "\t")
-# Rows that decide which columns are numeric; a later change of a column costs time.
+# Rows that decide which columns are numeric; later changes of type cost time.
 _SNIFFED = 200
 _HEAD = 2**20
 # Written for an empty cell: it is read as NaN, and differs from a NaN in the file.
@@ -85,7 +85,7 @@ def read_csv(
         if part not in ("weight", "coords") and name not in (roles.features or ())
     }
     as_text |= {*roles.encoded, *roles.text}
-    # Names that do not exist are refused before the rows are read.
+    # Names that do not exist are rejected before the rows are read.
     if of_bags:
         roles.check_names(layout.header, str(path))
         wanted = {*layout.header}
@@ -211,7 +211,7 @@ def _fast(
         return None
     columns = {name: table[f"c{j}"] for j, name in enumerate(layout.header)}
     if layout.decimal == ",":
-        # Commas became periods everywhere; text is read again with its commas.
+        # All commas were replaced by periods: text is read again with its commas.
         places = [j for j, kind in enumerate(kinds) if kind == "O"]
         if places:
             part = np.dtype([(f"c{j}", "O") for j in places])
@@ -273,7 +273,7 @@ def _fill_empty(text: str, layout: _Layout) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n") + "\n"
     between, end = layout.delimiter, "\n"
     for word in layout.missing:
-        # The first twice, as neighbors share a delimiter.
+        # The first pair twice, as adjacent fields share a delimiter.
         for left, right in (
             (between, between),
             (between, between),

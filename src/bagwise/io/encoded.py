@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 _FORMATS = ("%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 _TIMES = ("", " %H:%M", " %H:%M:%S")
-# A text has at least so many words on average; shorter ones are names or codes.
+# Minimum mean number of words of a text; shorter values are names or codes.
 _WORDS = 5
 _EPOCH = datetime.datetime(1970, 1, 1)
 

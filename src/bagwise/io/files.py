@@ -21,7 +21,7 @@ import numpy.typing as npt
 from bagwise._sizes import check_memory, check_unpacked
 from bagwise.exceptions import DataError
 
-# Only one spelling of an integer counts, so that "01" and "1" stay two names.
+# Only the canonical spelling of an integer is a number: "01" and "1" remain different.
 _INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")
 _PLAIN_ROW = re.compile(r"[0-9eE+. -]*")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -35,7 +35,7 @@ MISSING_WORDS = frozenset(
 NO_LABELS = MISSING_WORDS - {"?", "none"}
 _TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 _PIECE = 2**22
-# A draft of this age was left by a process that was killed.
+# A temporary file of this age was left by a process that was killed.
 _OLD_SECONDS = 3600
 
 
@@ -94,7 +94,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _check_text(n_bytes: int, path: Path) -> None:
-    # The bytes, the text, and the numbers in it.
+    # Factor 3: the bytes, the text, and its numbers.
     hint = "Split the file, or save the table as Parquet or npz."
     check_memory(3.0 * n_bytes, f"{path}: reading the text", hint)
 
@@ -150,7 +150,7 @@ def numbers(
     tokens: Sequence[str], path: Path, line: int, names: Sequence[str] | None = None
 ) -> list[float]:
     """Return the numbers of one row, or name the column that does not hold one."""
-    # Of these characters alone, `float` reads nothing that `number` would refuse.
+    # For tokens of these characters, `float` accepts nothing that `number` rejects.
     if _PLAIN_ROW.fullmatch("".join(tokens)):
         try:
             row = [float(token) for token in tokens]

@@ -26,7 +26,7 @@ from bagwise.io.table import Table, is_missing
 _SHEETS = (".xls", ".ods")
 _EXCLUDED = -2
 _NO_LABEL = "no label for the file of"
-# Rows of up to this many bytes are checked if other files are wrong already.
+# If some files are invalid, the rows of others are checked up to this many bytes.
 _CHECKED_BYTES = 2 * 10**9
 
 
@@ -206,7 +206,7 @@ def match_rows(
         if rows.get(name, -1) == -1:
             problems.add(f"no label for the {what[1]} of", repr(name))
     rows = {name: row for name, row in rows.items() if row >= 0}
-    # Slides of unknown patients do not belong to one patient without a name.
+    # Slides of unknown patients must not be merged into one patient.
     for column in dict.fromkeys((roles.group, pool, roles.weight)):
         if column is None:
             continue

@@ -36,11 +36,11 @@ from bagwise.io.roles import Roles, join_targets
 from bagwise.io.table import Table
 
 _CSR = ("data", "indices", "indptr", "shape")
-# A matrix is kept sparse if it is both mostly zero and large as an array.
+# A matrix is kept sparse if it is mostly zero and would be large as an array.
 _DENSE_BYTES = 64 * 2**20
 _SPARSE_SHARE = 0.2
 _INDEX = re.compile(r"[1-9][0-9]{0,8}")
-# Rows of Parquet that are read at a time.
+# Rows of Parquet read at a time.
 _BATCH = 2**14
 
 # ----------------------------------------------------------------------------- npz
@@ -57,7 +57,7 @@ def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             return {name: archive[name] for name in archive.files}
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    # Damage raises zip, zlib, struct, header or memory errors, whichever comes first.
+    # A damaged file raises zip, zlib, struct, header or memory errors.
     except Exception as error:
         fail(path, f"not a readable npz archive, or truncated ({error})")
 
@@ -448,7 +448,7 @@ def read_xlsx(path: Path) -> Table:
             frame = book.parse(keep_default_na=False, na_values=missing)
     except _TooLarge as error:
         fail(path, str(error))
-    # Damage raises zip, XML or key errors, whichever comes first.
+    # A damaged file raises zip, XML or key errors.
     except Exception as error:
         fail(path, f"not a readable xlsx file, or truncated ({str(error)[:300]})")
     if len(sheets) > 1:
@@ -463,7 +463,7 @@ def read_xlsx(path: Path) -> Table:
 
 def _check_sheet(sheet: Any, path: Path) -> None:
     """Refuse a few cells that are far apart: all cells between them take memory."""
-    sheet.reset_dimensions()  # which may be wrong
+    sheet.reset_dimensions()  # the stored dimensions may be wrong
     n_rows = width = 0
     for n_rows, row in enumerate(sheet.rows, 1):  # noqa: B007 (counts the rows)
         width = max(width, len(row))

@@ -22,12 +22,12 @@ from bagwise.io._schema import DamagedFile
 __all__ = ["ATTRIBUTE", "ModelRecord", "record_of", "require_record"]
 
 ATTRIBUTE = "training_record_"
-MOST_VALUES = 20_000_000  # of all arrays together
-MOST_NODES = 200_000  # of the plain values
+MOST_VALUES = 20_000_000  # in all arrays together
+MOST_NODES = 200_000  # nodes of the plain values
 MOST_TEXT = 100_000
 MOST_DEPTH = 8
-# Arrays by part: kinds of entries and numbers of axes. Those of a part are of one
-# length, apart from the columns of the reference.
+# Arrays by part: kinds of entries and numbers of axes. Arrays of one part have the same
+# length, except the columns of the reference.
 HELD_OUT = {
     "truth": ("iuf", (1, 2)),
     "event": ("b", (1,)),

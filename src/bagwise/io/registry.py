@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 
 from bagwise.base.survival import require_survival
 
-# Subpackages whose estimators and parts make up models. They open no files.
+# Subpackages with estimators and other parts of models. They open no files.
 SUBPACKAGES = (
     "bags",
     "base",

@@ -81,7 +81,7 @@ class Roles:
                 given[name] = (given[name],)
             elif given.get(name) is not None and given[name] != "auto":
                 given[name] = _list_of_names(given[name], name)
-        if given.get("encode") == ("auto",):  # as the command line gives it
+        if given.get("encode") == ("auto",):  # the form on the command line
             given["encode"] = "auto"
         given["text"] = given.get("text") or ()
         given["coords"] = given.get("coords") or ()
@@ -327,7 +327,7 @@ def leave_out(found: Any, excluded: Sequence[str], source: str, from_text: bool)
         raise DataError(f"{_prefix(source)}all bags have a label that is excluded")
     y = y[kept]
     if from_text and y.dtype.kind == "U":
-        read = label_values(y.tolist())  # without words, labels may be numbers
+        read = label_values(y.tolist())  # labels may all be numbers
         y = y if read.dtype.kind == "O" else read
     weights = [None if part is None else part[kept] for part in more]
     return X[kept], y, *weights

@@ -33,9 +33,9 @@ _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?|\d{1,2}:\d{2}(:\d{2})?.*")
 _INDEX_NAME = re.compile(r"(Unnamed: \d+|__index_level_\d+__|)")
 _ID_NAME = re.compile(r"(^|[ _.-])(id|idx|index|nr|no|number|key|uid|uuid)$", re.I)
-# In fewer rows than this, different whole numbers are no sign of an id.
+# In fewer rows than this, unique whole numbers do not indicate an id.
 _ENOUGH_ROWS = 30
-# With fewer groups than this there are no folds that keep them together.
+# With fewer groups than this, no folds can keep them together.
 _ENOUGH_GROUPS = 5
 _LISTED = 12
 
@@ -61,7 +61,7 @@ class Table:
     column: Callable[[Any], Column]
     where: Callable[[int], str]
     source: str = ""
-    # Whether entries were text whose types were inferred from their spelling.
+    # Whether entries were text, so that types were inferred.
     from_text: bool = False
     # Columns of a second table with one row per bag.
     bag_features: Sequence[str] = ()
@@ -331,7 +331,7 @@ class _Doubt:
     name: Any
     reason: str
     role: str = "drop"
-    # As what it can be encoded without a doubt: a category, a text or a date.
+    # Unambiguous encoding of the column: a category, a text or a date.
     kind: str = ""
 
 
