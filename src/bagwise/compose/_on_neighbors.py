@@ -10,7 +10,7 @@ from bagwise._sizes import check_memory
 from bagwise.bags.neighbors import neighbor_pairs
 from bagwise.base import BagTransformerMixin, BaseBagEstimator
 
-# Features of neighbors that are held at once.
+# Feature values of neighbors that are held in memory at once.
 _VALUES = 2**22
 
 AGGREGATES = ("mean", "min", "max", "std")

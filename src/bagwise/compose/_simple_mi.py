@@ -115,12 +115,12 @@ class SimpleMI(EmbeddedClassifier):
         rows = self._rows(X)
         if not sp.issparse(rows):
             return rows
-        if self.estimator is None:  # (then no larger than before, and as dense bags)
+        if self.estimator is None:  # (as for dense bags, and no larger than X)
             return rows if mostly_zero(X) else rows.toarray()
         return rows if _takes_sparse(self.estimator) else dense_rows(rows)
 
     def _adapt_default(self, base, rows, weight):
-        # The default learner measures distances, which lose digits far from the origin.
+        # The default learner uses distances, which are inaccurate far from the origin.
         if sp.issparse(rows):
             return base, None
         rows = np.asarray(rows, dtype=np.float64)

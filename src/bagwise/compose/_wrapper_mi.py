@@ -15,7 +15,7 @@ from bagwise.compose.embedded import needed_weights
 from bagwise.compose.forests import class_probabilities, values
 from bagwise.compose.pooling import mostly_zero
 
-# No threshold is closer to 0 or 1: odds stay finite.
+# Minimum distance of thresholds from 0 and 1, so that odds are finite.
 _SURE = 1e-12
 
 
@@ -135,8 +135,8 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
         if not _takes_up_an_offset(base):
             self.estimator_ = clone(base).fit(X.data, labels, sample_weight=weight)
             return
-        # The intercept absorbs the means of columns: the problem is the same, and the
-        # solver converges however far away the origin is.
+        # The intercept absorbs the means of columns: the problem is equivalent, and the
+        # solver converges however far the data are from the origin.
         rows, mean = _about_the_mean(X, weight)
         model = clone(base).fit(rows, labels, sample_weight=weight)
         model.intercept_ = model.intercept_ - model.coef_ @ mean
@@ -248,7 +248,7 @@ class WrapperMIRegressor(BaseBagRegressor):
         tags = super().__sklearn_tags__()
         tags.input_tags.scale_sensitive = "absolute"
         tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
-        # Of a doubled bag the same share is trimmed, though not of the same rows.
+        # If a bag is duplicated, the same share is trimmed, but not the same rows.
         tags.input_tags.duplicate_invariant = self.pooling != "trimmed" or None
         return tags
 

@@ -61,7 +61,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
     """
 
     def _base_estimator(self, sparse=False):
-        # Not `estimator or default`: an unfitted ensemble has no length.
+        # Not `estimator or default`: an unfitted ensemble has no truth value.
         if self.estimator is not None:
             return self.estimator
         return self._default_estimator(sparse)
@@ -90,7 +90,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         codes = self._encode_labels(y)
         weight = check_bag_weight(sample_weight, len(X), X)
         used = self._used(codes, weight)
-        if len(used) < len(y):  # weight zero leaves a bag out
+        if len(used) < len(y):  # bags with zero weight are left out
             X, y, weight = X[used], y[used], weight[used]
         base = self._base_estimator(self._learns_sparse(X))
         options = {} if sample_weight is None else needed_weights(base, weight)
@@ -104,7 +104,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
             weight = options.get("sample_weight")
             base, self._origin = self._adapt_default(base, rows, weight)
         rows = self._placed(rows)
-        # Parameters of the default are valid.
+        # The parameters of the default need no validation.
         known = get_config()["skip_parameter_validation"] or self.estimator is None
         with config_context(skip_parameter_validation=known):
             self.estimator_ = clone(base).fit(rows, y, **options)
@@ -138,7 +138,7 @@ class EmbeddedClassifier(BagClassifierMixin, BaseBagEstimator):
         """
         rows = self._checked_rows(X)
         if _is_plain_rbf(self.estimator_, rows):
-            second = _rbf_values(self.estimator_, rows) >= 0.0  # libsvm's side of a tie
+            second = _rbf_values(self.estimator_, rows) >= 0.0  # ties as in libsvm
             return self.estimator_.classes_[second.astype(np.intp)]
         return self.estimator_.predict(rows)
 

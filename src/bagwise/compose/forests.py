@@ -54,14 +54,14 @@ def _is_plain(model, kinds):
 
 
 def _mean_of_trees(forest, rows):
-    rows = forest._validate_X_predict(rows)  # as its own methods do
+    rows = forest._validate_X_predict(rows)  # as in the forest's own methods
     total = 0.0
     for tree in forest.estimators_:
         total = total + tree.tree_.predict(rows)
     return total / len(forest.estimators_)
 
 
-# A column is centered where its values are this many times its range.
+# A column is centered if its values exceed its range by this factor.
 _FAR = 64.0
 
 

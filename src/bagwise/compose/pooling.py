@@ -114,7 +114,7 @@ def _sparse_spread(X, mean):
     count = bag_matrix(X.offsets)
     where = X.data.astype(np.float64)
     where.data = np.ones_like(where.data)
-    seen = sp.csr_array(count @ where)  # entries of each bag and column that are there
+    seen = sp.csr_array(count @ where)  # stored entries of each bag and column
     seen.sort_indices()
     keys = np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr)) * seen.shape[1]
     keys = keys + seen.indices
@@ -127,7 +127,7 @@ def _sparse_spread(X, mean):
     apart = (X.data.data - center[place]) ** 2
     total = np.bincount(place, weights=apart, minlength=len(keys))
     sizes = np.repeat(X.sizes, np.diff(seen.indptr))
-    total += (sizes - seen.data) * center**2  # the zeros
+    total += (sizes - seen.data) * center**2  # implicit zeros
     spread = seen.copy()
     spread.data = np.sqrt(total / sizes)
     return spread

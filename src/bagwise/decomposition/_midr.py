@@ -278,7 +278,7 @@ class MIDR(
         self
         """
         if y is None:
-            X = self._check_bags(X, reset=True)  # says that labels are required
+            X = self._check_bags(X, reset=True)  # raises: labels are required
         self._refuse_contradictions()
         X, codes, weight = self._training(X, y, sample_weight)
         n_components = resolve_n_components(

@@ -226,7 +226,7 @@ def minimize_on_manifold(objective, A, W, b, *, max_iter=200, tol=1e-6):
         found = _backtrack(packed, x, value, direction, slope, first)
         if found is None:
             if pairs.count == 0:
-                # What the next step would gain may be below the rounding of the value.
+                # The gain of the next step may be below the rounding error.
                 small = gain <= objective.loss.rounding * abs(value)
                 stop = "converged" if small else "stalled"
                 break

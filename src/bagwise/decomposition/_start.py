@@ -47,7 +47,7 @@ class InstanceCovariance:
         self.share = share / share.sum()
         small = isinstance(data, np.ndarray) and data.shape[1] <= _FULL_COVARIANCE
         self.matrix = self._form() if small else None
-        # A variance below this is rounding.
+        # Smaller variances are rounding errors.
         self.negligible = self._total() * float(np.finfo(data.dtype).eps) ** (2 / 3)
 
     def _total(self):
@@ -83,7 +83,7 @@ class InstanceCovariance:
             start = rng.standard_normal(min(n_rows, n_features))
             _, sizes, rows = svds(self._centered(first), k=n_found, v0=start)
             sizes, columns = sizes**2, rows.T
-        # Without variance there is no direction: what eigh returns is arbitrary.
+        # Directions without variance are dropped: those from eigh are arbitrary.
         kept = np.argsort(-sizes)
         columns = columns[:, kept[sizes[kept] > self.negligible]]
         columns = np.hstack([first, columns * fix_signs(columns)])
@@ -241,12 +241,12 @@ def orthonormal_from(first, basis, n_columns):
     """
     out = np.empty((basis.shape[0], n_columns))
     n_found = 0
-    # Not one QR factorization: where a column adds nothing, its factor is an arbitrary
-    # direction, and those after it would be made orthogonal to that.
+    # A single QR factorization would give an arbitrary direction for a linearly
+    # dependent column, and make the columns after it orthogonal to that direction.
     for column in np.hstack([first, basis]).T:
         length = np.linalg.norm(column)
         rest = column.copy()
-        for _ in range(2):  # once more for what rounding left
+        for _ in range(2):  # twice, to remove rounding errors
             rest -= out[:, :n_found] @ (out[:, :n_found].T @ rest)
         height = np.linalg.norm(rest)
         if height > 1e-7 * length:
@@ -274,7 +274,7 @@ def fill_with_axes(found, n_columns):
     """Append unit vectors, made orthogonal, until there are `n_columns` columns."""
     if found.shape[1] == n_columns:
         return np.ascontiguousarray(found)
-    # Axes that the columns found cover least; rounded, so that ties go by position.
+    # Axes that the columns found cover least; rounded, so that ties keep their order.
     covered = np.round(np.einsum("ij,ij->i", found, found), 8)
     axes = np.argsort(covered, kind="stable")[:n_columns]
     basis = np.zeros((found.shape[0], n_columns))

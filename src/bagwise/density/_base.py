@@ -65,10 +65,10 @@ class _Dense(_Objective):
             np.asarray(data, dtype=np.float64), offsets, positive, weight, mode
         )
         n, n_features = self.data.shape
-        rows = np.zeros((n + -n % 4, n_features))  # loops take four at a time
+        rows = np.zeros((n + -n % 4, n_features))  # loops process four at a time
         rows[:n] = self.data
         self.both = rows, np.ascontiguousarray(self.data.T).view()
-        for each in self.both:  # of one kind, to be compiled for
+        for each in self.both:  # equal types: loops are compiled once
             each.flags.writeable = False
         self.room = np.zeros((2, len(rows)))
 
@@ -145,8 +145,8 @@ DENSITY_CONSTRAINTS: dict = {
 }
 
 
-# Of more instances in positive bags than the first, the second many are screened: the
-# distances of all to all would take minutes.
+# With more instances in positive bags than the first number, only the second number of
+# candidates is screened: all pairwise distances would take minutes.
 _MANY, _SCREENED = 20_000, 5_000
 
 
@@ -206,7 +206,7 @@ class _Frame(NamedTuple):
 class DensityClassifier(WeightedBagClassifier):
     """Base of the methods that look for a concept point."""
 
-    # As in the papers, and better here than a sigmoid: scores have a long lower tail.
+    # As in the papers; better here than a sigmoid, as scores have a long lower tail.
     _find_threshold = staticmethod(best_threshold)
 
     def __sklearn_tags__(self):
@@ -222,7 +222,7 @@ class DensityClassifier(WeightedBagClassifier):
 
     def _store(self, frame, start, theta, value, path, n_iter, converged):
         point, scale = np.split(theta, 2)
-        # What is the same everywhere keeps the scale of the start.
+        # Constant features keep the scale of the start.
         self.concept_ = frame.origin
         self.concept_[frame.varies] += point
         self.scale_ = np.full(len(frame.origin), start[-1] ** 2)

@@ -11,9 +11,9 @@ from bagwise.density._base import (
 from bagwise.solvers.lbfgs import Descent
 from bagwise.solvers.pace import paced
 
-# Steps from every start; the best start then goes on to convergence.
+# Steps from every start; only the best start is continued until convergence.
 _FIRST_STEPS = 100
-# Valleys are narrow near the end: more of the past of the descent is used.
+# The objective has narrow valleys near the optimum: use a longer L-BFGS history.
 _LATER_MEMORY = 40
 
 
@@ -139,7 +139,7 @@ class DiverseDensity(DensityClassifier):
         )
 
 
-# The best runs descend the whole objective as well, with so many steps.
+# Number of best runs that also minimize the full objective, and their steps.
 _POLISHED, _POLISHING_STEPS = 3, 100
 
 

@@ -22,7 +22,7 @@ from bagwise.solvers.lbfgs import (
 # d is kept away from zero, where log(1 - exp(-d)) is minus infinity.
 SMALLEST = 1e-10
 
-# Beyond this, exp(-d) has lost digits or is zero.
+# Beyond this, exp(-d) is inaccurate or zero.
 _FAR = 600.0
 _TINY = 1e-200
 
@@ -68,7 +68,7 @@ def noisy_or(d, offsets, positive, weight, slope):
         if not positive[i]:
             value -= weight[i] * (log_rest + np.log(rest))
         elif log_rest == 0.0 and rest > 0.5:
-            # All are small, and 1 - rest has lost their digits.
+            # All are small, so that 1 - rest is inaccurate.
             a = 0.0
             for j in range(start, stop):
                 a -= np.log1p(-np.exp(-d[j]))

@@ -118,7 +118,7 @@ def _fit_milr(model, parts):
     parts.set_features(model)
     labels, weights = parts.label_counts()
     codes = model._encode_labels(labels)
-    # In the order of their codes: of two classes the second is the positive one.
+    # In the order of their codes: of two classes, the second is positive.
     classes = model._labels_of(np.arange(len(model.classes_)))
     factor = class_factors(model.class_weight, classes, codes, weights)
     if len(classes) == 2:

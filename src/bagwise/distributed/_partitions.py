@@ -80,7 +80,7 @@ class Partitions:
             pieces, how = list(parts), (_read_tuple,)
         if not pieces:
             raise ValueError("There are no parts.")
-        # What a task works on: the numbers of some parts and the parts themselves.
+        # What a task processes: the indices of some parts and the parts themselves.
         self._groups = [([number], [piece]) for number, piece in enumerate(pieces)]
         self.labeled = labeled
         self._reader = (how, labeled)
@@ -168,8 +168,8 @@ class Partitions:
         call = self._dask.delayed(_apply)
         steps = self._steps
         if not (_is_small(steps) and _is_small(shared)):
-            # One graph node for what all parts share, instead of one copy per part.
-            # Sending it between workers takes too long for a few numbers.
+            # One graph node for values that all parts share, instead of one copy per
+            # part. For a few numbers, sending the node between workers takes too long.
             steps, shared = self._dask.delayed(steps), self._dask.delayed(shared)
         own = [()] * len(self) if own is None else own
         return [
@@ -371,7 +371,7 @@ def _threads():
         found = default_client().nthreads()
     except (ImportError, ValueError):
         return []
-    # The first thread of every worker comes before the second of any.
+    # The first thread of each worker comes before the second thread of any worker.
     rounds = range(max(found.values(), default=0))
     return [worker for k in rounds for worker in sorted(found) if found[worker] > k]
 

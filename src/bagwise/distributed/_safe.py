@@ -19,7 +19,7 @@ from bagwise.least_squares.safe_problem import (
     can_stream,
 )
 
-_MEDIAN_ROWS = 1000  # rows that gamma="median" uses, as in a local fit
+_MEDIAN_ROWS = 1000  # rows used by gamma="median", as in a local fit
 
 
 def fit_safe(model, parts):
@@ -28,14 +28,14 @@ def fit_safe(model, parts):
     parts.survey(_spread, labels=True)
     labels, weights = parts.label_counts()
     model._encode_labels(labels)
-    # In the order of their codes: of two classes the second is the positive one.
+    # In the order of their codes: of two classes, the second is positive.
     classes = model._labels_of(np.arange(len(model.classes_)))
     factor = class_factors(
         model.class_weight, classes, model._codes_of(labels), weights
     )
     parts = parts.map(_indicators, classes, factor)
     if model.class_weight is not None:
-        parts.survey(_spread)  # once more, with the weights of the classes
+        parts.survey(_spread)  # again, with class weights
     return _fit(model, parts, settings)
 
 

@@ -32,7 +32,7 @@ def part_means(ranked, out):
             for p in range(n_columns):
                 total[k + 1, p] = total[k, p] + ranked[i, k, p]
         for q in range(n_parts):
-            # The end of the part lies in step k, a share of it past its start.
+            # The part ends in step k, after the fraction `share` of this step.
             k, rest = divmod((q + 1) * n, n_parts)
             share = rest / n_parts
             for p in range(n_columns):
@@ -74,7 +74,7 @@ def fisher_sums(rows, offsets, means, scale, level, out):
         for row in range(offsets[i], offsets[i + 1]):
             top = -np.inf
             for k in range(n_parts):
-                # Four sums at once: one alone would wait for every addition.
+                # Four independent sums: additions to a single sum are sequential.
                 a = b = c = d = 0.0
                 for j in range(n_columns):
                     unit[k, j] = (rows[row, j] - means[k, j]) * scale[k, j]

@@ -116,7 +116,7 @@ class MILDE(WeightedBagClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.order_invariant = False  # clusters begin at random rows
-        tags.input_tags.asymmetric = True  # a bag responds by its maximum
+        tags.input_tags.asymmetric = True  # the response of a bag is a maximum
         tags.input_tags.respects_standard_assumption = False
         return tags
 
@@ -135,7 +135,7 @@ class MILDE(WeightedBagClassifier):
     def _unseen(self, X, t, bag_weight):
         """Return responses of classifiers that were fitted without the bag."""
         n_splits = most_folds(X, t)
-        if n_splits < 2:  # too few bags to leave some out
+        if n_splits < 2:  # too few bags for cross-validation
             self._fit_instances(X, t, bag_weight)
             return self._bag_responses(X)
         out = np.empty((len(X), len(self.cluster_centers_)))
@@ -154,7 +154,7 @@ class MILDE(WeightedBagClassifier):
             rows = np.flatnonzero(clusters == k)
             data = X.data[rows]
             spread = float(_column_variances(data).sum())
-            if spread == 0:  # equal instances: the mean label is all there is
+            if spread == 0:  # equal instances: only the mean label can be learned
                 mean = np.average(label[rows], weights=weight[rows])
                 self.instance_intercept_[k] = mean
                 continue

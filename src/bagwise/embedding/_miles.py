@@ -21,8 +21,8 @@ from bagwise.embedding._prototypes import (
 from bagwise.kernels.instance import resolve_gamma, row_blocks, squared_distances
 from bagwise.solvers.l1 import l1_squared_hinge
 
-# Seconds of a fit of which nothing is said, and those of 2,500 noisy bags and 5,000
-# prototypes on one core.
+# Seconds of a fit below which there is no warning, and seconds measured with 2,500
+# noisy bags and 5,000 prototypes on one core.
 _SHORT, _SECONDS = 60.0, 20.0
 
 

@@ -90,7 +90,7 @@ class SoftKSCEmbedding(BagTransformerMixin, BaseBagEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
-        # Means do not change, and degrees change by one factor. Landmarks are drawn.
+        # Means do not change, and degrees change by one factor. Landmarks are random.
         tags.input_tags.duplicate_invariant = (
             True if self.n_components is None else None
         )

@@ -126,7 +126,7 @@ class TwoLevelClassifier(EmbeddedClassifier):
 
     def _rows(self, X):
         counts = bag_matrix(X.offsets) @ self.tree_.decision_path(self._units(X))
-        # Paths have 64-bit indices, which trees of the second level do not take.
+        # Decision paths have 64-bit indices, which trees do not accept.
         counts.indices = counts.indices.astype(np.int32)
         counts.indptr = counts.indptr.astype(np.int32)
         return counts

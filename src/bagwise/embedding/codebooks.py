@@ -35,7 +35,7 @@ class EnergyProjection:
         self.mean = mean
         power = np.maximum(power, 0.0)
         total = power.sum()
-        # Directions of rounding noise would be blown up by whoever whitens them.
+        # Rounding noise is dropped, because whitening would amplify it.
         kept = int((power > 1e-10 * power[0]).sum()) if total > 0 else 1
         share = np.cumsum(power) / (total or 1.0)
         kept = max(1, min(kept, int(np.searchsorted(share, energy - 1e-12)) + 1))
@@ -81,7 +81,7 @@ def distinct_rows(data, enough):
     for i in range(data.shape[0]):
         row = data[[i]]
         row = row.toarray() if sp.issparse(row) else row
-        seen.add((row + 0.0).tobytes())  # minus zero is zero
+        seen.add((row + 0.0).tobytes())  # turns -0.0 into 0.0
         if len(seen) >= enough:
             break
     return len(seen)

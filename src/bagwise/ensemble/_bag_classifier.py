@@ -26,9 +26,9 @@ from bagwise.ensemble._outliers import OutlierScoresMixin, TrainingDistances
 from bagwise.ensemble._plan import choose_members, report_plan
 from bagwise.ensemble._stack import Budget, fit_stack, named_members, scaled_to_one
 
-# Members that respect the standard assumption and the others predict so large a share
-# of bags differently, out of fold, that the choice of the assumption matters, and one
-# side is right more often than chance explains.
+# The choice of the assumption matters if members that respect the standard assumption
+# and the others differ on this share of the out-of-fold predictions, and one side is
+# correct significantly more often (at this level).
 _DISAGREEMENT, _LEVEL = 0.2, 0.05
 _CONSTRAINTS: dict = {
     "cv": [Interval(Integral, 2, None, closed="left")],
@@ -146,7 +146,7 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=2)
 
     def _scores_instances(self):
-        return getattr(self, "_on_instances", self) is not None  # unfitted: it may
+        return getattr(self, "_on_instances", self) is not None  # True if unfitted
 
     @available_if(_scores_instances)
     def instance_scores(self, X):
@@ -440,14 +440,15 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
         own = isinstance(self.members, str)
         tags.input_tags.sparse = own
         tags.input_tags.allow_nan = own
-        tags.input_tags.asymmetric = own or _any_one_sided(self.members)  # MILBoost is
+        # The default members include MILBoost, which is asymmetric.
+        tags.input_tags.asymmetric = own or _any_one_sided(self.members)
         tags.input_tags.respects_standard_assumption = (
             self.assumption == "standard" if own else None
         )
         return tags
 
     def _reads_chunks(self, tags):
-        return isinstance(self.members, str)  # rows are standardized piece by piece
+        return isinstance(self.members, str)  # rows are standardized in chunks
 
     def _fit_codes(self, X, codes, weight):
         budget = Budget(self.time_budget)

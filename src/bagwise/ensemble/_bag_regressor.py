@@ -152,7 +152,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         weight = scaled_to_one(weight)
         columns = np.ascontiguousarray(y.reshape(len(y), -1).T)
         self._targets = y.shape[1:]
-        # Column by column, so that each target is that of a stack of its own.
+        # Per column, so that each target gives the same result as in a separate fit.
         center = [np.average(one, weights=weight) for one in columns]
         miss = [(one - mean) ** 2 for one, mean in zip(columns, center, strict=True)]
         spread = [np.sqrt(np.average(one, weights=weight)) or 1.0 for one in miss]
@@ -219,7 +219,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         )
 
     def _reads_chunks(self, tags):
-        return isinstance(self.members, str)  # rows are standardized piece by piece
+        return isinstance(self.members, str)  # rows are standardized in chunks
 
     def _predict_bags(self, X):
         return self.intercept_ + self._contributions(X).sum(axis=1)
@@ -247,7 +247,7 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
     def _score_instances(self, X):
         members = self._stack.scoring()
         weights = self._coef[members]
-        # If the stack has no weight on any of them, they have equal weights.
+        # If all weights in the stack are zero, the members have equal weights.
         weights = np.where(weights.sum(axis=0) > 0, weights, 1.0)
         found = self._stack.instance_scores(Made(X), members)
         values = (found * weights).sum(axis=1) / weights.sum(axis=0)

@@ -20,7 +20,7 @@ from bagwise.base.folds import kept_together, most_folds
 from bagwise.solvers.pace import paced
 from bagwise.solvers.stumps import SortedColumns, Stump
 
-# So few rows are scored by all stumps at once, not by one after the other.
+# Up to this many rows are scored by all stumps at once, not one stump at a time.
 _FEW_ROWS = 1_000
 BOOSTING_CONSTRAINTS: dict = {
     "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -102,7 +102,7 @@ def stump_sum(stumps, weights, data):
     feature = np.array([max(one.feature, 0) for one in stumps])
     columns = data[:, feature]
     columns = columns.toarray() if sp.issparse(columns) else columns
-    above = columns > np.array([one.threshold for one in stumps])  # or constant
+    above = columns > np.array([one.threshold for one in stumps])  # True if constant
     step = weights * np.array([one.sign for one in stumps])
     return np.where(above, step, -step).sum(axis=1)
 
@@ -110,7 +110,7 @@ def stump_sum(stumps, weights, data):
 def learner_outputs(learners, data):
     """Yield the outputs, +1 or -1, of each learner in turn."""
     if sp.issparse(data) and any(isinstance(one, Stump) for one in learners):
-        # All columns that stumps look at together: taking one of CSR visits each row.
+        # All columns of stumps at once: extracting one from CSR visits each row.
         used = sorted(
             {one.feature for one in learners if isinstance(one, Stump)} - {-1}
         )
@@ -182,7 +182,7 @@ class BoostedBags(WeightedBagClassifier):
             self.validation_path_ = np.asarray(watch.path)
             kept = watch.best_round
             learners, steps, path = learners[:kept], steps[:kept], path[: kept + 1]
-            F = None  # of more rounds than are kept
+            F = None  # includes rounds that are dropped
         self.learners_, self.learner_weights_ = learners, np.asarray(steps)
         self.objective_path_ = np.asarray(path)
         self.objective_ = float(path[-1])
@@ -309,7 +309,7 @@ class _Watch:
         self.weight = bag_weight / bag_weight.sum()
         self.F = np.zeros(X.n_instances)
         self.path = [model._loss(self.F, X.offsets, t, self.weight)]
-        self.best_round = 1  # never none at all
+        self.best_round = 1  # at least one round is kept
         self.best = np.inf
         self.varies = False
 
@@ -320,7 +320,7 @@ class _Watch:
         loss = self.model._loss(self.F, self.X.offsets, self.t, self.weight)
         self.path.append(loss)
         n_rounds = len(self.path) - 1
-        # Constant learners alone decide nothing, however low their loss.
+        # Do not stop at constant learners only, however low their loss is.
         if loss < self.best - self.model.tol or not self.varies:
             self.best, self.best_round = loss, n_rounds
         self.varies = self.varies or h.max() > h.min()

@@ -8,18 +8,18 @@ from scipy.special import expit
 
 from bagwise.ensemble._inputs import Made
 
-# Log-odds beyond this count as certain; it keeps one member from overruling all others.
+# Log-odds are clipped at this value, so that no member overrules all others.
 LOGIT_LIMIT = 5.0
 _SLOPE_RIDGE = 0.1
 _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
-# Sum of the weights without evidence, where members have some.
+# Sum of the prior weights, if any member has a prior share.
 _PRIOR_TOTAL = 2.0
-# Penalty on the weights of regressors, for predictions of variance one.
+# Penalty on the weights of regressors, for predictions with unit variance.
 _VALUES_RIDGE = 0.01
-# How strongly weights on instances are shrunk to the prior, and the least weight.
+# Ridge penalty that shrinks weights on instances to the prior, and the least weight.
 _PRIOR_RIDGE, _LEAST_SHARE = 5.0, 0.001
-# Training instances that show the scale of a member's scores.
+# Training instances used to estimate the scale of a member's scores.
 _SCALE_ROWS = 20_000
 
 
@@ -255,9 +255,9 @@ def shrinkage(predictions, target, weight, folds, groups=None):
     values = target - share @ target
     both, own = share @ (stacked * values), share @ stacked**2
     spread = share @ values**2
-    if not spread > 0:  # the mean is right, and so are the members
+    if not spread > 0:  # the mean is exact, and so are the members
         return 1.0
-    if own <= 1e-20 * spread:  # a constant, but for rounding
+    if own <= 1e-20 * spread:  # constant up to rounding
         return 0.0
     n = len(target) if groups is None else len(np.unique(groups))
     if both > 2.0 / np.sqrt(n) * np.sqrt(own * spread):

@@ -26,18 +26,18 @@ from bagwise.kernels.distances import emd_distances, thin_bags
 from bagwise.kernels.instance import squared_distances
 from bagwise.kernels.registry import FittedKernel
 
-# Rows with more columns than this are projected on so many axes. Of the original
-# columns so many are pooled, and so many pooled values are kept.
+# Rows with more than WIDE columns are projected on PROJECTED axes. At most POOLED
+# original columns and _POOLED_VALUES pooled values are kept.
 WIDE, PROJECTED, POOLED = 300, 100, 2_000
 _POOLED_VALUES = 20_000_000
-# Wide rows with a smaller share of entries are sparse, by a sample of so many rows.
+# Wide rows are sparse if a sample of rows has a smaller share of nonzero entries.
 _FEW, _SAMPLE_OF_ENTRIES = 0.05, 1_000
-# Bag statistics are in units of standardized instances: a column whose spread is below
-# this share of the largest is constant. Columns of instances have units of their own:
-# constant is what varies no more than the rounding of its values (by bytes per value).
+# Bag statistics are in units of standardized instances: a column is constant if its
+# spread is below this share of the largest. Columns of instances have their own units:
+# they are constant if they vary by no more than rounding errors (by bytes per value).
 _CONSTANT = 1e-6
 _ROUNDING = {2: 2e-6, 4: 2e-6, 8: 1e-10}
-# Rows that medians and principal axes are computed from, and dense rows per chunk.
+# Rows used to compute medians and principal axes, and dense rows per chunk.
 _SAMPLE, _CHUNK = 20_000, 50_000
 # Standardized rows with more entries than this are kept in single precision.
 _LARGE = 20_000_000
@@ -184,13 +184,13 @@ class StandardRows(Input):
 
     def _find_axes(self, Z):
         pca = PCA(min(PROJECTED, *Z.shape), random_state=self.random_state).fit(Z)
-        # One scale for all axes: distances stay what they are.
+        # One scale for all axes, so that ratios of distances do not change.
         self.axes = pca.components_.T / np.sqrt(pca.explained_variance_.mean())
 
     def _filled(self, data):
         data = np.asarray(data, dtype=np.float64)
         gaps = np.isnan(data)
-        if gaps.any():  # also in columns that had none in training
+        if gaps.any():  # also in columns without gaps in training
             data = np.where(gaps, self.fill, data)
         return np.hstack([data, gaps[:, self.missing]]) if self.missing.size else data
 

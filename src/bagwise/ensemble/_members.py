@@ -54,7 +54,7 @@ _NO_THRESHOLD = {"threshold": "zero"}
 _TREES_SHARE = 4.0
 # Weight of the loss of the sparse linear member on original columns.
 _WIDE_C = 1.0
-# Bags from which on there are a linear MI-SVM and boosting in two stages.
+# Bags from which on a linear MI-SVM and two-stage boosting are members.
 _STAGES_FROM = 300
 # Strengths of ridge regression for a kernel with a diagonal of ones.
 _ALPHAS = tuple(np.logspace(-3, 2, 11))
@@ -72,7 +72,7 @@ class _Inputs:
         self.fit_rows = ThinnedRows(self.rows, plan.max_bag_size)
         self.fit_dense = ThinnedRows(self.dense, plan.max_bag_size)
         self.statistics = Statistics(self.dense)
-        # Trees and sparse linear members see original columns, which axes mix.
+        # Trees and sparse linear members use original columns, not projections.
         self.pooled = self.statistics
         if size.is_wide:
             self.pooled = PooledColumns(plan.max_bag_size)
@@ -124,10 +124,10 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
         "once": near_seconds(size, plan),
         "per_fit": 0.007 + 3e-8 * n * n,
     }
-    # Of few bags, both of these add nothing to the others (results/bag-classifier).
+    # With few bags, neither of these improves the ensemble (results/bag-classifier).
     staged = size.n_bags >= _STAGES_FROM
     forest = RandomForestClassifier(100, min_samples_leaf=2)
-    if plan.tree_draws is not None:  # random thresholds cost a third of the best ones
+    if plan.tree_draws is not None:  # random thresholds take a third of the time
         forest = ExtraTreesClassifier(
             100, min_samples_leaf=2, bootstrap=True, max_samples=plan.tree_draws
         )
@@ -236,7 +236,7 @@ def _standard_members(inputs, plan, size):
             inputs.fit_dense,
             per_fit=0.03 + rows * (1.5e-5 + 3e-7 * d),
         ),
-        # It learns from witnesses alone, and comes first where instances are scored.
+        # It learns from witnesses only, and is the first one to score instances.
         Member(
             "MI-SVM",
             MISVM(C=10.0, n_components=plan.basis, **_NO_THRESHOLD),
@@ -313,7 +313,7 @@ def regression_members(plan, size, *, n_jobs=None):
             "statistics trees",
             ExtraTreesRegressor(150),
             inputs.statistics,
-            # Every column is looked at in every split.
+            # Every split examines all columns.
             per_fit=0.1 + 1.5e-6 * n * 4 * d * np.log2(n + 2),
         ),
         Member(

@@ -11,7 +11,7 @@ from bagwise.bags.segments import repeat, segment_mean
 from bagwise.compose.forests import in_tree_units, tree_units
 from bagwise.ensemble._boosted import BOOSTING_CONSTRAINTS, BoostedBags
 
-# With more instances than these the tree of a round is fitted to a sample.
+# With more instances than the first number, a tree is fitted to a sample.
 _MANY, _SAMPLED = 30_000, 20_000
 
 
@@ -147,7 +147,7 @@ class MIBoosting(BoostedBags):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # A learner of one's own may count rows (min_samples_leaf).
+        # A user-defined learner may count rows (min_samples_leaf).
         own = self.estimator is not None and not self._is_stump()
         tags.input_tags.duplicate_invariant = None if own else True
         tags.input_tags.respects_standard_assumption = False
@@ -185,7 +185,7 @@ class MIBoosting(BoostedBags):
         while True:
             learner = learn(repeat(t * W / X.sizes, X.offsets))
             h = np.asarray(learner.predict(X.data), dtype=np.float64)
-            # 2 e_i - 1, where e_i is the share of the bag that is wrong.
+            # 2 e_i - 1, where e_i is the misclassified share of the bag.
             excess = -t * segment_mean(h, X.offsets)
             c = best_weight(W, excess)
             if c <= 0:

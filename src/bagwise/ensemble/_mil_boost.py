@@ -33,7 +33,7 @@ from bagwise.linear_model.pooling import pool
 BOOSTING_POOLINGS = ("noisy_or", "power", "lse", "isr")
 # Longest step of a round; without a bound a perfect learner would get an infinite one.
 _LONGEST_STEP = 5.0
-# A gain below this share of the total weight is rounding.
+# A gain below this share of the total weight is a rounding error.
 _LEAST_GAIN = 1e-12
 _TINY = np.finfo(np.float64).tiny
 
@@ -199,7 +199,7 @@ class MILBoost(ProbabilityMixin, BoostedBags):
         while True:
             w = likelihood.gradient(F)
             size = float(np.abs(w).sum())
-            if not size > 0:  # every label is certain
+            if not size > 0:  # zero gradient: every label is certain
                 return
             learner = learn(w)
             h = np.asarray(learner.predict(X.data), dtype=np.float64)
@@ -273,7 +273,7 @@ def log_probabilities(F, offsets, pooling, alpha):
         log_none = -segment_sum(_softplus(F), offsets)
         with np.errstate(divide="ignore"):
             log_any = np.log(-np.expm1(log_none))
-        # All scores so low that nothing is left of the sum: log P = log sum e^F.
+        # If scores are so low that the sum underflows: log P = log sum e^F.
         lost = ~np.isfinite(log_any)
         if lost.any():
             log_any[lost] = segment_logsumexp(F, offsets)[lost]

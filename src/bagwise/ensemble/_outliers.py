@@ -15,7 +15,7 @@ from bagwise.ensemble._inputs import (
 )
 from bagwise.kernels.instance import squared_distances
 
-# Training bags that other bags are compared with.
+# Number of training bags used as references.
 _REFERENCES = 1_000
 # Bags whose distances are computed at a time.
 _PART = 1_000
@@ -67,11 +67,11 @@ class TrainingDistances:
                 return None
             statistics = Statistics(DenseRows(StandardRows()))
         with warnings.catch_warnings():
-            # Members of a list may learn from what is constant in every instance.
+            # User-defined members may use columns that are constant in all instances.
             warnings.filterwarnings("ignore", "all columns of X are constant")
             rows = made.of(statistics)
         spread = rows.std(axis=0)
-        # A change of what hardly varies is large, but not without limit.
+        # A change of a nearly constant column is large, but limited.
         least = 0.1 * np.sqrt(np.mean(spread**2))
         scale = np.maximum(spread, least) if least > 0 else np.ones(len(spread))
         chosen = spread_out(len(X), _REFERENCES)

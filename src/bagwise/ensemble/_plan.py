@@ -18,26 +18,26 @@ from bagwise.ensemble._inputs import (
 )
 from bagwise.ensemble._stack import Budget, fit_stack, named_members
 
-# Entries that are standardized at the rate of small data.
+# Entries up to which standardization runs at the rate of small data.
 _MANY_ENTRIES = 100_000_000
-# Seconds that exact earth mover's distances on one scale may take.
+# Time limit, in seconds, of exact earth mover's distances on one scale.
 _EXACT_SECONDS = 5.0
 _MAX_EMD, _MAX_EMD_MANY, _MANY_INSTANCES = 40, 15, 10_000
-# Rows that a tree samples, basis of the max-margin member, and the instances above
-# which a basis and chosen prototypes take the place of all instances.
+# Rows sampled per tree, basis size of the max-margin member, and the number of
+# instances above which a basis and selected prototypes replace all instances.
 _TREE_ROWS, _BASIS, _EXACT_BASIS = 2_000, 100, 2_000
-# (Bags, prototypes): what MILES costs grows with the square of the smaller number.
+# (Bags, prototypes): the cost of MILES is quadratic in the smaller number.
 _PROTOTYPES = ((500, 1_000), (5_000, 500), (None, 300))
-# Trees of statistics, and how many there are from this number of bags on.
+# Trees on statistics; from the second number of bags on, the third number of trees.
 _TREES, _MANY_BAGS, _TREES_OF_MANY = 200, 1_000, 100
-# Instances that members which learn from single instances see at most.
+# Maximum number of instances for members that learn from single instances.
 _MAX_ROWS, _MIN_BAG_SIZE = 50_000, 20
-# Above so many bags, members that are quadratic in the bags are left out; the set
-# kernel looks at all pairs of instances.
+# Above this many bags, members with quadratic cost in the bags are left out; the set
+# kernel evaluates all pairs of instances.
 _QUADRATIC_LIMIT, MAX_PAIRS_ROWS = 5_000, 5_000
 QUADRATIC = ("Wasserstein", "Wasserstein (min-max)")
-# Members are measured on a quarter of the bags, and at most so many, before the weakest
-# are left out; of fewer than four times the least number, the most expensive are.
+# The weakest members are found on a quarter of the bags, at most the first number, and
+# left out. If that is fewer than the second number, the most expensive are left out.
 _TRIAL_BAGS, _LEAST_TRIAL = 2_000, 150
 
 
@@ -345,9 +345,9 @@ def refuse_quadratic(plan, size, names):
 
 # Costs --------------------------------------------------------------------------------
 #
-# Constants are processor seconds of one core that multiplies matrices at about 20
-# gigaflops in double precision. They are not re-measured where the library runs: the
-# members of a fit must not depend on how busy a computer is.
+# The constants are CPU seconds of one core that multiplies matrices at about 20 GFLOPS
+# in double precision. They are not measured at run time: the members of a fit must not
+# depend on the load of the computer.
 
 
 def shared_seconds(size):
@@ -384,5 +384,5 @@ def forest_seconds(size, plan):
         per_fit = 0.18 + 5e-5 * d**0.5 * N
     else:
         per_fit = 0.2 + 2e-5 * d**0.5 * plan.tree_draws + 7e-6 * fitted_rows(plan, size)
-    # All instances are scored once over the folds by 100 trees.
+    # All instances are scored once, out of fold, by 100 trees.
     return {"once": 2e-5 * N, "per_fit": per_fit}

@@ -25,9 +25,9 @@ from bagwise.compose.forests import class_probabilities, values
 from bagwise.ensemble._inputs import Input, Made
 from bagwise.kernels.distances import thin_bags
 
-# The budget of time_budget="auto".
+# Time budget, in seconds, of time_budget="auto".
 _AUTO_SECONDS = 60.0
-# Instances, of all bags together, that are scored out of fold.
+# Maximum number of instances, over all bags, that are scored out of fold.
 _SCORED = 200_000
 # Warnings of members that have learned nothing. They are for users who chose the
 # settings of a member: in a default stack, equal scores have no effect.
@@ -260,7 +260,7 @@ def _shown(members, progress):
     from rich.console import Console
     from rich.progress import track
 
-    # In a notebook without ipywidgets rich warns at every update of its bar.
+    # In a notebook without ipywidgets, rich warns at every update of its bar.
     shown = not Console().is_jupyter or importlib.util.find_spec("ipywidgets")
     return track(members, description=progress, disable=not shown)
 
@@ -304,7 +304,7 @@ def fit_member(member, rows, targets, weight, seed):
     """Return copies of a member's estimator, fitted to each of the targets."""
     even = (weight == 1.0).all()
     options = weight_arguments(member.estimator, None if even else weight)
-    # Folds run at the same time: threads inside a small fit only wait.
+    # Folds run in parallel: threads inside a small fit would only wait.
     with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
         if member.quiet:
             for message in _NOTHING_LEARNED:
@@ -339,7 +339,7 @@ def bag_scores(models, rows, n_classes):
     found = decision_values(models[0], rows)
     if found.shape[1] == n_classes:
         return found
-    # A fold without bags of a class: it has the lowest score there.
+    # A class without bags in a fold gets the lowest score there.
     out = np.full((len(found), n_classes), found.min())
     out[:, models[0].classes_] = found
     return out

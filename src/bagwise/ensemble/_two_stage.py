@@ -11,9 +11,9 @@ from bagwise.base import WeightedBagClassifier, bag_folds
 from bagwise.base.folds import most_folds
 from bagwise.ensemble._inputs import spread_out
 
-# Quantiles of the scores of a bag, and how many of its largest ones are seen as well.
+# Quantiles of the scores of a bag, and number of its largest scores, used as features.
 _QUANTILES, _LARGEST = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0), 3
-# Log-odds of instances are bounded: leaves without one class are not certain.
+# Bound on the log-odds of instances: pure leaves are not certain.
 _BOUND = 10.0
 
 
@@ -60,7 +60,7 @@ class TwoStageBoosting(WeightedBagClassifier):
         self.random_state = random_state
 
     def _fit_binary(self, X, t, bag_weight):
-        even = (bag_weight == 1.0).all()  # weights make trees of scikit-learn slow
+        even = (bag_weight == 1.0).all()  # weights slow down scikit-learn's trees
         self.instance_models_, scores = [], np.empty(X.n_instances)
         for learn, held in self._halves(X, t):
             held = np.sort(held)

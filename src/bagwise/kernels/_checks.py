@@ -57,7 +57,7 @@ def resolve_kernel(
 ) -> dict[str, Any]:
     """Return the parameters of an instance kernel as numbers."""
     check_option("kernel", kernel, INSTANCE_KERNELS)
-    if kernel == "linear":  # has no width; a width is not looked for
+    if kernel == "linear":  # has no width
         width = 1.0
     else:
         width = positive_gamma(gamma, data)

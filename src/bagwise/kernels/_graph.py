@@ -32,11 +32,11 @@ from bagwise.kernels.instance import instance_kernel, row_blocks, squared_distan
 
 Array = npt.NDArray[Any]
 
-# Bags are looked at together up to this many rows: one matrix product, not one per bag.
+# Bags of up to this many rows in total share one matrix product.
 _GROUP_ROWS = 256
 
-# In a bag of two the only distance is the mean distance, and whether it is below the
-# mean would be decided by the last bit. Equal means not below.
+# In a bag of two instances, the only distance equals the mean distance, and rounding
+# would decide whether it is below the mean. Equal means not below.
 _BELOW = 1.0 - 1e-9
 
 
@@ -82,7 +82,7 @@ def distance_blocks(rows: Any) -> Iterator[tuple[slice, Array]]:
     for block in blocks:
         other = None if len(blocks) == 1 else rows
         D = np.sqrt(squared_distances(rows[block], other))
-        # A row is no neighbor of its own; only B = None leaves exact zeros there.
+        # A row is not its own neighbor; only B = None gives exact zeros there.
         D[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = 0.0
         yield block, D
 
@@ -120,7 +120,7 @@ def _count_group(rows: Any, offsets: Array, delta: float | str) -> Array:
     return np.asarray(1.0 + near.sum(axis=1))
 
 
-# Relative size of the terms of the edge kernel that are left out.
+# Relative size of the terms of the edge kernel that are omitted.
 _EDGE_TOL = 1e-10
 _EDGES_AT_ONCE = 20_000
 
@@ -295,7 +295,7 @@ def _edge_vectors(
     out = np.zeros((X.n_bags, width))
     for i in range(X.n_bags):
         if X.sizes[i] < 3 and isinstance(delta, str):
-            continue  # below the mean distance there is nothing
+            continue  # no distance is below the mean
         out[i] = _edges_of(X[i], basis, delta, mean_parts).ravel()
     return out
 

@@ -31,8 +31,8 @@ Array = npt.NDArray[Any]
 
 NORMALIZATIONS = ("feature", "average", None)
 
-# A bag whose image in feature space is this small (relative to its instances, squared)
-# has cancelled out; what is left is rounding and must not be blown up to norm one.
+# If the image of a bag in feature space is this small (squared, relative to its
+# instances), its instances cancel: only rounding errors are left to normalize.
 _VANISHED = 1e-12
 
 
@@ -165,7 +165,7 @@ def pair_sums(
     rows: StackedRows, cols: StackedRows | None, params: dict[str, Any]
 ) -> Array:
     """Sum an instance kernel over the pairs of instances of two bags."""
-    if params["kernel"] == "linear":  # the sum of inner products is that of the sums
+    if params["kernel"] == "linear":  # the product of the sums
         left = _weighted_totals(rows)
         right = left if cols is None else _weighted_totals(cols)
         K = row_products(left, right)

@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 # reduced (measured on 6,598 x 166: 2048 takes twice as long, 256 is no faster).
 TILE = 512
 
-# Small bags are compared with themselves in groups: fewer calls, little waste.
+# Small bags are compared with themselves in groups: fewer calls, little extra work.
 _GROUP = 128
 
 
@@ -90,7 +90,7 @@ def weighted_sums(
             if symmetric and not diagonal:
                 out[other_bags, bags] += sums.T
     if symmetric:
-        # A bag cut by a tile border is summed in another order on the two sides.
+        # The two sums of a bag split by a tile border have different rounding errors.
         out = symmetrized(out)
     return out
 
@@ -160,7 +160,7 @@ def _reducer(stack: StackedRows, part: slice) -> tuple[slice, slice, sp.csr_arra
     return part, slice(first, last), matrix
 
 
-# Pairs recomputed without the matrix product, together.
+# Bytes of pairs that are recomputed together without the matrix product.
 _PAIR_BYTES = 2**24
 
 
@@ -186,7 +186,7 @@ class _Tile:
         self.n_rows = int(rows.shape[0])
         self.sparse = bool(sp.issparse(rows))
         if not self.sparse:
-            # Far from the origin the products would lose the digits of the distances.
+            # Far from the origin, distances from products would be inaccurate.
             self.center = rows.mean(axis=0)
             self.centered = rows - self.center
             self.norms = np.einsum("ij,ij->i", self.centered, self.centered)
@@ -280,7 +280,7 @@ def points_to_bags(X: Bags, points: Any) -> Array:
     """Squared distance of each bag to each point: the nearest instance counts."""
     A, B = X.data, points
     if not X.is_sparse and not sp.issparse(B):
-        # As in `squared_distances`: far from the origin digits would be lost.
+        # As in `squared_distances`: inaccurate far from the origin.
         center = A.mean(axis=0, dtype=np.float64)
         A, B = A - center, B - center
     norms, others = row_norms(A, squared=True), row_norms(B, squared=True)

@@ -86,7 +86,7 @@ def instance_contributions(
     left, instance = ADDITIVE_KERNELS[metric](X, params)
     right, _ = ADDITIVE_KERNELS[metric](Y, params)
     weighted = right[:, None] * repeat(coef, Y.offsets)
-    if instance["kernel"] == "linear":  # one direction in input space does it all
+    if instance["kernel"] == "linear":  # one direction in input space suffices
         out = X.data @ (Y.data.T @ weighted)
         return np.asarray(left[:, None] * out)
     out = np.zeros((X.n_instances, coef.shape[1]))

@@ -192,7 +192,7 @@ def _cholesky_of_matrix(
     matrix: npt.NDArray[Any] | None,
 ) -> KernelBasis:
     """Pivoted Cholesky of the whole matrix by LAPACK, in blocks: many times faster."""
-    # A fresh array either way: the factor takes its place.
+    # Always a new array, which the factor overwrites.
     K = instance_kernel(data, **kernel_params) if matrix is None else matrix.copy()
     top = float(np.diag(K).max())
     # The transpose of a C-ordered symmetric matrix is in LAPACK's order: no copy.

@@ -21,8 +21,8 @@ Array = npt.NDArray[Any]
 
 _MAX_ITER = 1_000_000
 _OPTIMAL = 1  # return code of POT's network simplex
-_ROWS = 64  # of small bags whose distances are computed at once
-_MANY = 2_000_000  # transport problems that take minutes, and more of them hours
+_ROWS = 64  # rows of small bags in one distance matrix
+_MANY = 2_000_000  # transport problems that take minutes; more take hours
 
 
 def emd_distances(
@@ -90,7 +90,7 @@ def emd_distances(
         )
     X = thin_bags(X, max_instances)
     other = X if Y is None else thin_bags(Y, max_instances)
-    # The same groups whoever computes them: workers change nothing, to the last bit.
+    # The groups do not depend on the number of workers: results are exactly equal.
     groups = list(bag_groups(X.offsets, _ROWS))
     cuts = _row_parts(len(groups), effective_n_jobs(n_jobs), triangle=Y is None)
     parts = [groups[cut.start : cut.stop] for cut in cuts]
@@ -108,7 +108,7 @@ def emd_distances(
         )
     D = np.concatenate([rows for rows, _ in blocks])
     if Y is None:
-        D += D.T  # rows hold what is right of the diagonal
+        D += D.T  # rows hold the upper triangle
     return D
 
 
@@ -252,14 +252,14 @@ def _emd_rows(
         for group in bag_groups(Y.offsets[lowest:], TILE):
             start, stop = group.start + lowest, group.stop + lowest
             begin, end = others[start], others[stop]
-            # Bags of Y go down the rows: the costs of each pair are then contiguous.
+            # Bags of Y are the rows, so that the costs of each pair are contiguous.
             block = np.sqrt(exact_squared_distances(Y.data[begin:end], rows))
             block = block.astype(np.float64, copy=False)
             for i in range(few.start, few.stop):
                 k, first = i - above, max(start, i + 1) if triangle else start
                 columns = slice(mine[i] - from_row, mine[i + 1] - from_row)
                 cost = np.ascontiguousarray(block[:, columns])
-                if cost.shape[1] == 1:  # it takes all the mass of every other bag
+                if cost.shape[1] == 1:  # it receives all the mass
                     ends = Y.offsets[start : stop + 1] - begin
                     means = segment_mean(cost[:, 0], ends)
                     out[k, first:stop] = means[first - start :]
@@ -271,7 +271,7 @@ def _emd_rows(
                     out[k, same] = _assignment_costs(cost, starts)
                 for j in np.flatnonzero(Y.sizes[first:stop] != len(a)) + first:
                     M = cost[others[j] - begin : others[j + 1] - begin]
-                    if len(M) == 1:  # one instance takes all the mass
+                    if len(M) == 1:  # one instance receives all the mass
                         out[k, j] = M.mean()
                         continue
                     out[k, j], bad = solve(mass[len(M)], a, M)
@@ -294,7 +294,7 @@ def _assignment_costs(cost: Array, starts: Array) -> Array:
 
 def _solver() -> Callable[[Array, Array, Array], tuple[float, bool]]:
     # Imported on first use: POT imports every array library it finds, torch included.
-    try:  # the compiled solver without the checks of ot.emd2; its home is not public
+    try:  # the compiled solver without the checks of ot.emd2, a private function
         from ot.lp.emd_wrap import emd_c as _emd_c
     except ImportError:
         try:

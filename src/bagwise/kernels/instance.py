@@ -63,7 +63,7 @@ def squared_distances(A: Any, B: Any = None) -> npt.NDArray[Any]:
     D += norms if same else row_norms(B, squared=True)
     if same:
         np.fill_diagonal(D, 0.0)
-    if D.min(initial=0.0) < 0.0:  # to look is cheaper than to clip
+    if D.min(initial=0.0) < 0.0:  # the check is cheaper than clipping
         np.maximum(D, 0.0, out=D)
     return D
 
@@ -170,7 +170,7 @@ def resolve_gamma(gamma: float | str, data: Any, weight: Any = None) -> float:
         if weight is not None and np.ptp(weight) > 0:
             share = weight / (weight.sum() * n_features)
             center = share @ np.asarray(data.sum(axis=1)).ravel()
-            if not sp.issparse(data):  # keeps the digits of rows far from the origin
+            if not sp.issparse(data):  # accurate far from the origin
                 data, center = data - center, 0.0
             variance = share @ row_norms(data, squared=True) - center**2
         elif sp.issparse(data):

@@ -46,8 +46,8 @@ BAG_KERNELS: dict[str, BagKernel] = {
     "box": raw_box_kernel,
 }
 
-# What a kernel must remember of the training bags (widths, a mixture, a grid), as
-# parameters: resolve(X, **params) -> params. Kernels without such a memory need none.
+# Parameters that a kernel computes from the training bags (widths, a mixture, a grid):
+# resolve(X, **params) -> params. Other kernels need no entry.
 KERNEL_RESOLVERS: dict[str, Callable[..., dict[str, Any]]] = {
     "set": resolve_set,
     "graph": resolve_graph,
@@ -103,7 +103,7 @@ def fit_bag_kernel(
     """
     kernel = _look_up(metric)
     params = weighted_scale(X, metric, params, weight)
-    # Widths that are found on the very distances or vectors of the matrix.
+    # Widths that are computed from the same distances or vectors as the matrix.
     if metric == "statistics":
         return fit_statistics(X, **params)
     if metric == "emd":
@@ -130,7 +130,7 @@ def weighted_scale(
     if metric in ("set", "graph", "mi_graph", "distribution"):
         rows = repeat(weight, X.offsets)
         return {**params, "gamma": resolve_gamma("scale", X.data, rows)}
-    return params  # the mixture of "ppmm" knows no weights either
+    return params  # the mixture of "ppmm" ignores weights, too
 
 
 def _look_up(metric: str) -> BagKernel:
@@ -140,7 +140,7 @@ def _look_up(metric: str) -> BagKernel:
     return BAG_KERNELS[metric]
 
 
-# Instances of which all pairs are compared in about two minutes at a hundred columns.
+# Instances whose pairs are compared in about two minutes, with a hundred columns.
 _MOST_COMPARED = 150_000
 # Instances for which boxes can be counted pair by pair; as in BoxKernelSVC.
 _MOST_COUNTED = 20_000

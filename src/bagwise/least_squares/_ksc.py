@@ -166,7 +166,7 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, DocumentedEstimat
         self.kernel_params_ = kernel_params(self, self.kernel_gamma_)
         product = self._prepare(X)
         degrees = product(np.ones((X.shape[0], 1)))[:, 0]
-        if self.kernel == "rbf":  # an approximation may fall below what is possible
+        if self.kernel == "rbf":  # an approximation may fall below the minimum, 1
             degrees = np.maximum(degrees, 1.0)
         bad = np.flatnonzero(~(degrees > 0))
         if bad.size:
@@ -241,7 +241,7 @@ class KernelSpectralClustering(TransformerMixin, ClusterMixin, DocumentedEstimat
         kept = np.argsort(-counts, kind="stable")[: self.n_clusters]
         self.codebook_ = np.where(patterns[kept], 1, -1)
         self.labels_ = self._decode(scores)
-        # A cluster owns at least the rows of its own pattern: no mean of nothing.
+        # Each cluster contains the rows of its own pattern, so that its mean exists.
         self.prototypes_ = np.array(
             [scores[self.labels_ == q].mean(axis=0) for q in range(len(kept))]
         )

@@ -155,7 +155,7 @@ class LSSVC(ClassifierMixin, DocumentedEstimator):
         self.dual_coef_ = np.zeros((Y.shape[1], len(y)))
         self.dual_coef_[:, used] = alpha.T
         inverse, _ = bordered.solve(np.eye(len(K)), np.zeros(len(K)))
-        left_out = self._raw_decision(X)  # right for rows without weight
+        left_out = self._raw_decision(X)  # correct for rows with zero weight
         left_out[used] = Y - alpha / np.diag(inverse)[:, None]
         self.leave_one_out_decision_ = left_out[:, 0] if first else left_out
         return self

@@ -28,7 +28,7 @@ from bagwise.least_squares.safe_problem import (
     can_stream,
 )
 
-# Fitted attribute -> field of a solution; what a solution lacks is removed.
+# Fitted attribute -> field of a solution; attributes without a value are removed.
 _ATTRIBUTES = {
     "kernel_gamma_": "kernel_gamma",
     "core_": "core",
@@ -44,7 +44,7 @@ _ATTRIBUTES = {
     "objective_": "objective",
     "objective_path_": "objective_path",
 }
-# What prediction needs to know of the parameters.
+# Values of parameters that prediction needs.
 _OF_PARAMETERS = ("kernel_params_", "aggregation_")
 
 
@@ -339,7 +339,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         tags.input_tags.sparse = True
         explicit = self.n_components is not None or self.landmarks is not None
         tags.input_tags.chunked = explicit or self.kernel == "linear"
-        # Relative rho undoes the growth of sums in training; drawn landmarks differ.
+        # Relative rho compensates the growth of sums; random landmarks differ.
         tags.input_tags.duplicate_invariant = (
             True
             if self.aggregation in ("mean", "max")
@@ -418,7 +418,7 @@ class SAFE(BagClassifierMixin, BaseSAFE):
         targets = self._targets(len(self.classes_))
         weight = self._bag_weight(codes, sample_weight)
         training = Training(X, targets.columns(codes), weight)
-        # Nothing can be solved as long as there is one class only.
+        # No model can be fitted until there are two classes.
         self._extend(training, targets, solve=len(self.classes_) > 1)
         return self
 

@@ -200,8 +200,8 @@ class SAFECV(BagClassifierMixin, BaseBagEstimator):
         codes, settings = self._encode_labels(y), Settings.of(self)
         count = check_bag_weight(sample_weight, len(codes), X)
         used = self._used(codes, count)
-        # A bag without weight is ignored; a splitter that was given splits all bags, as
-        # in scikit-learn's searches.
+        # Bags with zero weight are ignored; a splitter object splits all bags, as in
+        # scikit-learn's searches.
         own_folds = self.cv is None or isinstance(self.cv, Integral)
         if own_folds and len(used) < len(codes):
             X, y, codes, count = X[used], y[used], codes[used], count[used]

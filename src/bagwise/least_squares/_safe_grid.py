@@ -93,7 +93,7 @@ def make_folds(codes, count, classes, class_weight, splits):
     columns = targets.columns(codes)
     folds = []
     for number, (train, test) in enumerate(splits):
-        train = train[count[train] > 0]  # a bag without weight is not there
+        train = train[count[train] > 0]  # without bags of zero weight
         kind, mine = codes[train], count[train]
         missing = np.setdiff1d(np.arange(len(classes)), kind)
         if missing.size:
@@ -409,7 +409,7 @@ def kernel_decisions(settings, training, Y, folds, gammas, rhos, shares, *, fixe
     data = X.data.astype(np.float64, copy=False)
     distances = squared_distances(data) if settings.kernel == "rbf" else None
     for gamma in gammas:
-        groups = {}  # a named width is another number in each training set
+        groups = {}  # a named width differs between training sets
         for fold in folds:
             value = _fold_gamma(settings, gamma, X, fold)
             groups.setdefault(value, []).append(fold)

@@ -157,7 +157,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         tags.input_tags.chunked = explicit or self.kernel == "linear"
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
-        # Drawn landmarks differ when instances are repeated.
+        # Random landmarks differ when instances are repeated.
         steady = self.aggregation in ("mean", "max") and self.rho_scale == "relative"
         tags.input_tags.duplicate_invariant = (
             True if steady and self.n_components is None else None
@@ -173,7 +173,7 @@ class SAFERegressor(BaseSAFE, BaseBagRegressor):
         self._take(fit_bags(settings, training, targets))
 
     def _targets(self, n_columns):
-        # The last column is the ones that the mean is taken out with.
+        # The last column contains ones, with which the mean is removed.
         return ValueTargets(n_columns - 1, self.aggregation in ("mean", "max"))
 
     @available_if(can_stream)

@@ -72,7 +72,7 @@ def alternate(solver, y, residual, *, settings):
     for _ in range(settings.max_iter):
         fitted = solver.solve(weight, residual * trust, y[:, None], rule)
         if fitted.gamma < rule.cap and rule.cap < np.inf:
-            best, seen = None, set()  # another problem: earlier values do not compare
+            best, seen = None, set()  # a new problem: earlier values are not comparable
         rule = rule.capped(fitted.gamma) if fitted.gamma > 0 else rule
         e = fitted.scores[:, 0]
         bag = segment_max(e, offsets) if pooled else segment_sum(weight * e, offsets)
@@ -93,8 +93,8 @@ def alternate(solver, y, residual, *, settings):
             known = key in seen
             seen.add(key)
             weight = witness_weights(witnesses, offsets)
-            # With squares a witness set seen before means a fixed point or a cycle;
-            # Huber weights still move then, so wait until nothing is gained.
+            # With squared loss, a repeated witness set means a fixed point or a cycle;
+            # Huber weights still change then, so wait until nothing is gained.
             idle = len(path) - 1 - int(np.argmin(path))
             stopped = known and (settled or not np.isfinite(delta) or idle >= _PATIENCE)
         else:
@@ -119,7 +119,7 @@ class SAFESolution:
     core: str
     rho: float
     gamma: float
-    gamma_max: float | None  # None: not needed so far, `border` knows it
+    gamma_max: float | None  # None: not needed yet, computed by `border`
     n_iter: int
     intercept: np.ndarray
     coef: np.ndarray | None = None

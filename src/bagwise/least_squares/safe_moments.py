@@ -57,7 +57,7 @@ class LandmarkFeatures:
     def __init__(self, landmarks, kernel_params):
         basis = fit_basis(landmarks, method="eigh", **kernel_params)
         self.basis = basis.without_rows()
-        # Eigenvectors have no sign of their own; fix it, so that coefficients do not
+        # The sign of eigenvectors is arbitrary; fix it, so that coefficients do not
         # depend on the last bit of the kernel width.
         T = self.basis.projection
         top = np.abs(T).argmax(axis=0)

@@ -66,7 +66,7 @@ def bag_gamma(gamma, X, count):
     """Kernel width as a number, for bags of which each counts `count` times."""
     if not larger_than_chunk(X):
         return resolve_gamma(gamma, X.data, repeat(count, X.offsets))
-    if gamma == "median":  # the rows that it looks at anyway
+    if gamma == "median":  # only the rows that it uses
         step = max(1, -(-X.n_instances // 1000))
         return resolve_gamma(gamma, X.take_rows(np.arange(0, X.n_instances, step)))
     if gamma != "scale":
@@ -95,7 +95,7 @@ def mean_squared_distance(data, count):
 
 AGGREGATIONS = ("sum", "mean", "sqrt")
 
-# A linear kernel is solved over its columns up to this many, if bags have more rows.
+# A linear kernel is solved over columns up to this many, if there are more rows.
 _MOST_COLUMNS = 2000
 
 
@@ -251,7 +251,7 @@ class Settings:
             return True
         if self.kernel != "linear":
             return False
-        if X.on_disk and X.n_instances > X.n_features:  # products would need it all
+        if X.on_disk and X.n_instances > X.n_features:  # products would read all data
             return True
         return X.n_features <= min(_MOST_COLUMNS, X.n_instances)
 

@@ -124,6 +124,6 @@ class Factor:
 
     def solve(self, right: Array) -> Array:
         """Solve for one or several right-hand sides."""
-        # LAPACK itself: the checks around it cost ten times a small solve, and batches
-        # of folds do thousands of them.
+        # LAPACK is called directly: checks around it cost ten times a small solve, and
+        # batches of folds need thousands of solves.
         return np.asarray(lapack.dpotrs(self._factor, right, lower=1)[0])

@@ -198,7 +198,7 @@ class TorchBackend(NumpyBackend):
     def _instances(
         self, A: Any, B: Any, params: Params
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        if params["kernel"] in ("rbf", "laplacian"):  # do not depend on the origin
+        if params["kernel"] in ("rbf", "laplacian"):  # independent of the origin
             return self._centered(A, B)
         first = self._put(A)
         return first, first if B is None else self._put(B)
@@ -326,7 +326,7 @@ class TorchBackend(NumpyBackend):
         """Return k(A, B) @ coef without keeping k(A, B)."""
         if sp.issparse(A) or sp.issparse(B):
             return super().kernel_product(A, B, coef, params)
-        # Coefficients of both signs cancel: single precision would lose digits.
+        # Coefficients of both signs cancel: single precision would be inaccurate.
         wide = torch.float64
         rows, marks = self._put(A, wide), self._put(B, wide)
         if _moves(params):

@@ -98,7 +98,7 @@ class _Rbf:
         self, first: slice, second: slice, out: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Return the block of some rows."""
-        # Rounding may lift an exponent above zero by 1e-7, which is not worth a pass.
+        # Rounding may lift an exponent above zero by 1e-7, which needs no correction.
         return torch.mm(self.A[first], self.B[second].T, out=out).exp_()
 
 
@@ -143,13 +143,13 @@ KERNELS: dict[str, Any] = {
 
 
 BLOCK = 16
-# Most rows of a tile of the kernel: so many more are there to read at the end.
+# Maximum rows of a tile of the kernel, and number of padded rows at the end.
 LARGEST_TILE = 128
-# Sums of pairs of blocks in a strip, at most.
+# Maximum number of sums of pairs of blocks in a strip.
 _STRIP = 2**28
-# The exponent of a padded row: nothing is left of it.
+# The exponent of a padded row: its kernel values underflow to zero.
 _NOTHING = 1e30
-# Beyond this exponent of two, a product of rows with 22 bits loses the fifth digit.
+# Beyond this binary exponent, a product of rows with 22 bits loses the fifth digit.
 _FARTHEST = 128.0
 
 BlockSums = Callable[["Blocks", "Blocks", slice, slice, bool], torch.Tensor]

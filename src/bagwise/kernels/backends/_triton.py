@@ -21,10 +21,10 @@ __all__ = ["block_sums", "suits"]
 
 # Tiles of columns in one program.
 _RUN = 64
-# The widest rows, and the fewest pairs that are worth a launch.
+# Maximum width of rows, and minimum number of pairs for a launch.
 _WIDEST = 256
 _FEWEST_PAIRS = 1e8
-# Rows of a tile, warps, stages of the pipeline to choose from: the fastest by width.
+# Candidates for rows of a tile, warps and pipeline stages: the fastest by width.
 _SHAPES = ((128, 8, 2), (128, 8, 3), (64, 4, 2), (64, 4, 3))
 _fastest: dict[int, tuple[int, int, int]] = {}
 

@@ -106,7 +106,7 @@ def in_play(sets: Sets, pairs: Pairs) -> tuple[Sets, Points]:
     at, n_left = base[sets.owner], pairs.n_left[sets.owner]
     first, second = at + sets.first, at + sets.second
     second += np.where(pairs.n_right[sets.owner] > 0, n_left, 0)
-    order = np.lexsort((second, first))  # owners come one after the other in both
+    order = np.lexsort((second, first))  # sorted by owner in both
     used = np.zeros(base[-1] + 1, np.bool_)
     used[first] = used[second] = True
     number = np.cumsum(used) - used
@@ -122,7 +122,7 @@ def in_play(sets: Sets, pairs: Pairs) -> tuple[Sets, Points]:
 SMALL_POINTS = 6  # "auto" counts exactly up to this many points ..
 SMALL_NODES = 200  # .. as long as the tree stays this small
 SHORT_POINTS = 14  # .. and within epsilon up to this many points that matter
-LARGE_NODES = 20_000_000  # "exact" gives up beyond
+LARGE_NODES = 20_000_000  # limit of "exact"
 _ROOM = 1 << 16  # pairs of points in a batch ..
 _POINTS = 1 << 20  # .. and points of its bags, unless one pair of bags has more
 _SAME = np.uint64(0xD6E8FEB86659FD93)
@@ -166,10 +166,10 @@ def count_pairs(
     every = Pairs(coded.offsets[left], coded.offsets[right], n_left, n_right)
     n_sets = np.where(same, n_left, n_left * n_right)
     epsilon, delta, slack, z = target
-    spread = np.log(n_sets / slack)  # all sets this much smaller hold `slack` together
+    spread = np.log(n_sets / slack)  # all sets this much smaller sum to `slack`
     margins = np.ceil((spread + coarse[1]) / coarse[0]).astype(np.int64)
     codes = corner_codes(coded.rows, coded.top)
-    inner = (epsilon - slack, delta, z)  # what was left out takes its part of epsilon
+    inner = (epsilon - slack, delta, z)  # omitted sets use their part of epsilon
     for k, sets in _screened(coded, codes, left, right, margins, every):
         largest = np.maximum.reduceat(sets.logs, ends_of(sets.owner, len(k))[:-1])
         sets = sets.of(sets.logs >= (largest - spread[k])[sets.owner])
@@ -179,7 +179,7 @@ def count_pairs(
             total = slack + np.bincount(sets.owner, np.exp(sets.logs))
             one = n_sets[k] == 1  # one set: its size
             agree = ~one & (total <= (1.0 + epsilon) / (1.0 - epsilon))
-            # The harmonic middle of the bounds is off by (U - max) / (U + max) at most.
+            # The harmonic mean of the bounds is off by (U - max) / (U + max) at most.
             logs[k] += np.where(agree, np.log(2.0 * total / (1.0 + total)), 0.0)
             errors[k] = np.where(agree, (total - 1.0) / (total + 1.0), 0.0)
             how[k] = np.select([one, agree], [HOW_EXACT, HOW_BOUNDS], HOW_SAMPLED)
@@ -227,7 +227,7 @@ def _screened(
     box = np.empty(codes.shape[1], np.uint16)
     sides = np.empty(codes.shape[1] // 2)
     sums = np.empty(int(np.diff(coded.starts).max()), np.uint16)
-    # The longer side is the one that is taken in vectors.
+    # The longer side is vectorized.
     flip = every.n_right < every.n_left
     rows, columns = np.where(flip, right, left), np.where(flip, left, right)
     room = np.empty((3, _ROOM), np.int64)

@@ -79,7 +79,7 @@ class AnchorSampler:
         self.share = share
         self._log_sum = float(logs.max() + np.log(self.cumulative[-1]))
         self._log_all = grid.log_n_boxes_
-        # Logarithm of the largest 1 / g(c), in units of which values are given.
+        # Logarithm of the largest 1 / g(c), which is the unit of values.
         self.log_total = self._log_sum
         if share > 0.0:
             self.log_total = self._log_all - float(np.log(share))

@@ -142,10 +142,10 @@ def _avoider(order: list[Point], top: Point) -> Any:
 
 Array = npt.NDArray[Any]
 
-# "auto" takes random boxes in very few dimensions, and for large bags in few.
+# "auto" uses random boxes in very few dimensions, or in few if bags are large.
 _VERY_FEW, _FEW, _LARGE_BAGS = 3, 12, 32
 _BLOCK, _MAX_BOXES = 1024, 65_536
-_ANYWHERE = 0.1  # share of random boxes that need not hold a training point
+_ANYWHERE = 0.1  # share of random boxes that need not contain a training point
 
 
 class BoxCounter:
@@ -204,7 +204,7 @@ class BoxCounter:
         return logs
 
     def _prefer_boxes(self, method: str) -> bool:
-        # A property of the grid alone: sub-matrices must take the same way.
+        # Depends on the grid only: sub-matrices must use the same method.
         d, size = len(self.grid.order_), self.grid.mean_bag_size_
         suited = 1 < d <= _VERY_FEW or (1 < d <= _FEW and size >= _LARGE_BAGS)
         return method == "random_boxes" or (method == "auto" and suited)

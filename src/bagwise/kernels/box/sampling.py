@@ -32,7 +32,7 @@ PAIR_METHODS = {
 }
 STOP_RULES = {"clt": CLT, "bernstein": BERNSTEIN}
 
-SLACK = 0.01  # share of epsilon for pairs of points that are left out
+SLACK = 0.01  # share of epsilon for omitted pairs of points
 
 
 class CodedBags(NamedTuple):

@@ -21,10 +21,10 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 _S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 LANES = 32  # points per vector of 16-bit numbers in the widest registers
-GROUP = 4  # sides of a box drawn and tested together
+GROUP = 4  # sides of a sampled box tested together
 UNROLL = 4  # dimensions added in one pass over the points
 _STRIP = 2048  # rows hashed at a time
-SPAN = 32  # sides of at most 2**30 (16-bit levels) whose product is still a float
+SPAN = 32  # number of sides up to 2**30 (16-bit levels) whose product is a float
 
 
 @njit(nogil=True, inline="always")
@@ -74,7 +74,7 @@ def canonical_sets(rows, offsets):
     ordered = hashes[order]
     new = np.ones(len(rows), dtype=bool)
     new[1:] = (ordered[1:] != ordered[:-1]) | (bag[1:] != bag[:-1])
-    again = np.flatnonzero(~new)  # the hash alone is no proof
+    again = np.flatnonzero(~new)  # equal hashes are no proof
     new[again] = (rows[order[again]] != rows[order[again - 1]]).any(axis=1)
     sets = np.zeros(len(offsets), np.int64)
     np.cumsum(np.bincount(bag[new], minlength=len(offsets) - 1), out=sets[1:])
@@ -85,7 +85,7 @@ def canonical_sets(rows, offsets):
 
 def streams(seed, first, second):
     """Return seeds of the random streams of pairs of hashes."""
-    # Arrays of one number at least: these wrap around without a word.
+    # Arrays of one number, which overflow without a warning.
     return mix64.py_func(mix64.py_func(seed ^ first) + second)
 
 
@@ -157,7 +157,7 @@ def _avoiding(codes, a, b, others, count, scale, budget, cut, look, boxes, path,
     nothing is counted.
     """
     total = 0.0
-    level = 0  # of the box that is tried; its parent is one above
+    level = 0  # of the current box; its parent is one level above
     nodes = 0
     tried = count
     while True:
@@ -179,7 +179,7 @@ def _avoiding(codes, a, b, others, count, scale, budget, cut, look, boxes, path,
             return total, 1 if held else 1 + count
         if not held:
             size = log_boxes(box, sides) - scale
-            # 0 <= N <= |B|: leaving a small one out is a certified error
+            # 0 <= N <= |B|: the error of omitting a small one is certified
             if level == 0 or size >= cut:
                 total += -np.exp(size) if level % 2 else np.exp(size)
                 path[level, 0], path[level, 1] = 0, tried
@@ -357,7 +357,7 @@ def screen(blocks, starts, sizes, rows, columns, margins, sums, sets, ends):
                 block += UNROLL * width
             for q in range(sizes[j]):
                 level = np.int64(acc[q])
-                if level >= cut:  # so far: the largest may be still to come
+                if level >= cut:  # so far; a larger one may follow
                     if level - margins[k] > cut:
                         cut = level - margins[k]
                     if count < room:

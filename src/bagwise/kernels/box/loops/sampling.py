@@ -94,7 +94,7 @@ def _survivors(local, n_points, a, b, top, state, mask, alive, base):
                     inside = np.uint16(side[k] - low) <= span
                     mask[k] = mask[k] if inside else np.uint16(0)
         if not in_list:
-            total = np.uint32(0)  # twice as many in a vector as of 64 bits
+            total = np.uint32(0)  # twice as many per vector as 64-bit numbers
             for k in range(width):
                 total = np.uint32(total + mask[k])
             count = np.int64(total)
@@ -214,7 +214,7 @@ def sample_pairs(
             while of_p < count and alive[of_p] < n_p:
                 of_p += 1
             value = 1.0 / (of_p if same else of_p * (count - of_p))
-            if indicator:  # the list is in order: its first points are the first pair
+            if indicator:  # sorted: its first points are the first pair
                 is_first = alive[0] == a and (same or alive[of_p] == b)
                 value = 1.0 if is_first else 0.0
             total += value
