@@ -36,8 +36,8 @@ import numpy as np
 from bagwise._jit import njit
 from bagwise.bags.segments import segment_max
 
-RECHECK = 10  # passes between two passes over all coordinates
-MOVES = 3  # moves made in one visit to a group
+RECHECK = 10  # passes between two full passes over all coordinates
+MOVES = 3  # moves per visit to a group
 
 
 @njit()
@@ -83,7 +83,7 @@ def _begin(Z, index, sign, beta, a, G, q, mu):
             v += (sign[row] * beta[row]) * z
             total += sign[row] * beta[row]
     for i in range(n_balls):
-        # R_i**2, floored: it vanishes when the center itself is the only point.
+        # R_i**2, bounded below: it is zero if the center itself is the only point.
         squared = np.dot(G[i], G[i]) / a[i] ** 2 - q[i] / a[i]
         radius[i] = np.sqrt(max(squared, 1e-18))
         kappa += a[i] * mu[i]
@@ -172,8 +172,8 @@ def ascend_dense(
                     total += step
                     for k in range(rank):
                         v[k] += step * z[k]
-            # A coordinate at a bound that pulls outwards by more than the last full
-            # pass' slope leaves the active list until the next full pass.
+            # A coordinate at a bound leaves the active list until the next full pass if
+            # its gradient points outwards by more than `slope`.
             if projected > 0.0 or abs(gradient) <= slope:
                 active[kept], active[position] = row, active[kept]
                 kept += 1
@@ -185,7 +185,7 @@ def ascend_dense(
             slope = largest
             if largest < tol:
                 break
-        # The active coordinates are solved: look at all of them again.
+        # The active coordinates have converged: check all coordinates again.
         full = largest < tol or n_active == 0
     return v, kappa, n_pass, worst
 
@@ -415,7 +415,7 @@ def coordinate_ascent(
     sign = np.array(sign, dtype=np.float64)
     n_rows = sign.shape[0]
     index = np.arange(n_rows) if index is None else np.array(index, dtype=np.int64)
-    # Fresh contiguous arrays: one compiled version serves all callers.
+    # Contiguous copies, so that one compiled version serves all callers.
     n_groups = n_rows if group is None else int(group[-1]) + 1
     cap = np.array(np.broadcast_to(cap, (n_groups,)), dtype=np.float64)
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)

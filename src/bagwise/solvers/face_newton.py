@@ -30,11 +30,11 @@ from scipy.linalg.lapack import dposv
 from bagwise._jit import njit
 
 _ROUNDS = 40
-_NEWTON_STEPS = 4  # on the faces met in one round
-_FIRST = 8  # coordinate steps per row, from nothing
-_LATER = 1  # from a warm start, and in later rounds twice as many
-_SMALL = 1e-12  # curvature of a row without length; ridge of a Newton step
-_SHARP = 1e-4  # of the tolerance: where Newton's steps are welcome to end
+_NEWTON_STEPS = 4  # Newton steps on the faces found in one round
+_FIRST = 8  # coordinate steps per row, from a cold start
+_LATER = 1  # the same from a warm start, and twice as many in later rounds
+_SMALL = 1e-12  # curvature of a row of length zero; ridge of a Newton step
+_SHARP = 1e-4  # fraction of the tolerance at which Newton steps may end
 
 
 @dataclass
@@ -93,8 +93,8 @@ def _move_best(K, shift, sign, cap, beta, slope, curvature, work, bits, tol, mos
             rise = abs(rise)
             step = min(rise * inverse[row], limit)
             gains[row] = step * (rise - 0.5 * step * curvature[row])
-        # Numbers that are not negative have the order of their bits as integers, whose
-        # maximum is taken many at a time.
+        # Non-negative floats have the order of their bits read as integers, whose
+        # maximum is computed with vector instructions.
         top = np.int64(0)
         for row in range(n_rows):
             top = bits[row] if bits[row] > top else top
@@ -125,7 +125,7 @@ def coordinate_steps(K, shift, sign, cap, beta, slope, tol, most):
 
     The kernel is K + shift; `beta` and `slope` are changed in place.
     """
-    # What is made here need not be compiled.
+    # These arrays are made outside of compiled code, which shortens compilation.
     curvature = np.maximum(K.diagonal() + shift, _SMALL)
     gains = np.empty(len(beta))
     work = 1.0 / curvature, cap - beta, gains
@@ -161,7 +161,7 @@ class FaceNewton:
             none = np.zeros(0)
             balls = none, np.zeros((len(self.sign), 0)), np.zeros((0, 0)), none
         self.a, self.H, self.inner, self.q = balls
-        # a_i R_i^2, floored: it vanishes when the center itself is the only point.
+        # a_i R_i^2, bounded below: it is zero if the center itself is the only point.
         own = np.diag(self.inner) / np.maximum(self.a, np.finfo(float).tiny) - self.q
         self._radius = np.maximum(own, 1e-18 * self.a)
 
@@ -232,7 +232,7 @@ class FaceNewton:
             point = self._faces(self._coordinates(point, share * n_rows, tol), tol)
             stands = point.value <= before + 1e-14 * abs(before)
             if stands and n_rounds and violation < tol:
-                break  # rounding hides the rest
+                break  # the rest is rounding error
             share = 2 * _LATER
         return point, n_rounds, self.violation(point)
 
@@ -260,7 +260,7 @@ class FaceNewton:
                 break
             step = self._newton(point, free, balls)
             if step is not None and ((point.mu[balls] == 0.0) & (step[1] < 0.0)).any():
-                # Such a ball binds by itself but not with the others: leave it at 0.
+                # This ball is active alone, but not with the others: leave it at 0.
                 balls = balls[(point.mu[balls] > 0.0) | (step[1] >= 0.0)]
                 step = self._newton(point, free, balls)
             if step is None:
@@ -292,7 +292,7 @@ class FaceNewton:
         diagonal = system.diagonal()
         system.flat[:: size + 1] += _SMALL * diagonal.max(initial=0.0)
         right = np.r_[(self.sign * point.slope)[free], point.ball_slope[balls]]
-        _, step, info = dposv(system, right, overwrite_a=1)  # its upper triangle
+        _, step, info = dposv(system, right, overwrite_a=1)  # upper triangle
         if info != 0 or not np.isfinite(step).all():
             return None
         return self.sign[free] * step[:n_free], step[n_free:]
@@ -312,7 +312,7 @@ class FaceNewton:
         ball_reach[falls] = point.mu[balls][falls] / -ball_step[falls]
         first = min(reach.min(initial=np.inf), ball_reach.min(initial=np.inf))
         shares = [1.0] if first >= 1.0 else [1.0, first]
-        if len(balls):  # no quadratic: a step may be too long inside the face
+        if len(balls):  # not quadratic: a step may be too long inside the face
             shares += [0.3 * shares[-1], 0.05 * shares[-1]]
         for share in shares:
             beta, mu = point.beta.copy(), point.mu.copy()

@@ -24,9 +24,9 @@ from bagwise.solvers.sparse_ascent import sparse_ascent
 
 # Above this rank the normal matrix costs more than coordinate steps.
 _MAX_RANK = 2000
-# A step whose value is known to the first is solved, whatever ended its solver; one
-# that is not known to the second is not, unless its solver looks at margins (which a
-# very light loss can have right while its value is unknown).
+# A step with a relative gap up to the first value is solved, whatever the status of its
+# solver. With a gap above the second it is not, unless its solver checks margins (which
+# can be right for very small caps while the gap is large).
 _SURE, _DOUBTFUL = 1e-3, 1e-2
 
 
@@ -199,8 +199,8 @@ class GramSpace:
         if len(sign) != len(rows.sign):
             return None
         beta = np.where(sign == rows.sign, beta, 0.0)
-        # Both sides must hold each other in balance: few rows of the heavier one give
-        # way, so that the others stay where they are.
+        # The sums over both signs must balance. Few rows of the sign with the larger
+        # sum are reduced, so that the others keep their values.
         excess = rows.sign @ beta
         heavy = np.flatnonzero(rows.sign == np.sign(excess))
         heavy = heavy[np.argsort(-beta[heavy], kind="stable")]
@@ -269,7 +269,7 @@ class BasisSpace:
             "bias": rows.bias,
         }
         if Z.shape[1] <= _MAX_RANK:
-            # The gap is relative there; an SVM's tol bounds gradients.
+            # This gap is relative; the tol of an SVM bounds gradients.
             beta, w, b, ended = working_set(
                 Z,
                 rows.sign,

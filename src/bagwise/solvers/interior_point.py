@@ -29,11 +29,11 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise.bags.segments import segment_max, segment_sum
 
-_BLOCK = 8192  # rows of the basis handled at once
+_BLOCK = 8192  # rows of the basis processed at once
 _MAX_STEPS = 200
-_PATIENCE = 8  # steps without progress that end the iteration
-_ROUNDING = 1e-7  # what weights of very different size leave of the digits
-_NEGLIGIBLE = 1e-10  # what a row adds to M, whose regularizer is 1
+_PATIENCE = 8  # number of steps without progress after which the iteration ends
+_ROUNDING = 1e-7  # accuracy that remains with weights of very different size
+_NEGLIGIBLE = 1e-10  # smallest contribution of a row to M, whose regularizer is 1
 
 
 class _RowOperator:
@@ -81,7 +81,7 @@ class _RowOperator:
         M = np.zeros((rank + 1, rank + 1))
         M[np.arange(rank), np.arange(rank)] = 1.0
         weight = D * E / (D + E) if self.single else D
-        # Near the solution most rows are far from their bounds and count for nothing.
+        # Near the solution most rows are far from their bounds and have no effect.
         rows = np.flatnonzero(weight * self.squared > _NEGLIGIBLE)
         if self.single:
             for start in range(0, len(rows), _BLOCK):
@@ -94,7 +94,7 @@ class _RowOperator:
         offsets = np.append(offsets, len(rows))
         first = 0
         while first < len(groups):
-            # As many whole groups as fit into a block.
+            # Take as many whole groups as fit into a block.
             last = np.searchsorted(offsets, offsets[first] + _BLOCK, "right")
             last = min(max(int(last) - 1, first + 1), len(groups))
             part = rows[offsets[first] : offsets[last]]
@@ -145,7 +145,7 @@ def interior_point(
     margin = np.array(np.broadcast_to(margin, (n_rows,)), dtype=np.float64)
     point = _start(A, cap, margin)
     rank = Z.shape[1]
-    floor = min(1.0, cap.max())  # light losses have a small value, and short weights
+    floor = min(1.0, cap.max())  # small caps: small losses, short weights
     n_iter, best_iter = 0, 0
     best, best_error = point, np.inf
     while n_iter < _MAX_STEPS:
@@ -167,7 +167,7 @@ def interior_point(
         if max(errors) < best_error:
             best, best_error, best_iter = point, max(errors), n_iter
         if best_error < tol or n_iter - best_iter >= _PATIENCE:
-            break  # solved, or no further progress in double precision
+            break  # converged, or no further progress in double precision
         point = _newton(A, point, residual, complementarity)
         if point is None:
             break
@@ -258,12 +258,12 @@ def _free_bias(A, w, beta, lam, margin, fallback):
     return float(needed[free] @ weight[free] / weight[free].sum())
 
 
-# Fewer rows are solved at once.
+# Problems with fewer rows are solved at once.
 _SMALL = 4096
-_BAND = 0.2  # rows this close to violating their constraint are taken as well
-# Rows on disk are read so many at a time, the worst ones first.
+_BAND = 0.2  # rows this close to violating their constraint are added as well
+# Maximum number of rows on disk that are read at a time, the worst ones first.
 _MOST_READ = 2048
-_IDLE = 1e-7  # a multiplier below this share of its bound is one of zero
+_IDLE = 1e-7  # a multiplier below this fraction of its bound counts as zero
 
 
 def working_set(
@@ -304,7 +304,7 @@ def working_set(
     if scores is None:
         step = max(8, n_rows // _MOST_READ) if stored else 8
         chosen = np.arange(n_rows) % step == 0
-        chosen[[np.argmax(c), np.argmin(c)]] = True  # both sides hold the bias
+        chosen[[np.argmax(c), np.argmin(c)]] = True  # both signs determine the bias
         if stored and np.count_nonzero(sign > 0) <= _MOST_READ:
             chosen |= sign > 0
     else:
@@ -319,7 +319,7 @@ def working_set(
         groups, local = rows, None
         if group is not None:
             groups, local = np.unique(group[rows], return_inverse=True)
-        whole = len(rows) == n_rows  # fewer rows are copied: products skip the rest
+        whole = len(rows) == n_rows  # a subset is copied: products skip the rest
         part, w, b, _, converged = interior_point(
             Z if whole else Z[points[rows]],
             sign[rows],
@@ -341,9 +341,9 @@ def working_set(
             break
         if stored:
             new = _worst(new, excess, _MOST_READ)
-            # Rows without a multiplier do not hold the solution: the optimum stays
-            # without them, and the next one is above it. Those next to their bound are
-            # kept as long as there is room.
+            # Rows whose multiplier is zero do not determine the solution: without them
+            # the optimum is the same, and the next one is higher. Rows next to their
+            # bound are kept as long as there is room.
             bound = cap[groups if local is None else groups[local]]
             idle = np.zeros(n_rows, dtype=bool)
             idle[rows[part <= _IDLE * bound]] = True

@@ -12,10 +12,10 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
 _MAX_STEPS = 100
-_NEGLIGIBLE = 1e-10  # what a column adds to the matrix, against its diagonal
+_NEGLIGIBLE = 1e-10  # contribution of a column to the matrix, relative to its diagonal
 
-# A start next to a known solution has products of the first, as a share of the
-# objective, and slopes so far from their bounds.
+# A start from a known solution has complementarity products of the first value,
+# relative to the objective, and slopes at the second distance from their bounds.
 _FIRST_GAP = 0.03
 _WALL = 0.05
 
@@ -60,11 +60,11 @@ def interior_point(M, t, cost, tol, known=None):
         if max(products / value, off, abs(residual[3]) / value) <= tol:
             break
         following = _step(M, squared, t, cost, point, residual, products)
-        if following is None:  # the digits are used up
+        if following is None:  # no further accuracy is possible
             break
         point = following
-    # Of a weight and its multiplier, the smaller one is zero in the limit; it is made
-    # so unless that costs more than the gap (columns alike, digits used up).
+    # Of a weight and its multiplier, the smaller one is zero in the limit. It is set to
+    # zero unless that costs more than the gap (similar columns, rounding).
     few = np.where(p > u, p, 0.0) - np.where(q > v, q, 0.0)
     selected = few != 0.0
     rounded, exact = _objective(few, b, M, t, cost), _objective(p - q, b, M, t, cost)
@@ -146,7 +146,7 @@ def _normal_solver(M, squared, D, E):
     is x, M'a follows from x: D is huge where a column has a weight, and would blow up
     the rounding errors of a.
     """
-    # Near the end all but a few columns count for nothing.
+    # Near the end all but a few columns have no effect.
     kept = np.flatnonzero(D * squared > _NEGLIGIBLE * E.min())
     part, root = (M if len(kept) == len(D) else M[:, kept]), np.sqrt(D[kept])
     n_rows = len(E)
@@ -189,22 +189,22 @@ def _longest(point, moves):
     return min(1.0 / 0.995, 1.0 / steepest) if steepest > 0.0 else 1.0 / 0.995
 
 
-# Working sets: entries of M from which on they pay, columns at first, columns that may
-# join in any case, and most rounds.
+# Working sets: minimum number of entries of M, number of columns at first, number of
+# columns that may join in any case, and maximum number of rounds.
 _LARGE = 1_000_000
 _FIRST_COLUMNS, _FEWEST = 100, 100
 _MAX_ROUNDS = 100
-# Columns without a weight stay beyond this slope.
+# Columns with zero weight are kept if their slope is larger than this.
 _NEAR = 0.95
 
-# Costs begin where the steepest column has this slope at w = 0, and grow by the factor
-# once the gap is below the third.
+# The first costs give the steepest column the first slope at w = 0. Costs grow by the
+# factor once the relative gap is below the third value.
 _FIRST_SLOPE, _FACTOR, _RUNG = 10.0, 3.0, 0.3
 
-# Working sets are solved to this share of the gap of the whole problem: multipliers
-# that are still inside choose better columns than those of a solution that lacks them.
+# Working sets are solved to this fraction of the gap of the whole problem: multipliers
+# of interior points choose better columns than those of an exact solution.
 _INNER = 0.3
-# Once the gap is below this, the last solution is near enough to start from.
+# Below this gap, the last solution is near enough to start from it.
 _RELATED = 0.75
 
 
@@ -267,7 +267,7 @@ def by_parts(M, t, cost, tol):
     """
     n, k = M.shape
     w, alpha = np.zeros(k), 2.0 * cost * (1.0 - t * (cost @ t) / cost.sum())
-    slope = M.T @ (t * alpha)  # without weights: b is the mean of t
+    slope = M.T @ (t * alpha)  # if all weights are zero, b is the mean of t
     share = _FIRST_SLOPE / max(np.abs(slope).max(), 1e-300)
     share = share if _FACTOR * share < 1.0 else 1.0
     columns = np.sort(_largest(np.abs(slope), _FIRST_COLUMNS))
@@ -281,7 +281,7 @@ def by_parts(M, t, cost, tol):
         problem = np.asfortranarray(block[rows]), t[rows], c[rows], inner
         part = interior_point(*problem, known)
         n_iter += part.n_iter
-        if known is not None and part.gap > inner:  # led astray
+        if known is not None and part.gap > inner:  # the start was bad
             part = interior_point(*problem)
             n_iter += part.n_iter
         w[:], alpha[:] = 0.0, 0.0
@@ -289,11 +289,11 @@ def by_parts(M, t, cost, tol):
         margin, slope = t * (block @ part.w + part.b), M.T @ (t * alpha)
         objective, gap = _whole_gap(w, alpha, margin, slope, t, c)
         excess = np.abs(slope) - 1.0
-        # Never none: the steepest column stays, and the lowest row of either side.
+        # Never empty: the steepest column stays, and the lowest row of each sign.
         near = excess[columns] >= min(_NEAR - 1.0, excess[columns].max())
         lowest = [margin[side].min(initial=np.inf) for side in (t > 0, t < 0)]
         close = margin <= np.maximum(1.0 + np.sqrt(gap), np.where(t > 0, *lowest))
-        if gap >= least:  # what was dropped is missing
+        if gap >= least:  # a dropped row or column is missing
             near[:], close[rows] = True, True
         least = min(least, gap)
         excess[columns] = -1.0
@@ -311,7 +311,7 @@ def by_parts(M, t, cost, tol):
             share = 1.0 if late else min(1.0, _FACTOR * share)
             inner, least = _INNER, np.inf
             continue
-        # No more accurate than the missing columns allow.
+        # The accuracy need not exceed what the missing columns allow.
         inner = min(inner if lacking else 0.1 * inner, _INNER * gap)
         inner = max(0.5 * tol, inner)
     selected = np.zeros(k, dtype=bool)

@@ -31,7 +31,7 @@ class LockStepLanczos:
         self.norm = np.linalg.norm(start, axis=0)
         self._basis = np.empty((p, 32, n))
         self._basis[:, 0] = (start / np.where(self.norm > 0, self.norm, 1.0)).T
-        self.alpha = []  # diagonal of T, one array over the operators per step
+        self.alpha = []  # diagonal of T: per step, one value for each operator
         self.beta = []  # off-diagonal of T
         self._scale = np.zeros(p)
 
@@ -50,7 +50,7 @@ class LockStepLanczos:
         basis = self._basis[:, :k]
         w = np.ascontiguousarray(self._apply(basis[:, -1].T).T)[:, :, None]
         alpha = (basis[:, -1:] @ w)[:, 0, 0]
-        # The recurrence removes what is large, one full pass the rounding that is left.
+        # The recurrence removes large parts, one full pass the remaining rounding.
         w -= alpha[:, None, None] * basis[:, -1, :, None]
         if self.beta:
             w -= self.beta[-1][:, None, None] * basis[:, -2, :, None]
@@ -170,7 +170,7 @@ def largest_eigenvalue(apply, n):
         (n, n), matvec=lambda u: apply(u.reshape(n, 1))[:, 0], dtype=np.float64
     )
     start = np.random.default_rng(0).standard_normal(n)
-    start = operator.matvec(start)  # zero outside the range: one step for free
+    start = operator.matvec(start)  # in the range, which saves one step
     if not np.any(start):
         return 0.0
     for n_vectors in (min(n, 30), min(n, 120)):

@@ -19,17 +19,17 @@ import numpy as np
 
 from bagwise._jit import njit
 
-MEMORY = 40  # most pairs that can be kept
+MEMORY = 40  # maximum number of stored pairs
 
-# What `advance` answers.
+# Return values of `advance`.
 EVALUATE, CONVERGED, LIMIT = 0, 1, 2
 
-# Rows of `vectors`; MEMORY moves and as many changes of the gradient follow.
+# Rows of `vectors`, followed by MEMORY moves and MEMORY changes of the gradient.
 POINT, GRADIENT, DIRECTION, TRIAL, TRIAL_GRADIENT, MOVES = 0, 1, 2, 3, 4, 5
 CHANGES = MOVES + MEMORY
 N_VECTORS = CHANGES + MEMORY
 
-# Entries of `numbers`; of each pair a product and the square of the change follow.
+# Entries of `numbers`, followed by a product and a squared change for each pair.
 _STARTED, _VALUE, _SLOPE, _STEP, _N_ITER, _N_PAIRS, _NEXT, _TRIES = range(8)
 _BRACKETED, _LOW, _LOW_VALUE, _LOW_SLOPE = range(8, 12)
 _HIGH, _HIGH_VALUE, _HIGH_SLOPE, _WIDTH, _MEMORY = range(12, 17)
@@ -37,8 +37,8 @@ _PRODUCTS = 17
 _SQUARES = _PRODUCTS + MEMORY
 N_NUMBERS = _SQUARES + MEMORY
 
-# Conditions of Wolfe, steps of a line search, and when it is over: relative decrease of
-# an iteration, and largest entry of the gradient.
+# Wolfe conditions, maximum number of steps of a line search, and stopping criteria:
+# relative decrease per iteration, and largest entry of the gradient.
 _DECREASE, _CURVATURE = 1e-3, 0.9
 _MOST_TRIES = 20
 _SMALL_DECREASE, _SMALL_GRADIENT = 2.2e-9, 1e-5
@@ -166,7 +166,7 @@ def advance(vectors, numbers, value, max_iter):
             if numbers[_N_ITER] >= max_iter:
                 status = LIMIT
     else:
-        # The digits along this direction are used up; try once along the gradient.
+        # No further accuracy along this direction; try once along the gradient.
         numbers[_N_PAIRS] = 0.0
     _new_line(vectors, numbers)
     _set_trial(vectors, numbers[_STEP])
@@ -218,7 +218,7 @@ def _new_line(vectors, numbers):
     while not slope < 0.0:
         for i in range(n):
             vectors[DIRECTION, i] = -vectors[GRADIENT, i]
-        # Down the pairs from the newest to the oldest, and up again.
+        # Two-loop recursion: from the newest pair to the oldest, and back.
         for turn in range(2 * n_pairs):
             down = turn < n_pairs
             age = turn if down else 2 * n_pairs - 1 - turn
@@ -298,7 +298,7 @@ def _next_step(numbers, value, slope, falls):
         numbers[_HIGH_VALUE],
         numbers[_HIGH_SLOPE],
     )
-    # Halved where the cubic leads to an edge or has not narrowed the interval.
+    # Bisect if the cubic leads to an end or has not narrowed the interval.
     edge = 0.05 * width
     inside = min(low, high) + edge <= guess <= max(low, high) - edge
     if not inside or (bracketed and width > 0.66 * numbers[_WIDTH]):

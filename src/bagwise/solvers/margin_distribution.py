@@ -14,8 +14,8 @@ from scipy import sparse
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 from scipy.sparse.linalg import LinearOperator, cg
 
-# Above this size of both the primal and the dual system a factorization costs more
-# than conjugate gradients on the two matrix-vector products.
+# If both the primal and the dual system are larger, a factorization costs more than
+# conjugate gradients with the two matrix-vector products.
 MAX_FACTOR = 6000
 
 
@@ -104,8 +104,8 @@ class CholeskyFactor:
     """
 
     def __init__(self, matrix):
-        # LAPACK without the wrappers: many small systems are solved in one fit. The
-        # transpose of a C-ordered symmetric matrix is in LAPACK's order: no copy.
+        # Call LAPACK directly: many small systems are solved in one fit. The transpose
+        # of a C-ordered symmetric matrix has LAPACK's order: no copy.
         self.lower, info = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
         if info != 0:
             raise ValueError(
@@ -321,8 +321,8 @@ def solve_odm(
     """
     n = len(loss.weight)
     delta = np.zeros(n) if delta is None else delta
-    # Under other rows the margins of an old vector may select nearly all of them, while
-    # its signs still say which have a loss.
+    # With other rows, the margins of an earlier vector may select nearly all of them,
+    # while its signs still indicate which rows have a loss.
     guessed = margins is None and bool(delta.any())
     if guessed:
         side, delta = loss.signs(delta), np.zeros(n)
@@ -335,8 +335,8 @@ def solve_odm(
         if objective - gap > limit:
             return None
         converged = gap <= tol * max(1.0, abs(objective))
-        # A warm start may be optimal already: one step is still wanted, since
-        # callers use its factor.
+        # A warm start may be optimal already. One step is still needed, since callers
+        # use its factor.
         if (converged and n_iter) or n_iter == max_iter:
             break
         n_iter += 1
@@ -348,13 +348,13 @@ def solve_odm(
         reached = rows.matvec(proposal)
         if np.array_equal(loss.partition(reached), side):
             if loss.nu == 0:
-                proposal = np.maximum(proposal, 0.0)  # signs of rounding errors
+                proposal = np.maximum(proposal, 0.0)  # clip rounding errors
             delta, margins, converged = proposal, reached, True
             objective, gap = _objective_and_gap(loss, delta, margins)
             break
         direction, change = proposal - delta, reached - margins
         step = 1.0
-        if not guessed:  # a Newton direction: the objective falls along it
+        if not guessed:  # along a Newton direction the objective decreases
             step = exact_step(
                 loss, margins, change, direction @ margins, direction @ change
             )

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 Item = TypeVar("Item")
-# Seconds until the first line and between lines, and those of a loop without any.
+# Seconds until the first line, between lines, and up to which a loop prints no line.
 _FIRST, _EVERY, _LONG = 3.0, 30.0, 60.0
 
 _quiet: ContextVar[bool] = ContextVar("bagwise_quiet", default=False)

@@ -11,7 +11,7 @@ minus its coefficient over its diagonal entry of :math:`P`.
 import numpy as np
 from scipy.linalg import eigh
 
-# Eigenvalues below this share of the largest are rounding of a singular matrix.
+# Eigenvalues below this fraction of the largest are rounding errors and set to zero.
 _RANK = 1e-12
 
 
@@ -38,7 +38,7 @@ class RidgePath:
         values = np.maximum(values, 0.0)
         values[values < _RANK * values[-1]] = 0.0
         self.values, self.fit_intercept = values, fit_intercept
-        # Values far from zero would be lost in the products.
+        # Subtract the mean: values far from zero would lose digits in the products.
         self.level = np.average(target, axis=0, weights=weight)
         if not fit_intercept:
             self.level = np.zeros_like(self.level)

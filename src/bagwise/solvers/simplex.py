@@ -5,8 +5,8 @@ from scipy.linalg.lapack import dgesv
 
 from bagwise._jit import njit
 
-_DONE, _NO_DIRECTION, _REFRESH = -1, -2, -3  # why the moves ended
-_FRESH = 1000  # moves between two computations of all scores
+_DONE, _NO_DIRECTION, _REFRESH = -1, -2, -3  # reasons why the moves ended
+_FRESH = 1000  # moves between two recomputations of all scores
 
 
 def max_min_ball(B, c, p, tol, max_iter):
@@ -36,10 +36,10 @@ def max_min_ball(B, c, p, tol, max_iter):
         Difference of the two values at the end.
     """
     n_rows, n_known, step = len(c), 0, 0
-    products = np.empty((min(n_rows, 32), n_rows))  # rows of B B', as needed
+    products = np.empty((min(n_rows, 32), n_rows))  # rows of B B', computed as needed
     place = np.full(n_rows, -1)
     scores = B @ (p @ B)
-    # Products of matrices stay outside of what is compiled: they take it seconds.
+    # Products of matrices are not compiled, as their compilation takes seconds.
     while True:
         reason, step, gap = _moves(
             c, p, scores, products, place, tol, step, int(max_iter)
@@ -49,7 +49,7 @@ def max_min_ball(B, c, p, tol, max_iter):
         if reason == _DONE:
             return gap
         if reason == _REFRESH:
-            scores = B @ (p @ B)  # shed the rounding of the updates
+            scores = B @ (p @ B)  # removes the rounding errors of the updates
             continue
         if n_known == len(products):
             wider = np.empty((min(n_rows, 2 * n_known), n_rows))
@@ -165,8 +165,8 @@ def simplex_quadratic(hessian, linear, start):
 
 def _on_support(hessian, linear, chosen):
     """Minimum with the sum of one and no other constraint; its gradient level."""
-    # The whole system rather than two solves with the form: those cancel where it is
-    # nearly singular.
+    # Solve the whole system instead of two systems with the Hessian: their solutions
+    # cancel where it is nearly singular.
     size = len(chosen)
     system = np.zeros((size + 1, size + 1), order="F")
     system[:size, :size] = hessian[np.ix_(chosen, chosen)]

@@ -38,9 +38,9 @@ import numpy as np
 
 from bagwise._jit import njit
 
-TINY = 1e-12  # curvature of two rows that coincide
+TINY = 1e-12  # curvature of two equal rows
 _NO_SIGN = np.int64(2**63 - 1)  # all bits of an integer but its sign
-_AT_ONCE = 16  # rows looked through at a time
+_AT_ONCE = 16  # rows examined at once
 _NONE = np.int64(-(2**63) + 1)
 
 
@@ -136,7 +136,7 @@ def extremes(gradient, c, upward, downward, values, bits):
         values[row] = gradient[row] * c[row]
     high, least = _NONE, -_NONE
     for row in range(len(bits)):
-        # As integers, in the order of the numbers, also of negative ones.
+        # Integers in the order of the floats, including negative ones.
         key = bits[row] ^ ((bits[row] >> 63) & _NO_SIGN)
         up, down = upward[row], downward[row]
         above, below = (key if up else _NONE), (key if down else -_NONE)
@@ -256,7 +256,7 @@ def diagonal_of(K, corner, index):
 
 
 _BLOCK = 256  # rows of a matrix copied at a time
-_KEPT_BYTES = 64 * 2**20  # of rows that were put together
+_KEPT_BYTES = 64 * 2**20  # maximum size of the cached rows
 
 
 def combine_rows(K, coef):
@@ -385,8 +385,8 @@ def _iterate(
     max_iter,
 ):
     """Move until nothing gains: steps, violation, and the bounds of the bias."""
-    # Rows are named by their numbers: to count who holds a view of one costs as much
-    # as to go through it.
+    # Rows are passed as indices: counting the references to a view of a row costs as
+    # much as a pass over it.
     plain = len(kept) == 0
     rows = K if plain else kept
     for row in range(len(s)):
@@ -411,7 +411,7 @@ def _iterate(
             )
             inner = rows[own, j]
         if j >= 0:
-            # c_i beta_i goes up and c_j beta_j down, as far as there is room.
+            # Increase c_i beta_i and decrease c_j beta_j, as far as the bounds allow.
             slope = c[i] * gradient[i] - c[j] * gradient[j]
             bend = max(diagonal[i] + diagonal[j] - 2.0 * inner, TINY)
             step, same = slope / bend, group[i] == group[j]
@@ -440,7 +440,7 @@ def _iterate(
             other_gain, row, change = best_single(
                 gradient, beta, room, curvature, free, scratch, bits
             )
-            # The largest violation is needed only where this one is not sufficient.
+            # The largest violation is computed only if this one is not sufficient.
             slope = abs(gradient[row]) if row >= 0 else 0.0
             if slope < tol or n_iter >= max_iter:
                 slope = worst_single(gradient, beta, room, c)
@@ -451,7 +451,7 @@ def _iterate(
             break
         n_iter += 1
         for turn in range(2):
-            # The decrease first: a full group has no room before it.
+            # Decrease first: otherwise a full group has no room.
             second_row = (turn == 0) == (change_j < 0.0)
             row = j if second_row else i
             if row < 0:
@@ -463,7 +463,7 @@ def _iterate(
             g = group[row]
             if start[g + 1] - start[g] > 1:
                 _enlist(g, total[g] >= cap[g], crowded)
-        row = i if j < 0 else j  # without a second row its change is 0
+        row = i if j < 0 else j  # without a second row, its change is 0
         own, other = (i, row) if plain else (place[i], place[row])
         if own < 0:
             own = put(K, cross, corner, index, kept, place, i)
@@ -525,7 +525,7 @@ def smo(
     group = np.arange(n_rows) if group is None else np.array(group, dtype=np.int64)
     n_groups = int(group[-1]) + 1 if n_rows else 0
     start = np.searchsorted(group, np.arange(n_groups + 1))
-    # Fresh contiguous arrays: one compiled version serves all callers.
+    # Contiguous copies, so that one compiled version serves all callers.
     cap = np.full(n_groups, cap, dtype=np.float64)
     gradient = np.full(n_rows, margin, dtype=np.float64)
     c = sign if bias is None else np.array(bias, dtype=np.float64)
@@ -536,7 +536,7 @@ def smo(
     index = np.arange(n_rows) if plain else np.array(index, dtype=np.int64)
     cross, corner = (np.zeros((0, len(K))), np.zeros((0, 0))) if more is None else more
     K, cross, corner = (np.ascontiguousarray(part) for part in (K, cross, corner))
-    # What is made here need not be compiled.
+    # These arrays are made outside of compiled code, which shortens compilation.
     total = np.bincount(group, beta, n_groups)
     full = total >= cap * (1.0 - 1e-14)
     total[full] = cap[full]
@@ -556,7 +556,7 @@ def smo(
     place[-1:] = 0
     single, unbiased = None, c == 0.0  # without such rows their code is not compiled
     if unbiased.any():
-        # As it is, however small: counts of boxes span seventy orders of magnitude.
+        # The diagonal is used however small: box counts span 70 orders of magnitude.
         single = np.where(diagonal > 0.0, diagonal, TINY), unbiased.astype(np.float64)
     n_iter, violation, top, low = _iterate(
         K,

@@ -76,8 +76,8 @@ def _visit(
         rise = best if room > 0.0 else 0.0
         fall = -worst if down >= 0 else 0.0
         transfer = best - worst if room <= 0.0 and down >= 0 and up != down else 0.0
-        # In a full group a transfer is worth it only if its source would not rather
-        # leave for zero.
+        # In a full group a transfer counts only if it gains more than a decrease of its
+        # source alone.
         violation = max(rise, fall, transfer if transfer > 0.0 else 0.0)
         if move == 0:
             first_violation = max(violation, 0.0)
@@ -230,7 +230,7 @@ def sparse_ascent(
     csr = (np.array(Z.data, dtype=np.float64), np.array(Z.indices), np.array(Z.indptr))
     norms = np.asarray(Z.multiply(Z).sum(axis=1)).ravel()[rows]
     beta, mass, v = np.zeros(n_rows), np.zeros(n_groups), np.zeros(Z.shape[1])
-    # The bias as a feature of the typical length; state is (b_t, B, c'beta).
+    # The bias is a feature of typical length; state is (b_t, B, c'beta).
     state = np.array([0.0, max(norms.mean(), 1e-12), 0.0])
     problem = (csr, rows, sign, c, margin, start, cap, norms, beta, mass, v, state)
     for _ in range(max_rounds):

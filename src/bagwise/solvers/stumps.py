@@ -16,14 +16,14 @@ import scipy.sparse as sp
 from bagwise._jit import njit
 from bagwise._sizes import check_memory
 
-# Gains that differ by less, relative to the total weight, are equal up to rounding: the
-# first feature and the lowest threshold win, whatever the order of the rows.
+# Gains that differ by less, relative to the total weight, are ties. The first feature
+# and the lowest threshold are chosen, independent of the order of the rows.
 _ROUNDING = 1e-12
-# Values that are sorted at a time.
+# Number of values that are sorted at a time.
 _BLOCK_VALUES = 2**24
-# A threshold must beat the constant answer by this share of the weight. At the start of
-# noisy-or, positive bags have almost no weight, and a threshold around them would raise
-# a region for the sake of a millionth of the weight.
+# A threshold must beat a constant prediction by this fraction of the weight. At the
+# start of noisy-or, positive bags have almost no weight, and a threshold around them
+# would increase the scores of a region for a millionth of the weight.
 _CONSTANT = 1e-6
 
 
@@ -113,7 +113,7 @@ class SortedColumns:
         zeros_at = np.where(counts < n, starts[:-1] + below, -1)
         same_column = np.append(column[1:] == column[:-1], False)
         larger_follows = same_column & np.append(values[1:] > values[:-1], False)
-        # Zeros that come last in their column follow its last entry.
+        # Zeros at the end of their column follow its last entry.
         tail = (zeros_at == starts[1:]) & (counts > 0)
         larger_follows[starts[1:][tail] - 1] = True
         self._order = np.where(larger_follows, ~rows, rows)
@@ -144,7 +144,7 @@ class SortedColumns:
             return Stump(-1, -np.inf, -1.0 if gain < 0 else 1.0)
         low, high = self._neighbors(feature, k)
         middle = 0.5 * low + 0.5 * high
-        # Next to each other in floating point: the lower one itself is the threshold.
+        # For adjacent floats, the lower one itself is the threshold.
         threshold = middle if low <= middle < high else low
         return Stump(feature, threshold, 1.0 if gain > 0 else -1.0)
 
