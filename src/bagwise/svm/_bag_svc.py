@@ -147,7 +147,7 @@ def _has_matrix(model, X):
     return named and not aligned and model._n_explicit(X) is None
 
 
-# More instances than this make "auto" take so many explicit features.
+# With more instances, "auto" uses this number of explicit features.
 _EXACT_LIMIT, _FEATURES = 60_000, 500
 
 
@@ -373,7 +373,7 @@ class BagSVC(MulticlassBagClassifier):
         """
         check_kernel(self.kernel, self.n_components)
         for name in ("basis_", "coef_", "support_bags_", "kernel_params_"):
-            self.__dict__.pop(name, None)  # of an earlier fit with other parameters
+            self.__dict__.pop(name, None)  # set by an earlier fit with other parameters
         self.kernel_ = self.kernel
         X, y = self._check_input(X, y, reset=True)
         codes = self._encode_labels(y)

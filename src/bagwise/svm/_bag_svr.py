@@ -124,7 +124,7 @@ class BagSVR(BaseBagRegressor):
         self.dual_coef_ = spread * machine.dual_coef_[0]
         self.intercept_ = float(spread * machine.intercept_[0] + center)
         self.n_iter_ = int(np.max(machine.n_iter_))
-        kernel.bags = X[self.support_]  # all that prediction needs
+        kernel.bags = X[self.support_]  # prediction needs no other bags
         self._kernel = kernel
 
     def _predict_bags(self, X):

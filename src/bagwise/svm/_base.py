@@ -108,7 +108,7 @@ def cccp(
         new = solve(proposal)
         unsolved += not getattr(new, "converged", True)
         if new.objective > objectives[-1]:
-            # Only inexact convex steps get here: what was found before is no worse.
+            # Only inexact convex steps get here: the previous solution is no worse.
             return Path(solution, state, objectives, n_iter + 1, True, unsolved)
         decrease = objectives[-1] - new.objective
         solution, state = new, proposal
@@ -135,13 +135,13 @@ def _last_decrease(objectives):
     return (objectives[-2] - objectives[-1]) / max(abs(objectives[-1]), 1e-300)
 
 
-# Up to here a Gram matrix is cheaper than steps on very long rows.
+# Up to this number of rows a Gram matrix is cheaper than steps on very long rows.
 _GRAM_LIMIT = 10_000
 _CONSTANT = 1e-6
-# Fewer instances on disk are brought into memory.
+# Fewer instances on disk are loaded into memory.
 _STORED_FROM = 20_000
-# Rows whose mean is further from the origin than this many of their own lengths are
-# moved there; lengths outside these limits get another unit.
+# Rows are centered if the distance of their mean from the origin exceeds this multiple
+# of their own length. They are rescaled if their length is outside these limits.
 _FAR = 10.0
 _SHORT, _LONG = 1e-2, 1e3
 
@@ -252,7 +252,7 @@ class KernelBagSVM(WeightedBagClassifier):
         in the solution, so that the problem stays the same and keeps its digits.
         """
         for name in ("basis_", "coef_", "support_", "support_vectors_", "dual_coef_"):
-            if hasattr(self, name):  # left by a fit with another kernel
+            if hasattr(self, name):  # set by a fit with another kernel
                 delattr(self, name)
         if self.kernel == "linear" and larger_than_chunk(X):
             if X.n_instances > _STORED_FROM and X.n_features <= _MAX_RANK:
@@ -265,7 +265,7 @@ class KernelBagSVM(WeightedBagClassifier):
         self.gamma_ = resolve_gamma(self.gamma, data, rows)
         self.kernel_params_ = kernel_params(self, self.gamma_)
         n, d = data.shape
-        gram_bytes = 2.0 * 8.0 * n * n  # the matrix, and what it is made of
+        gram_bytes = 2.0 * 8.0 * n * n  # the matrix and what it is computed from
         if self.kernel == "linear":
             data, place = _well_placed(data) if shift else (data, {})
             fits = n <= _GRAM_LIMIT and gram_bytes <= memory_budget()
@@ -296,7 +296,7 @@ class KernelBagSVM(WeightedBagClassifier):
         """
         self.intercept_ = float(solution.b)
         coef = solution.coef
-        # Margins are of order one: smaller scores carry no information.
+        # Margins are of order one: smaller differences carry no information.
         if np.ptp(solution.scores) < _CONSTANT:
             warnings.warn(
                 f"the optimum is constant: {type(self).__name__} gives every bag the "

@@ -191,13 +191,13 @@ class BoxKernelSVC(MulticlassBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.scale_sensitive = "no"
-        # Bags are sets of grid points; quantiles see how often a value occurs.
+        # Bags are sets of grid points, but quantiles depend on repeated values.
         strategy = getattr(self.grid, "strategy", self.grid)
         if strategy is None or strategy in ("width", "integer", "rank"):
             tags.input_tags.duplicate_invariant = True
         tags.input_tags.respects_standard_assumption = False
         if self.threshold == "cv":
-            tags.input_tags.order_invariant = False  # folds follow positions
+            tags.input_tags.order_invariant = False  # folds depend on positions
         return tags
 
     def _fit_codes(self, X, codes, weight):

@@ -16,10 +16,10 @@ from bagwise.solvers.margin_distribution import (
 from bagwise.svm._key_kernel_rows import MAX_PAIRS, Units, kernel_units
 from bagwise.svm._loops import ascend_csr, ascend_dense, enumerate_choices
 
-# Up to this many rows the whole kernel is cheaper than features: Newton systems have
-# the size of the rows.
+# Up to this many rows the full kernel matrix is cheaper than features, although Newton
+# systems then have the size of the rows.
 MAX_KERNEL_ROWS = 5000
-# Steps to find the directions of the first choices.
+# Number of power iterations to find the directions of the first choices.
 _POWER_STEPS = 5
 
 

@@ -31,15 +31,15 @@ from bagwise.svm._key_relaxation import (
     solve_relaxation,
 )
 
-# Up to this many negative rows all are cheaper than a growing set.
+# Up to this many negative rows, using all is cheaper than a growing set.
 MAX_EAGER_NEGATIVES = 2000
 _FIRST_NEGATIVES = 1000
-# Above this many instances n_components="auto" takes so many components: 5,000 bags of
-# 50,000 x 100 then take a minute (MIODM) or less (KISVM), not many, and below 1 GB.
+# With more instances, n_components="auto" uses this number of components: 5,000 bags of
+# 50,000 x 100 then take a minute (MIODM) or less (KISVM), and less than 1 GB.
 _MOST_EXACT, _COMPONENTS = 10_000, 100
-# Of a gap larger than this share of the objective, little is known.
+# A gap larger than this fraction of the objective says little about the optimum.
 _UNKNOWN = 0.5
-# Margins are of order one: scores that differ by less say nothing.
+# Margins are of order one: smaller differences of scores carry no information.
 _CONSTANT = 1e-6
 
 
@@ -218,7 +218,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
             found.mixture,
             rng if self.polish else None,
         )
-        if rows.pool is not None:  # negatives left out may have loss here
+        if rows.pool is not None:  # excluded negatives may have a loss
             missing = rows.pool.missing_loss(rounded, loss)
             rounded = rounded._replace(objective=rounded.objective + missing)
         self._keep_certificates(found, rounded)
@@ -226,7 +226,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
         self._keep_mixture(mixture, rows, plus, minus)
 
     def _fit_for_scores(self, X, t, bag_weight):
-        if self.polish:  # scores are those of the rounded choice
+        if self.polish:  # scores belong to the rounded choice
             return self._fit_binary(X, t, bag_weight)
         plus, minus, _, rows, found, _ = self._fit_relaxation(X, t, bag_weight)
         return self._keep_mixture(found.mixture, rows, plus, minus)
@@ -306,7 +306,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
         self.duality_gap_ = found.gap
         self.gap_certified_ = found.certified
         self.integer_objective_ = rounded.objective
-        # The relaxation is worth at least objective - gap.
+        # The optimum of the relaxation is at least objective - gap.
         self.relaxation_ratio_ = max(objective - found.gap, 0.0) / rounded.objective
 
     def _warn_if_not_converged(self, found):

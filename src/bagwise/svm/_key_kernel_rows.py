@@ -33,20 +33,20 @@ from bagwise.solvers.margin_distribution import (
 )
 from bagwise.svm._loops import ascend_kernel, enumerate_choices
 
-# Enumerating every choice is exact; beyond these sizes the ascent takes over.
+# Enumerating all choices is exact; above these sizes, coordinate ascent is used.
 MAX_CHOICES = 4096
 MAX_ENUMERATED_INSTANCES = 512
-# Blocks of all choices at hand are kept up to this size.
+# Blocks of all current choices are cached up to this size.
 MAX_STACK_BYTES = 256e6
-# Systems over all instances at once are solved up to this size.
+# Systems over all instances at once are solved up to this number of instances.
 MAX_EVERY_INSTANCE = 5000
-# Dual vectors whose products with the kernel of the negatives are kept.
+# Number of dual vectors whose products with the kernel of the negatives are cached.
 _MAX_PULLS = 4
-# Pairs of opposite choices in the first mixture.
+# Number of pairs of opposite choices in the first mixture.
 MAX_PAIRS = 10
-# Up to this many candidates all axes are as cheap as the main ones.
+# Up to this many candidates, all axes cost no more than the main ones.
 _DENSE_AXES = 100
-# Axes with a smaller share of the largest variance are rounding errors.
+# Axes with a smaller fraction of the largest variance are rounding errors.
 _NO_VARIANCE = 1e-9
 
 
@@ -90,7 +90,7 @@ class Units:
 
     def spread(self, choices, weight):
         """Matrix (positive bags x candidates) of the weight on each instance."""
-        # Choices agree on many bags: an entry for each instance, not for each choice.
+        # Choices agree on many bags: one entry per instance instead of one per choice.
         values = np.repeat(np.asarray(weight, dtype=np.float64), self.n_positive)
         held = np.bincount(choices.ravel(), values, self.n_candidates)
         used = np.flatnonzero(held)
@@ -126,7 +126,8 @@ class KernelUnits(Units):
         keys = [choice.tobytes() for choice in choices]
         old_keys, old = self._stack
         if keys != old_keys:
-            # Most choices stay from one call to the next: blocks are copied in lines.
+            # Most choices recur in the next call, so their blocks are copied row by
+            # row.
             known = {key: k for k, key in enumerate(old_keys)}
             stack = np.empty((n, p, p))
             for block, key, choice in zip(stack, keys, choices, strict=True):
@@ -141,7 +142,7 @@ class KernelUnits(Units):
         """Operator over the rows of the weighted mixture."""
         kept = np.flatnonzero(weight)
         key = (choices[kept].tobytes(), weight[kept].tobytes())
-        if self._mixture[0] == key:  # with its factor: a round starts where one ended
+        if self._mixture[0] == key:  # a round starts where the last one ended
             return self._mixture[1]
         self._mixture = (None, None)  # free the old factor first
         blocks = self._blocks(choices)
@@ -183,7 +184,7 @@ class KernelUnits(Units):
 
     def spanning_choices(self, rng):
         """Both ends of every bag along the main axes (see `FeatureUnits`)."""
-        if self.enumerable:  # few rounds, and cheap ones
+        if self.enumerable:  # few rounds at low cost
             return self.ends(np.empty((self.n_candidates, 0)))
         return self.ends(principal_axes(self.kpp, MAX_PAIRS))
 
@@ -201,7 +202,7 @@ class KernelUnits(Units):
         cut = np.searchsorted(rows, p)
         bags, units = rows[:cut], rows[cut:] - p
         plus, minus = self.split(delta)
-        # Choices agree on many bags: few of the instances are in any of them.
+        # Choices agree on many bags, so they contain few of the instances.
         used = np.zeros(self.n_candidates, dtype=bool)
         used[choices] = True
         place = np.cumsum(used) - 1
@@ -219,7 +220,7 @@ class KernelUnits(Units):
         for k, delta in enumerate(duals):
             plus, minus = self.split(delta)
             cross, repulsion = self._pull(minus)
-            # What cancels is subtracted first, row by row.
+            # Terms that cancel are subtracted first, row by row.
             tops = self._tops(choices, plus, cross)
             out[:, k] = tops @ plus - cross[choices] @ plus + minus @ repulsion
         return out
@@ -282,7 +283,7 @@ def principal_axes(kernel, n_axes):
             out = kernel @ (x - x.mean())
             return out - out.mean()
 
-        # Means vanish where the rows are centered already, squares do not.
+        # The means are zero if the rows are already centered, the squares are not.
         start = np.einsum("ij,ij->i", kernel, kernel)
         start -= start.mean()
         if not start.any():
@@ -290,16 +291,17 @@ def principal_axes(kernel, n_axes):
         operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
         try:
             values, axes = eigsh(operator, n_axes, which="LA", v0=start, maxiter=20)
-        except ArpackNoConvergence as error:  # no axis stands out from the others
+        except ArpackNoConvergence as error:  # no axis dominates the others
             values, axes = error.eigenvalues, error.eigenvectors
     scale = np.abs(kernel.diagonal()).sum()
     return axes[:, values > _NO_VARIANCE * scale]
 
 
-# Keeping the factor of the negative block pays above this ratio to positive rows.
+# Above this ratio of negative to positive rows, the factor of the negative block is
+# kept.
 _PREVAIL = 5
-# Up to one change in so many rows, the last factor with a border is cheaper than a new
-# one: 2 n^2 operations for each change instead of n^3 / 3 for all.
+# With up to one change per this many rows, extending the last factor by a border is
+# cheaper than a new factor: 2 n^2 operations per change instead of n^3 / 3 in total.
 _FEW = 8
 
 
@@ -324,7 +326,7 @@ class KernelMixture:
         """Solver for the block of `rows`, from the last one where few rows differ."""
         old, old_ridge, factor = self._known
         if factor is not None:
-            # Rows whose ridge is another one leave and join again.
+            # Rows whose ridge has changed are removed and added again.
             before, after = np.zeros((2, self.units.n_rows))
             before[old], after[rows] = old_ridge, ridge
             stays, joins = after[old] == old_ridge, before[rows] != ridge
@@ -349,7 +351,7 @@ class KernelMixture:
         out[:i, :j] = self.kpp[rows[:i, None], columns[:j]]
         out[:i, j:] = -self.kpn[rows[:i, None], columns[j:] - p]
         out[i:, :j] = -self.kpn[columns[:j, None], rows[i:] - p].T
-        # Along the rows of the symmetric block: few columns are wanted.
+        # Read along the rows of the symmetric block: few columns are needed.
         out[i:, j:] = self.units.knn[columns[j:, None] - p, rows[i:] - p].T
         return out
 
@@ -362,7 +364,7 @@ class KernelMixture:
             return _BlockFactor(self, plus, minus, ridge, cut)
         block = np.empty((len(rows), len(rows)))
         block[:cut, :cut] = block_of(self.kpp, plus, plus)
-        # Nothing below the diagonal is read.
+        # Entries below the diagonal are not read.
         np.negative(block_of(self.kpn, plus, minus), out=block[:cut, cut:])
         block[cut:, cut:] = block_of(self.units.knn, minus, minus)
         block.flat[:: len(rows) + 1] += ridge

@@ -24,13 +24,13 @@ _RANDOM_STARTS = 4
 _MAX_ADDED = 6
 _ADD_SHARE = 0.3
 _STALE_ROUNDS = 5
-# Weight of the squared mixture, in units of the tolerance; it moves the gap by less.
+# Weight of the squared mixture relative to the tolerance, which exceeds its effect.
 _SQUARE = 0.1
-# The smallest damping of a Newton step, in units of the mean curvature.
+# Smallest damping of a Newton step, relative to the mean curvature.
 _DAMPING = 1e-5
-# A trial that differs by a smaller share of the step from one that failed is skipped.
+# A trial is skipped if it differs from a failed one by a smaller fraction of the step.
 _SAME = 0.2
-# Squared norms that differ by a smaller share are equal up to rounding.
+# Squared norms with a smaller relative difference are equal up to rounding.
 _EQUAL = 1e-9
 # Conjugate gradient steps from the dual vector of one mixture to that of the next.
 _FOLLOWING = 3
@@ -151,15 +151,16 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
         if gap <= tol * max(1.0, abs(result.objective)):
             break
         if result.factor is None:
-            break  # no row has a loss, so that nothing says how weights change it
+            break  # no row has a loss: no derivative with respect to the weights
         n_iter += 1
-        response = result.factor.solve(block)  # of the dual vector to the weights
+        # Of the dual vector to changes of the weights.
+        response = result.factor.solve(block)
         hessian = block.T @ response
         hessian = 0.5 * (hessian + hessian.T)
         hessian.flat[:: len(hessian) + 1] += square
         gradient = square * weight - 0.5 * norms
-        # The curvature holds as long as the selected rows do: a step into flat
-        # directions may go too far, and is damped until the objective falls.
+        # The curvature is valid as long as the selected rows stay the same. A step into
+        # flat directions may be too long; it is damped until the objective decreases.
         typical = np.trace(hessian) / len(hessian)
         failed = None
         while True:
@@ -169,12 +170,12 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
             expected = gradient @ direction + 0.5 * direction @ hessian @ direction
             ahead = result.delta.copy()
             ahead[result.rows] -= response @ direction
-            # Near the optimum the gap is visible long after the fall has drowned in
-            # rounding errors.
+            # Near the optimum the gap is still measurable when the decrease of the
+            # objective is below the rounding errors.
             noise = 1e-14 * max(1.0, abs(result.objective))
             squares = 0.5 * square * (trial @ trial - weight @ weight)
             most = result.objective - squares + 0.1 * expected
-            # Most steps that go too far show it long before they are solved.
+            # Most steps that are too long can be detected before they are solved.
             same = failed is not None and (
                 np.abs(trial - failed).sum() <= _SAME * np.abs(failed - weight).sum()
             )
@@ -247,8 +248,8 @@ def _distinct(choices):
 def _falling(choices, norms):
     """Distinct choices, sorted by falling norm."""
     kept = _distinct(choices)
-    # Bags without dual weight may choose anything, so that distinct choices are worth
-    # the same up to rounding: ties go to the earlier one.
+    # Bags without dual weight do not affect the norm, so distinct choices may have
+    # equal norms up to rounding. Ties are resolved in favor of the earlier choice.
     rank = np.round(norms[kept] / max(norms.max(), 1e-300), 9)
     kept = kept[np.argsort(-rank, kind="stable")]
     return choices[kept], norms[kept]
@@ -266,8 +267,8 @@ def initial_mixture(units, loss, rng):
     choices = choices[_distinct(choices)]
     weight, delta = np.ones(1), np.zeros(units.n_rows)
     if len(choices) > 1:
-        # Where the first is the answer alone, no other may come in: a mixture is only
-        # solved to the tolerance, and its end depends on the way.
+        # If the first choice alone is the solution, no other is added: a mixture is
+        # only solved to the tolerance, and its result depends on the path.
         delta = solve_odm(units.mixture(choices[:1], weight), loss).delta
         norms = units.squared_norms(choices, [delta])
         if norms.max() <= (1.0 + _EQUAL) * norms[0, 0]:
@@ -301,9 +302,10 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
     choices, weight, delta = start or initial_mixture(units, loss, rng)
     idle = np.zeros(len(choices), dtype=int)
     path, converged, relative = [], False, np.inf
-    center = highest = None  # dual vectors: the mean, and the one of the best bound
+    # Dual vectors: the average, and the one with the best bound.
+    center = highest = None
     for _ in paced(range(max_iter), "the relaxation", "rounds"):
-        # No use in a mixture much better than the choices it is made of.
+        # The mixture need not be much more accurate than the choices it consists of.
         inner = min(max(0.5 * relative, 0.1 * tol), 0.5)
         mixture = newton_mixture(units, loss, choices, weight, delta, tol=inner)
         path.append(mixture.objective)
@@ -312,24 +314,24 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
             center = mixture.delta
             duals = [center]
         else:
-            # The dual vectors of successive rounds swing widely, and cuts at their
-            # average are deeper (stabilized cutting planes).
+            # The dual vectors of successive rounds oscillate, and cuts at their average
+            # are deeper (stabilized cutting planes).
             center = 0.5 * (center + mixture.delta)
             between = mixture._replace(delta=center)
             more, _, _ = violated_choices(units, between, rng)
             found = np.concatenate([found, more])
             duals = [mixture.delta, center, highest]
-        # The search is local. What it finds anywhere counts for every dual vector, the
-        # ones of earlier rounds too: otherwise the best bound would be the one whose
-        # search went worst.
+        # The search is local. A choice found for one dual vector is used for all of
+        # them, including those of earlier rounds. Otherwise the best bound would belong
+        # to the vector with the worst search.
         values = units.squared_norms(np.concatenate([mixture.choices, found]), duals)
         bounds = list(map(partial(scaled_bound, loss), duals, values.max(axis=0)))
         best = np.argmax(bounds)
         bound, highest = bounds[best], duals[best]
         found, norms = _falling(found, values[len(mixture.choices) :, 0])
         primal = 0.5 * (mixture.delta @ mixture.margins) + loss.value(mixture.margins)
-        # A bound above the objective is the work of lost digits or of a poor search:
-        # by so much the two are unknown.
+        # A bound above the objective results from rounding errors or an incomplete
+        # search. Both values are then uncertain by their difference.
         gap = abs(primal - bound)
         relative = gap / max(1.0, abs(mixture.objective))
         if relative <= tol:
@@ -339,7 +341,7 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
         new = found[(violation >= _ADD_SHARE * violation[0]) & (violation > 0)]
         known = (new[:, None, :] == mixture.choices[None]).all(axis=2).any(axis=1)
         new = new[~known][:_MAX_ADDED]
-        if len(new) == 0:  # the search finds nothing: the restricted gap is all
+        if len(new) == 0:  # nothing found: only the restricted gap is known
             if inner <= 0.1 * tol:
                 break
             relative = 0.0
@@ -353,8 +355,8 @@ def solve_relaxation(units, loss, *, tol, max_iter, rng, start=None):
 
 
 _ROUNDED_STARTS = 2
-# Random starts of the descent when labels depend on its end, and steps after which
-# only the two best starts go on.
+# Number of random starts of the descent if labels depend on its result, and of steps
+# after which only the two best starts continue.
 _RANDOM_ROUNDINGS = 3
 _TRIAL_STEPS = 5
 

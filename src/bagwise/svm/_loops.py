@@ -11,7 +11,7 @@ import numpy as np
 
 from bagwise._jit import njit
 
-# A change has to gain more than this share of the value: rounding must not cycle.
+# Minimum relative gain of a change, so that rounding errors cannot cause cycles.
 _GAIN = 1e-12
 _MAX_SWEEPS = 100
 
@@ -177,7 +177,7 @@ def enumerate_choices(kernel, cross, delta, offsets):
             best_value = value
             best[:] = choice
         i = n_bags - 1
-        while i >= 0:  # odometer over the bags
+        while i >= 0:  # next combination of choices
             choice[i] += 1
             if choice[i] < offsets[i + 1]:
                 break

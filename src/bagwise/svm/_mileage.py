@@ -12,8 +12,8 @@ from bagwise.solvers.hinge import HingeRows
 from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout, cccp
 
 _LEVEL = 1e-10
-# Convex steps are solved to this share of the tolerance: shares follow scores, and what
-# a step leaves open would grow from one to the next.
+# Convex steps are solved to this fraction of the tolerance: shares depend on scores,
+# and the error of one step would grow in the next one.
 _INNER = 1e-2
 
 
@@ -186,14 +186,14 @@ class MILEAGE(KernelBagSVM):
             scores = solution.scores
             local = segment_max(scores[:n], X.offsets)
             shares = best_shares(local, scores[n:], t, prior, self.rigidity)
-            # Where a step is constant every witness is as good: not rounding chooses.
+            # If a step is constant, witnesses must not be chosen by rounding errors.
             ranked = self._start_scores(space, layout, scores[:n])
             return layout.witnesses(ranked), shares
 
-        # Positive bags as wholes to begin with: no instance has been chosen yet.
+        # Start with positive bags as a whole: no instance has been selected yet.
         whole = n + np.flatnonzero(t > 0)
         start = wide.solve(self._rows(X, t, layout, whole, even), _INNER * self.tol)
-        # Shares creep once margins are met: that is not worth a hundred steps.
+        # Once margins are met, shares change slowly; a hundred steps would not pay.
         path = cccp(
             solve,
             choose,
@@ -234,7 +234,7 @@ class MILEAGE(KernelBagSVM):
     def _price(self, shares, bag_weight):
         """Return the penalty of shares that differ from the common one."""
         away = shares - self.local_share
-        if not away.any():  # also where nothing could be paid
+        if not away.any():  # also if the rigidity is infinite
             return 0.0
         return float(0.5 * self.C * self.rigidity * (bag_weight @ away**2))
 
@@ -253,7 +253,7 @@ def best_shares(local, whole, t, prior, rigidity):
     one, until moving costs more than it brings, or until nothing is left to move.
     """
     slope = t * (local - whole)
-    # Two views of one instance differ by rounding only: no share changes.
+    # In bags of one point, both scores differ by rounding only: keep the share.
     slope = np.where(np.abs(slope) <= _LEVEL * (1.0 + np.abs(local)), 0.0, slope)
     missing = np.maximum(0.0, 1.0 - t * (prior * local + (1.0 - prior) * whole))
     size = np.where(slope == 0.0, 1.0, np.abs(slope))

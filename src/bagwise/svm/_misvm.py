@@ -177,14 +177,14 @@ class MISVM(KernelBagSVM):
             return self._solve(space, self._rows(layout, state[0]))
 
         def choose(solution):
-            # Where a step is constant every witness is as good: not rounding chooses.
+            # If a step is constant, witnesses must not be chosen by rounding errors.
             return (
                 layout.witnesses(self._start_scores(space, layout, solution.scores)),
             )
 
         starts = [(state, None) for state in self._starts(X, space, layout)]
         if self.init == "auto" and len(starts) > 1:
-            # A step from each tells which one to follow.
+            # Solve one step from each start, and continue from the best.
             starts = [(state, solve(state)) for state, _ in starts]
             starts = [min(starts, key=lambda start: start[1].objective)]
         best = None
@@ -236,7 +236,8 @@ class MISVM(KernelBagSVM):
         means = layout.witnesses(self._start_scores(wide, layout, start.scores))
         yield (means,)
         if self.init == "auto":
-            level = np.zeros(X.n_instances)  # no scores: the direction between classes
+            # Without scores, use the direction between the classes.
+            level = np.zeros(X.n_instances)
             across = layout.witnesses(self._start_scores(space, layout, level))
             if (across != means).any():
                 yield (across,)
@@ -400,11 +401,11 @@ class MICA(MISVM):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.chunked = False  # combinations may be of all instances
+        tags.input_tags.chunked = False  # combinations may use all instances
         return tags
 
     def _make_space(self, X, bag_weight, *, shift=True):
-        # The linear program weighs columns: features, or kernel functions.
+        # The linear program weights columns: features or kernel functions.
         columns = self.norm == "l1" and self.kernel == "linear"
         space = super()._make_space(X, bag_weight, shift=shift and not columns)
         if self.norm == "l2" or isinstance(space, BasisSpace):

@@ -197,7 +197,7 @@ class ODM(ClassifierMixin, DocumentedEstimator):
             )
         weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         used = np.flatnonzero(weight)
-        if len(used) < len(weight):  # a sample without weight is not there
+        if len(used) < len(weight):  # samples without weight are ignored
             if len(np.unique(codes[used])) < len(self.classes_):
                 raise ValueError("a class has no sample with a positive weight.")
             X, codes, weight = X[used], codes[used], weight[used]

@@ -68,7 +68,7 @@ def solve_pairs(M, codes, C, weight, *, linear=False, fit_intercept=True, **opti
             )
             beta, n_iter, violation = found.beta, found.n_passes, found.violation
         else:
-            # Without an intercept the multipliers are not tied by a constraint.
+            # Without an intercept there is no equality constraint on the multipliers.
             beta, _, n_iter, violation = smo(
                 M, sign, cap=cap, index=here, bias=np.zeros(len(here)), tol=tol
             )
@@ -110,8 +110,8 @@ def pair_solution(svc, n_samples):
     if n_classes == 2:
         coef[svc.support_, 0] = dual[0]
         return coef, np.asarray(svc.intercept_)
-    # libsvm keeps, for a vector of class i, its k - 1 coefficients against the other
-    # classes in order; row j - 1 is the one against class j > i, row j against j < i.
+    # For a vector of class i, libsvm stores the k - 1 coefficients against the other
+    # classes in order: row j - 1 is against class j > i, row j against class j < i.
     ends = np.cumsum(svc.n_support_)
     members = np.split(np.arange(ends[-1]), ends[:-1])
     for p, (i, j) in enumerate(class_pairs(n_classes)):

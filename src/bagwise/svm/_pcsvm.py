@@ -19,9 +19,9 @@ from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 from bagwise.svm._pcsvm_projection import Spread, delta_range
 from bagwise.svm._pcsvm_steps import ROUNDING, ConstrainedSVM, Constraints
 
-# With more instances than this many coordinates, steps in coordinates are cheaper.
+# Above this ratio of instances to coordinates, steps in coordinates are cheaper.
 _GRAM_LIMIT = 10
-# Most instances of which the exact kernel is factorized, which takes minutes.
+# Maximum number of instances for the exact kernel, whose factorization takes minutes.
 _EXACT_LIMIT = 20_000
 
 
@@ -51,7 +51,7 @@ def _find_range(spread, longest):
 
     `longest` is the largest squared length of their instances.
     """
-    # Equal instances differ by rounding only.
+    # A smaller spread is rounding error: all instances are equal.
     return delta_range(spread) if spread.delta_max > 1e-14 * longest else None
 
 
@@ -226,7 +226,7 @@ class PCSVM(KernelBagSVM):
 
     def _prepare(self, X, weight):
         self._refuse_many(X.n_instances)
-        # Label-free, hence once for all classes.
+        # Independent of the labels, hence computed once for all classes.
         data = X.data if X.dtype == np.float64 else X.data.astype(np.float64)
         self.gamma_ = resolve_gamma(self.gamma, data, repeat(weight, X.offsets))
         self.kernel_params_ = kernel_params(self, self.gamma_)
@@ -298,7 +298,7 @@ class PCSVM(KernelBagSVM):
         else:
             w = path.solution.w
             if self.delta is not None and self.delta < found.delta_min and w.any():
-                # Search once more, from the MI-SVM solution, before giving up.
+                # Repeat the search from the MI-SVM solution before raising an error.
                 found = delta_range(spread, starts=[w])
             self.delta_ = self._place(found)
             constraints, bags = Constraints.of(spread, self.delta_)
@@ -351,7 +351,7 @@ class PCSVM(KernelBagSVM):
         """Set what prediction needs, and what tells about the fit."""
         step, basis = path.solution, self._basis
         for name in ("coef_", "support_vectors_", "dual_coef_", "estimators_"):
-            vars(self).pop(name, None)  # left by another fit
+            vars(self).pop(name, None)  # set by another fit
         self.intercept_ = float(step.b)
         expanded = basis.landmarks is not None
         weights = basis.expand(step.w) if expanded else step.w

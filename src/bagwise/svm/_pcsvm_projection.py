@@ -83,7 +83,7 @@ class Spread:
         best = 0.0
         for i, total in enumerate(self.total):
             part = self.part(i)
-            if total > best * len(part):  # else it cannot raise the bound
+            if total > best * len(part):  # otherwise it cannot raise the bound
                 best = max(best, (total - _leading(part)[0]) / len(part))
         return float(best)
 
@@ -135,11 +135,11 @@ def delta_range(spread, starts=()):
     Range
     """
     lower = spread.lower_bound()
-    # A bag whose whole spread is below the bound never decides the maximum.
+    # A bag whose total spread is below the bound never attains the maximum.
     hard = spread.subset(spread.total / spread.sizes > lower * (1.0 - 1e-12))
     found = [_descend(hard, u) for u in (_main_axis(hard), _joint_axis(hard), *starts)]
     u = min(found, key=lambda u: hard.residual(u).max())
-    # The bags left out may come second to none by rounding only.
+    # The excluded bags can exceed the maximum by rounding only.
     return Range(lower, float(spread.residual(u).max()), spread.delta_max, u)
 
 
@@ -150,7 +150,7 @@ def _leading(rows):
     last = len(gram) - 1
     value, vector = scipy.linalg.eigh(gram, subset_by_index=[last, last])
     axis = rows.T @ vector[:, 0] if n < rank else vector[:, 0]
-    # The sign is free: the largest entry is positive, on every computer.
+    # The sign is arbitrary: the largest entry is made positive for reproducibility.
     axis = axis * np.sign(axis[np.abs(axis).argmax()] or 1.0)
     return value[0], axis / max(np.linalg.norm(axis), 1e-300)
 
@@ -194,7 +194,7 @@ def _descend(spread, u):
         c = (q + spread.total) / spread.sizes
         gap = max_min_ball(B, c, p, 1e-9 * scale, _MAX_STEPS)
         if np.isinf(gap):
-            break  # some bag does not see u: no tangent to follow
+            break  # a bag has no spread along u, so no tangent
         candidate = p @ B
         candidate /= np.linalg.norm(candidate)
         new = spread.residual(candidate).max()

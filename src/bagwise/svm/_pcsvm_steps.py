@@ -15,7 +15,7 @@ from bagwise.svm._pcsvm_projection import Spread
 
 ROUNDING = 1e-9
 _ATTEMPTS = 4
-_MOST_ROWS = 4_000  # of a step whose products are copied out of those of all instances
+_MOST_ROWS = 4_000  # rows of a step whose products are copied from the full matrix
 
 
 @dataclass
@@ -149,8 +149,8 @@ class ConstrainedSVM:
             self.group = np.r_[layout.negative_group, own]
         self.cap = C * np.r_[weight, layout.positive_weight]
         self.gram, self._biased = gram, None
-        self._beta = self._mu = None  # warm starts
-        self._rows = self._K = None  # of the last step, and their products
+        self._beta = self._mu = None  # for warm starts
+        self._rows = self._K = None  # rows of the last step, and their products
 
     def convex_step(self, Z, index, balls=None, tol=None):
         """Solve one convex step on rows of Z; no `index`: on all of them."""
@@ -227,7 +227,7 @@ class ConstrainedSVM:
             rows, K = self._rows, self._K
             if rows is None:
                 K = self.gram[np.ix_(index, index)]
-            elif (changed := np.flatnonzero(index != rows)).size:  # other witnesses
+            elif (changed := np.flatnonzero(index != rows)).size:  # new witnesses
                 K[changed] = self.gram[np.ix_(index[changed], index)]
                 K[:, changed] = K[changed].T
             self._rows, self._K = index, K
@@ -245,7 +245,7 @@ class ConstrainedSVM:
     def _kernel_step(self, index, tol):
         """Solve a step without balls, also with shared slacks."""
         if self._biased is None:
-            # A penalized bias is a constant in the kernel.
+            # A penalized intercept adds a constant to the kernel.
             self._biased = self.gram + self.intercept
         layout, more, points = self.layout, None, index
         if index is None:
@@ -282,7 +282,7 @@ class ConstrainedSVM:
 
     def _combine(self, signed, index):
         """Sum the rows of a step with these weights."""
-        if index is None:  # each instance of a positive bag has its share of the mean
+        if index is None:  # positive bags are means of their instances
             layout, cut = self.layout, len(self.layout.negative)
             shares = np.asarray(layout.means(len(self.Z)).T @ signed[cut:])
             shares[layout.negative] = signed[:cut]
@@ -356,7 +356,7 @@ class ConstrainedSVM:
             new = self.at(*self._pull_back(constraints, old, solved), solved)
             if new.objective <= old.objective:
                 return new
-            tol *= 0.1  # an inexact step rose: solve it better
+            tol *= 0.1  # the objective rose in an inexact step: reduce tol
         rise = (new.objective - old.objective) / abs(old.objective)
         if rise > 1e-6:
             warnings.warn(

@@ -165,7 +165,7 @@ class RegSVM(KernelBagSVM):
     def _fit_binary(self, X, t, bag_weight):
         n = X.n_instances
         self.normalization_ = self.normalization
-        # The norm of a bag depends on where the origin is.
+        # The norm of a bag depends on the origin.
         space = self._make_space(X, bag_weight, shift=False)
         bags = sp.csr_array(bag_matrix(X.offsets))
         bags = sp.diags_array(1.0 / self._bag_norms(X)) @ bags
@@ -175,15 +175,16 @@ class RegSVM(KernelBagSVM):
             return wide.solve(self._rows(X, t, bag_weight, state[0]), self.tol)
 
         def choose(solution):
-            # Instances that hold a bag back together have equal scores at the optimum.
-            # |f - f*|^2 is at most twice the gap: what is nearer than that is equal.
+            # Instances that limit the score of a bag have equal scores at the optimum.
+            # |f - f*|^2 is at most twice the gap: scores that are closer are equal.
             scores = solution.scores[:n]
             accuracy = max(10.0 * self.tol, np.sqrt(2.0 * max(solution.gap, 0.0)))
             top = repeat(segment_max(scores, X.offsets), X.offsets)
             near = (scores >= top - accuracy).astype(np.float64)
             return (near / repeat(segment_sum(near, X.offsets), X.offsets),)
 
-        # Without the concave half the first step is a relaxation of the problem.
+        # The first step omits the concave half, which gives a relaxation of the
+        # problem.
         start = wide.solve(self._rows(X, t, bag_weight, None), self.tol)
         path = self._alternate(solve, choose, choose(start))
         self._record(path)
@@ -230,7 +231,7 @@ class RegSVM(KernelBagSVM):
             squared = np.asarray((total * total).sum(axis=1)).ravel()
         else:
             squared = np.array([self._kernel_total(bag) for bag in X])
-        # A bag whose instances cancel is the origin, with whatever divisor.
+        # A bag whose instances cancel is at the origin for any divisor.
         scale = np.sqrt(np.maximum(squared, 0.0))
         return np.where(scale > 1e-10 * X.sizes, scale, X.sizes)
 

@@ -19,7 +19,7 @@ class SparseMIL(KernelBagSVM):
         return HingeRows(
             np.r_[layout.negative, X.n_instances + np.arange(n_bags)],
             np.r_[-np.ones(n_negative), np.ones(n_bags)],
-            np.r_[np.ones(n_negative), 2.0 / sizes - 1.0],  # one positive in n_i
+            np.r_[np.ones(n_negative), 2.0 / sizes - 1.0],  # one positive among n_i
             np.r_[
                 self._scaled(layout.negative_caps()),
                 self._scaled(layout.positive_weight),
@@ -28,7 +28,7 @@ class SparseMIL(KernelBagSVM):
 
     def _scaled(self, weight):
         """Caps of the terms of one sum."""
-        # The plain count: a weighted one would cancel class weights.
+        # Divide by the plain count: a weighted count would cancel class weights.
         return self.C * weight / (len(weight) if self.scale_C else 1.0)
 
     def _balance(self, X, t, bag_weight):
@@ -428,12 +428,13 @@ class SBMIL(SparseMIL):
 
     def _fit_binary(self, X, t, bag_weight):
         layout, space, means, first = self._balance(X, t, bag_weight)
-        # Support vectors share their score: the solver does not separate ties.
+        # Support vectors have equal scores up to the tolerance: round them to ties.
         digits = max(0, int(-np.log10(10 * self.tol)))
         scores = self._start_scores(space, layout, first.scores)[layout.positive]
         scores = np.round(scores, digits)
         order = np.argsort(-scores, kind="stable")
-        # The share `eta` of the instances, counted by weight, and at least one per bag.
+        # Select the fraction `eta` of the instances, by weight, and at least one per
+        # bag.
         weight = layout.positive_caps()[order]
         wanted = max(layout.positive_weight.sum(), self.eta * weight.sum())
         chosen = order[np.cumsum(weight) - 0.5 * weight < wanted]
