@@ -425,11 +425,11 @@ class LeastSquaresFit(NamedTuple):
     coef: np.ndarray  # dual coefficients, or weights of the features
     intercept: np.ndarray
     gamma: float
-    gamma_max: float | None  # None where gamma = 0 made it unnecessary
+    gamma_max: float | None  # None if gamma = 0, where it is not needed
     n_iter: int
 
 
-# A few very large bags raise the unit of `rho` at most by this factor.
+# Maximum factor by which a few very large bags increase the unit of `rho`.
 _LARGE_BAGS = 10.0
 
 

@@ -4,12 +4,12 @@ import math
 
 from bagwise._jit import njit
 
-# The least probability whose logarithm is taken.
+# Lower limit of a probability before its logarithm is taken.
 FLOOR = 1e-300
 
-# The loops below run over slices of one bag: unlike an index that starts at an offset,
-# one that starts at zero is known not to be negative, which is what lets the compiler
-# use vector instructions.
+# The loops below run over slices of one bag. Their index starts at zero, so that the
+# compiler knows that it is not negative and can use vector instructions. An index that
+# starts at an offset prevents this.
 
 
 @njit(error_model="numpy", shapes={"z": "n", "out": "n"})
@@ -46,7 +46,7 @@ def sigmoid_gaps(z, slope, p, q, offsets, alpha):
         bag = slice(offsets[i], offsets[i + 1])
         z_i, p_i, q_i, gap = z[bag], p[bag], q[bag], slope[bag]
         top = argmax(z_i)
-        # p - p_top and q_top - q are the same number; take the one that has digits.
+        # p - p_top and q_top - q are equal; use the one without cancellation.
         if z_i[top] > 0.0:
             least = q_i[top]
             for j in range(gap.shape[0]):
@@ -143,7 +143,7 @@ def pool_max(z, slope, offsets, alpha, prob, complement):
         top = argmax(z_i)
         prob[i], complement[i] = sigmoid(z_i[top], slope_i[top])
         slope_i[:] = 0.0
-        # A subgradient where the maximum is not unique.
+        # One of the subgradients where the maximum is not unique.
         slope_i[top] = prob[i] * complement[i]
 
 
@@ -188,7 +188,7 @@ def pool_noisy_or(z, slope, log1p, offsets, prob, complement):
     for i in range(offsets.shape[0] - 1):
         bag = slice(offsets[i], offsets[i + 1])
         z_i, slope_i, log1p_i = z[bag], slope[bag], log1p[bag]
-        # log(1 - p) = -softplus(z): the product itself underflows in big bags.
+        # log(1 - p) = -softplus(z) is summed: the product underflows in big bags.
         log_none = 0.0
         for j in range(z_i.shape[0]):
             log_none -= max(z_i[j], 0.0) + log1p_i[j]
@@ -238,7 +238,7 @@ def pool_power(z, slope, offsets, alpha, prob, complement):
         for j in range(offsets[i], offsets[i + 1]):
             top = max(top, sigmoid(z[j], slope[j])[0])
         total = 0.0
-        missing = 0.0  # sum of 1 - p**alpha, which has digits where P is near 1
+        missing = 0.0  # sum of 1 - p**alpha, which is accurate where P is near 1
         for j in range(offsets[i], offsets[i + 1]):
             p, q = sigmoid(z[j], slope[j])
             if p > 0.0:

@@ -24,7 +24,7 @@ from bagwise.bags.segments import (
 from bagwise.base import BaseBagRegressor
 
 POOLINGS = ("mean", "max", "min", "softmax", "prime")
-# A step is halved at most so often before the descent ends.
+# Maximum number of halvings of a step before the descent ends.
 _HALVINGS = 30
 
 
@@ -203,7 +203,7 @@ class MILinearRegression(BaseBagRegressor):
                     break
                 share *= 0.5
             else:
-                return *point, path, True  # no step lowers it
+                return *point, path, True  # no step reduces the objective
             gain = value - found
             point, value = trial, found
             path.append(value)
@@ -326,8 +326,8 @@ class PooledRegression:
         if self.pooling == "softmax":
             share = _shares(scores, offsets, self.alpha)
             pooled = segment_sum(share * scores, offsets)
-            # The derivative of the pooled value in a score; over a bag they sum to 1,
-            # so that the constant enters as it is.
+            # Derivative of the pooled value with respect to a score. Over a bag the
+            # derivatives sum to 1, so the intercept enters unchanged.
             slope = share * (1.0 + self.alpha * (scores - repeat(pooled, offsets)))
             Z = _bag_sums(slope, offsets) @ rows
             linear = np.asarray(Z @ w).ravel() + b
@@ -387,8 +387,8 @@ def dense_ridge(Z, target, weight, alpha, fit_intercept):
         back = scipy.linalg.cho_solve(factor, A.T @ t if d <= n else t)
         coef = back if d <= n else A.T @ back
     else:
-        # Next to no penalty, and columns that repeat: what rounding leaves of singular
-        # values that are zero would be divided by itself.
+        # With almost no penalty and duplicate columns, some singular values are zero up
+        # to rounding. The solution divides by them, so they are excluded.
         U, s, Vt = scipy.linalg.svd(A, full_matrices=False)
         kept = s > max(n, d) * np.finfo(np.float64).eps * s.max(initial=0.0)
         U, s, Vt = U[:, kept], s[kept], Vt[kept]

@@ -19,7 +19,8 @@ from bagwise.linear_model.pooling import PoolBuffers, pool_flat
 #: Names of the losses between a bag's probability and its label.
 LOSSES = ("squared", "log")
 
-# Rows whose products are summed in float32 before they go into a float64 total.
+# Number of rows whose products are summed in float32 before the sum is added to a
+# float64 total.
 _BLOCK = 65_536
 
 
@@ -107,8 +108,8 @@ class BagLoss:
         self.n_hypotheses = n_hypotheses
         self.mean = mean
         self._transposed = data.T
-        # What every evaluation needs, made once: the columns and labels of each output,
-        # and room for its scores and what is pooled from them.
+        # Prepared once for all evaluations: the columns and labels of each output, and
+        # buffers for its scores and pooled values.
         self._outputs = [
             (slice(k * n_hypotheses, (k + 1) * n_hypotheses), labels)
             for k, labels in enumerate(np.array(self.target.T, np.float64, order="C"))
@@ -198,9 +199,9 @@ class BagLoss:
             value += apply_loss(
                 prob, complement, labels, self._shares, log, slope, self._bounds
             )
-            slope = slope.reshape(part.shape)  # by now dL/dz
+            slope = slope.reshape(part.shape)  # contains dL/dz here
             slope.sum(axis=0, out=total[columns])
-            part[:] = slope  # where the scores were, in the type of the data
+            part[:] = slope  # overwrites the scores, in the type of the data
         gradient = self._back_project(product)
         if self.mean is not None:
             gradient -= self.mean[:, None] * total
@@ -208,7 +209,7 @@ class BagLoss:
 
     def _back_project(self, residual):
         """Return ``data.T @ residual`` in float64."""
-        if residual.shape[1] == 1:  # a matrix-vector product proper is faster
+        if residual.shape[1] == 1:  # a matrix-vector product is faster
             residual = residual[:, 0]
         if residual.dtype == np.float64 or len(residual) <= _BLOCK:
             gradient = self._transposed @ residual
@@ -230,7 +231,7 @@ def linear_scores(data, U, b, mean=None):
 def _product(data, U):
     """Return ``data @ U`` in the type of the data."""
     coef = U.astype(data.dtype, copy=False)
-    if U.shape[1] == 1:  # a matrix-vector product proper is faster
+    if U.shape[1] == 1:  # a matrix-vector product is faster
         return (data @ coef[:, 0])[:, None]
     return data @ coef
 
@@ -335,15 +336,16 @@ def fit_linear(
         )
         theta = result.x
         n_iter += int(result.nit)
-        # A failed line search (kinks of the maximum, rounding of float32) has another
-        # chance with an empty memory, as long as that still makes progress.
+        # After a failed line search (kinks of the maximum, rounding in float32), L-BFGS
+        # is restarted with an empty memory as long as that makes progress.
         if result.status != 2 or result.nit == 0 or n_iter >= max_iter:
             break
     stop = {0: "converged", 1: "max_iter"}.get(int(result.status), "stalled")
     if stop == "stalled":
-        # Converged as far as rounding lets it? Curvature is at most about the mean
-        # square of the instances, so that a step down the gradient g is sure to gain
-        # g'g / 2L, and no line search sees less than the rounding of the objective.
+        # Check convergence up to rounding. The curvature is at most about the mean
+        # square of the instances, so a step along the negative gradient g gains at
+        # least g'g / 2L. No line search detects a gain below the rounding error of the
+        # objective.
         g, curvature = result.jac, 1.0 + ridge + loss.mean_square()
         gain = 0.5 * float(g @ g) / curvature
         if np.abs(g).max() <= 100 * tol or gain <= loss.rounding * abs(result.fun):
@@ -463,5 +465,5 @@ def _evaluate(piece, U, b, mean, options):
     loss = BagLoss(
         piece.X.data, piece.X.offsets, piece.y, piece.weight, mean=mean, **options
     )
-    share = float(piece.weight.sum())  # the piece's own loss is a mean
+    share = float(piece.weight.sum())  # the loss of a piece is a mean
     return tuple(share * part for part in loss(U, b))

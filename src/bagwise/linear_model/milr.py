@@ -23,7 +23,7 @@ from bagwise.linear_model.pooling import bag_logit, pool, sharpness
 
 #: Poolings offered by the linear models.
 LINEAR_POOLINGS = ("softmax", "max", "mean", "noisy_or", "lse", "gmean")
-# With these, 1 - P is the pooling of 1 - p: the classes can be exchanged.
+# For these, 1 - P is the pooling of 1 - p, so the classes can be exchanged.
 SYMMETRIC_POOLINGS = ("mean", "gmean")
 
 _LOW_DIMENSION = 20
@@ -216,7 +216,7 @@ class MILogisticRegression(ProbabilityMixin, WeightedBagClassifier):
         if larger_than_chunk(X):
             self._fit_sums(Chunks(X, positive, bag_weight))
             return
-        # Without a free intercept the mean may not be subtracted.
+        # Without a free intercept the mean must not be subtracted.
         mean = column_means(X, bag_weight) if self.fit_intercept else None
         X = precise(X, mean)
         loss = BagLoss(
@@ -325,7 +325,7 @@ def fit_with_restarts(
         "max_iter": max_iter,
         "tol": tol,
     }
-    if loss.pooling == "max":  # kinks: the gradient does not tell when to stop
+    if loss.pooling == "max":  # kinks: the gradient is no stopping criterion
         options["ftol"] = 1e-7
     best = None
     for number in range(n_init):
@@ -340,14 +340,14 @@ def _start(loss, number, options, rng):
     """Return direction and intercept of start `number`."""
     shape = (loss.n_features, loss.n_columns)
     level = base_intercept(loss) if options["fit_intercept"] else np.zeros(shape[1])
-    # Several hypotheses must differ from the beginning: equal ones have equal
-    # gradients and stay equal.
+    # Hypotheses must start from different values: equal ones have equal gradients and
+    # stay equal.
     if number == 0 and loss.n_hypotheses == 1:
         return np.zeros(shape), level
     if number == 1 and loss.n_hypotheses == 1:
         fit = fit_linear(loss.of_means(), np.zeros(shape), level, **options)
         return fit.coef, fit.intercept
-    # Scores of variance about one, whatever the units of the features.
+    # Scale the start so that scores have variance one in any units of the features.
     spread = np.sqrt(max(loss.mean_square(), np.finfo(np.float64).tiny))
     return rng.standard_normal(shape) / spread, level
 

@@ -31,8 +31,9 @@ from bagwise.linear_model._loops import (
 #: Names of all poolings understood by :func:`pool`.
 POOLINGS = ("softmax", "max", "mean", "noisy_or", "lse", "gmean", "power")
 
-# Up to here exp(alpha * p) is taken as it is: weights between exp(-32) and 1 neither
-# overflow nor vanish, and their rounding errors are below 32 units in the last place.
+# Up to this value exp(alpha * p) is computed directly: weights between exp(-32) and 1
+# neither overflow nor vanish, and their rounding errors are below 32 units in the last
+# place.
 _MILD_ALPHA = 32.0
 
 
@@ -98,7 +99,7 @@ def pool(z, offsets, pooling="softmax", alpha=3.5, *, n_outputs=1):
         if z.ndim == 1:
             return pooled
         return PooledBags(*(part[:, None] for part in pooled))
-    # The values of one output next to each other: (output, instance, hypothesis).
+    # Make the values of one output contiguous: (output, instance, hypothesis).
     width = z.shape[1] // n_outputs
     blocks = np.reshape(z, (-1, n_outputs, width)).transpose(1, 0, 2)
     prob = np.empty((n_bags, n_outputs))
@@ -169,8 +170,8 @@ def pool_flat(z, offsets, pooling, alpha, buffers=None):
         buffers = PoolBuffers(z.shape[0], offsets.shape[0] - 1)
     prob, complement, slope = buffers.pooled
     alpha = float(alpha)
-    # Exponentials and logarithms by numpy: vectorized, several times faster than in
-    # compiled loops.
+    # Exponentials and logarithms are computed by NumPy, which is vectorized and several
+    # times faster than compiled loops.
     minus_abs(z, slope)
     np.exp(slope, out=slope)
     if pooling in ("softmax", "lse"):

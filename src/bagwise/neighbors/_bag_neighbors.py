@@ -108,7 +108,7 @@ class BagKNeighborsRegressor(BaseBagRegressor):
         return hausdorff(X, self.bags_fit_, self.metric_)
 
     def _average(self, D):
-        # Equal distances differ in their last digits, by which nothing may be decided.
+        # Equal distances may differ in their last digits, which must not decide.
         with np.errstate(over="ignore"):
             rough = D.astype(np.float32)
         near = np.argsort(rough, axis=1, kind="stable")[:, : self.n_neighbors_]

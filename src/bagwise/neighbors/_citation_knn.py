@@ -14,8 +14,8 @@ from bagwise.kernels.instance import row_blocks
 from bagwise.kernels.reuse import reused
 from bagwise.solvers.pace import paced
 
-# Relative difference up to which two distances are the same: a bag at exactly the
-# citation radius is the rule when training bags are predicted.
+# Distances are equal up to this relative difference. When training bags are predicted,
+# there is usually a bag at exactly the citation radius.
 _SAME = 1e-7
 
 
@@ -113,7 +113,7 @@ class CitationKNN(MulticlassBagClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # The mean weighs two bags by their sizes, and a repeated instance counts there.
+        # The mean weights two bags by their sizes, so it depends on repeated instances.
         tags.input_tags.duplicate_invariant = self.metric != "mean" or None
         return tags
 
@@ -177,8 +177,8 @@ class CitationKNN(MulticlassBagClassifier):
         check_is_fitted(self)
         D = self.distances_.copy()
         np.fill_diagonal(D, np.inf)
-        # A bag left out of the others of T does not move D_C(T) below its own
-        # distance, nor above it: the radius of the whole set decides alike.
+        # Excluding one bag from the other bags of T moves D_C(T) neither below nor
+        # above the distance of that bag: the radius of all bags gives the same votes.
         return self._outside(self._balance(self._votes(D, self.citation_radius_)))
 
     def loo_predict(self):
@@ -205,7 +205,7 @@ class CitationKNN(MulticlassBagClassifier):
 
     def _votes(self, D, radius):
         """Count the votes for each class: references, then citers."""
-        # Equal distances differ in their last digits, by which no vote may be decided.
+        # Equal distances may differ in their last digits, which must not decide a vote.
         with np.errstate(over="ignore"):
             rough = D.astype(np.float32)
         references = np.argsort(rough, axis=1, kind="stable")[:, : self.n_references_]

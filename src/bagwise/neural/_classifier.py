@@ -269,9 +269,10 @@ class NeuralBagClassifier(NetworkMixin, ProbabilityMixin, MulticlassBagClassifie
         tags.input_tags.scale_sensitive = "no"
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
-        tags.input_tags.order_invariant = False  # steps and folds go by position
+        tags.input_tags.order_invariant = False  # steps and folds depend on positions
         tags.input_tags.asymmetric = self.pooling == "max"
-        # Of four poolings and two heads. Attention learns "positive unless" too.
+        # Among four poolings and two heads, only this combination does. Attention also
+        # learns "positive unless".
         tags.input_tags.respects_standard_assumption = (
             self.pooling == "max" and self.head == "additive"
         )

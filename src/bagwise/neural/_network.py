@@ -26,7 +26,7 @@ from bagwise.neural._torch import (
 FREE = ("learning_rate", "weight_decay", "dropout", "n_models", "random_state")
 
 
-# Neighbors of an instance over which its attention is smoothed.
+# Number of neighbors over which the attention of an instance is smoothed.
 _N_SMOOTHED = 8
 
 
@@ -63,7 +63,7 @@ def fit_together(jobs, X):
 def _kind(job):
     params = job.estimator.get_params(deep=False)
     fixed = {k: repr(v) for k, v in params.items() if k not in FREE}
-    # Codes are shared between the jobs of a run; other targets need not be.
+    # Models trained together share class codes; other targets may differ.
     codes = job.targets.tobytes() if job.loss == "softmax" else b""
     return job.loss, job.intercept.shape, codes, tuple(sorted(fixed.items()))
 
@@ -177,7 +177,7 @@ def _affine(mean, scale):
 
 _POSITIVE = [Interval(Integral, 1, None, closed="left")]
 
-# Poolings for targets of any kind; the clustering of CLAM needs classes.
+# Poolings for targets of any kind; the clustering of CLAM requires classes.
 REAL = {
     *("gated", "attention", "mean", "max"),
     *("dsmil", "dtfd", "transmil", "set_transformer"),
@@ -324,7 +324,7 @@ class NetworkMixin:
         for n_folds in range(most_folds(X, y, wanted), 1, -1):
             try:
                 folds = bag_folds(X, y, n_folds, seed)
-            except ValueError:  # few groups: a fold would hold all bags of a class
+            except ValueError:  # few groups: one fold would have all bags of a class
                 continue
             for m in range(self.n_models):
                 held[m, folds[m % n_folds][1]] = True

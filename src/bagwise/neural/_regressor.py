@@ -131,7 +131,7 @@ class NeuralBagRegressor(NetworkParameters, NetworkMixin, BaseBagRegressor):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.scale_sensitive = "no"
-        tags.input_tags.order_invariant = False  # steps and folds go by position
+        tags.input_tags.order_invariant = False  # steps and folds depend on positions
         tags.target_tags.multi_output = True
         return tags
 

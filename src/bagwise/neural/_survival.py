@@ -91,7 +91,7 @@ class NeuralBagSurvival(NetworkParameters, NetworkMixin, BaseBagEstimator):
         tags.estimator_type = "survival"
         tags.target_tags.required = True
         tags.input_tags.scale_sensitive = "no"
-        tags.input_tags.order_invariant = False  # steps and folds go by position
+        tags.input_tags.order_invariant = False  # steps and folds depend on positions
         return tags
 
     def _check_target(self, y):

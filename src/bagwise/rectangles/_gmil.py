@@ -189,7 +189,7 @@ class GMIL(BinaryBagClassifier):
         hits = hit_matrix(self.grid_, X, box_set.low, box_set.high)
         group, patterns = self._groups(hits)
         multiplicity = np.bincount(group, weights=box_set.multiplicity)
-        # Boxes that hold no training point: one more group, never hit.
+        # Boxes without a training point form one more group, which is never hit.
         unseen = max(box_set.total - box_set.multiplicity.sum(), 0.0)
         columns = np.vstack([patterns, np.zeros((1, X.n_bags), dtype=np.uint8)])
         weights = np.append(multiplicity, max(unseen, 1e-300))
@@ -295,7 +295,7 @@ class GMIL(BinaryBagClassifier):
         """Name the boxes with the largest and smallest ratio of weights."""
         ratio = np.log(present / absent) / np.log(self.alpha)
         width = box_set.high.astype(np.float64) - box_set.low
-        # the smallest box of a group says most; sort so that it comes first
+        # the smallest box of a group is the most specific; sort so that it comes first
         by_size = np.lexsort((width.sum(axis=1), group))
         smallest = by_size[np.unique(group[by_size], return_index=True)[1]]
         for sign, name in ((1.0, "attracting"), (-1.0, "repelling")):
@@ -316,7 +316,7 @@ class GMIL(BinaryBagClassifier):
             part = slice(begin, begin + step)
             hits = hit_matrix(self.grid_, X, self.low_[part], self.high_[part])
             total += self.gain_[part] @ hits
-        # Only positive weights are summed; rounding of the differences must not show.
+        # The total is a sum of positive weights: clip rounding errors of differences.
         return np.log(np.maximum(total, self.theta_ * 1e-12) / self.theta_)
 
     def _score_instances(self, X):
@@ -332,7 +332,7 @@ class BoxSet(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     multiplicity: np.ndarray
-    total: float  # number of boxes that all of them stand for, unseen ones included
+    total: float  # number of boxes represented, including unseen ones
 
 
 def intervals(top):

@@ -101,7 +101,7 @@ class IAPR(BinaryBagClassifier):
     array([1, 0])
     """
 
-    # As in the papers, and better here than a sigmoid: scores have a long lower tail.
+    # As in the papers. A sigmoid is worse here, because scores have a long lower tail.
     _find_threshold = staticmethod(best_threshold)
 
     _parameter_constraints: dict = {
@@ -131,14 +131,15 @@ class IAPR(BinaryBagClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Bags are sets, except that "gfs" counts the instances it loses and that the
-        # automatic margin and the density see how often an instance occurs.
+        # Bags are sets, with two exceptions: "gfs" counts the instances it loses, and
+        # the automatic margin and the density depend on how often an instance occurs.
         tags.input_tags.duplicate_invariant = self.method == "all" or None
         tags.input_tags.asymmetric = True
         return tags
 
     def _fit_binary(self, X, t, bag_weight):
-        data = X.data.astype(np.float64) + 0.0  # no negative zeros: equal is equal
+        # No negative zeros: equal values have equal bits.
+        data = X.data.astype(np.float64) + 0.0
         X = Bags(data, X.offsets)
         self.scale_ = np.where(np.ptp(data, axis=0) > 0, data.std(axis=0), 1.0)
         self.scale_ = np.where(self.scale_ > 0, self.scale_, 1.0)
@@ -203,7 +204,7 @@ class IAPR(BinaryBagClassifier):
         half = np.where(half > 0.0, half, self.scale_[F])
         x = X.data[:, F]
         violation = (np.maximum(low - x, x - high) / half).max(axis=1)
-        # The box is closed: a point on its surface is inside, that is above 0.
+        # The box is closed: a point on its surface is inside and scores above 0.
         return np.where(violation <= 0.0, 1e-12 - violation, -violation)
 
 

@@ -153,7 +153,7 @@ def _best_side(pos, neg, upper):
             best_cost, best_gone = cost, gone
             neighbor = pos[kept - 1] if upper else pos[n_pos - kept]
             end = v + (neighbor - v) / 2.0
-            if end == v:  # neighboring floats have no middle
+            if end == v:  # there is no float between neighboring floats
                 end = neighbor
     return best_cost, best_gone, end
 
@@ -192,7 +192,7 @@ def eliminate(pos, neg, low, high):
                 if cost < best_cost or (cost == best_cost and gone > best_gone):
                     best_cost, best_gone = cost, gone
                     feature, side, end = f, upper, new_end
-        if feature < 0:  # every cut would lose the last positive instance
+        if feature < 0:  # every cut would remove the last positive instance
             return steps
         if side:
             high[feature] = end
@@ -261,7 +261,7 @@ def _cover(distance, margin, covers, open_row, counts, chosen):
                 n_open -= 1
 
 
-_LARGEST = 1e150  # weights are kept in the range of floats
+_LARGEST = 1e150  # limit of the weights, against overflow
 
 
 @njit(nogil=True, shapes={"hit": "g", "present": "g", "absent": "g"})

@@ -24,10 +24,10 @@ __all__ = [
     "slopes_by_bag",
 ]
 
-MAX_BAGS = 150  # shown in full
-MAX_INSTANCES = 2_500  # of the bags shown in full
+MAX_BAGS = 150  # bags shown in full
+MAX_INSTANCES = 2_500  # instances of the bags shown in full
 MAX_PER_BAG = 24
-LOWEST = 8  # of these, the lowest ones of a bag that is shown as a map
+LOWEST = 8  # number of lowest instances among these, for a bag that is shown as a map
 MAX_METHODS = 8
 MAX_PIXELS = 900_000
 N_FEATURES = 8
@@ -36,8 +36,8 @@ MAX_PART_METHODS = 4
 MAX_RESULTS = 240_000  # predictions of other bags, over all methods
 MAX_SHOWN = 24_000  # instances of other bags
 UNTESTED = 2
-MAX_BYTES = 2_400_000  # of all maps of a page
-LEAST_CELLS, MOST_CELLS = 2_500, 60_000  # of one map
+MAX_BYTES = 2_400_000  # size of all maps of a page
+LEAST_CELLS, MOST_CELLS = 2_500, 60_000  # number of cells of one map
 
 Results = Mapping[str, Mapping[int, Mapping[str, Any]]]
 Tables = Mapping[str, NDArray[Any]]
@@ -211,7 +211,7 @@ def _choose_bags(
         right = [i for i in everyone if i in best and best[i]["ok"]]
     else:
         wrong, right = [], everyone
-    # Even samples: the first bags may all be of one class.
+    # Sample evenly: the first bags may all be of one class.
     wrong = _even(wrong, limit // 2)
     right = _even(right, limit - len(wrong))
     chosen = sorted({*wrong, *right})
@@ -455,7 +455,7 @@ def _top_rows(X: Any, bags: NDArray[Any], lead: Any) -> tuple[Any, Any]:
     """Return the rows of the instances with the highest scores, and their counts."""
     sizes = X.sizes[bags]
     room = 0
-    if lead is not None:  # without scores no instance is highest
+    if lead is not None:  # without scores there is no highest instance
         known = np.array([not np.isnan(lead[X.offsets[i]]) for i in bags])
         sizes = np.where(known, sizes, 0)
         for each in range(1, MAX_PER_BAG + 1):

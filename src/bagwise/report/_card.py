@@ -17,8 +17,8 @@ from bagwise.report._evaluation import SHARES, subgroup_table
 
 __all__ = ["model_card"]
 
-FEW = 50  # bags, or groups of bags, from which little can be concluded
-MOST_NAMES = 60  # columns that are listed
+FEW = 50  # with fewer bags, or groups of bags, little can be concluded
+MOST_NAMES = 60  # maximum number of columns that are listed
 VERSIONS = ("bagwise", "python", "numpy", "scipy", "scikit-learn", "numba", "joblib")
 TASKS = {
     "multilabel": "several labels",
@@ -222,7 +222,7 @@ def _held_out(record: ModelRecord) -> list[Section]:
         return []
     truth, groups = held["truth"], held.get("group")
     found = operating_point(truth, held["label"], groups, fixed=False)
-    found.pop("accuracy")  # among the figures, from all repeats
+    found.pop("accuracy")  # reported with the metrics, over all repeats
     rows = [[SHARES[name], _interval(one)] for name, one in found.items()]
     if "probability" in held:
         line = calibration_line(

@@ -38,12 +38,12 @@ __all__ = [
 
 Array = NDArray[np.float64]
 GRID = np.linspace(0.0, 1.0, 101)
-MAX_CURVES = 8  # classes with curves of their own
-MAX_CLASSES = 40  # in tables
+MAX_CURVES = 8  # classes with a curve each
+MAX_CLASSES = 40  # classes in tables
 MAX_POINTS = 600
-WITHIN = 0.9  # share of the bags in the band around the diagonal
-N_PARTS = 10  # of the test bags, for thresholds chosen on other bags
-LEAST_GAIN, ALPHA = 0.05, 0.05  # of accuracy by another threshold
+WITHIN = 0.9  # fraction of the bags in the band around the diagonal
+N_PARTS = 10  # parts of the test bags; thresholds are chosen on the others
+LEAST_GAIN, ALPHA = 0.05, 0.05  # gain in accuracy, level of its test
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def mean_roc(view: View, method: str, k: int | None = None) -> Curve | None:
     def one(positive: NDArray[Any], score: Array) -> tuple[Array, float]:
         fpr, tpr, _ = roc_curve(positive, score, drop_intermediate=True)
         curve = np.interp(GRID, fpr, tpr)
-        # On a vertical segment of the curve its upper end counts.
+        # On a vertical segment of the curve, the upper end is used.
         last = np.searchsorted(fpr, GRID, side="right") - 1
         area = float(np.sum(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2))
         return np.where(fpr[last] == GRID, tpr[last], curve), area
@@ -183,7 +183,7 @@ def score_histogram(
     bound = max(float(np.quantile(np.abs(score), 0.99)), 1e-9)
     edges = np.linspace(-bound, bound, n_bins + 1)
     edges[n_bins // 2] = 0.0
-    # A score of exactly zero is negative, that is, right of zero for the first class.
+    # A score of zero is predicted negative; for the first class, it lies right of zero.
     above = bool((called == (score > 0)).all())
     not_below = bool((called == (score >= 0)).all())
     side = "right" if not_below and not above else "left"

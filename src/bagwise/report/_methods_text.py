@@ -296,7 +296,7 @@ def _short_reference(text: str) -> Reference | None:
     if found is None:
         return None
     parts, year = found.group(1).rstrip(",").split(", "), found.group(2)
-    pair = r"[A-Z][\w-]* and [A-Z][\w-]*"  # not a title with "and"
+    pair = r"[A-Z][\w-]* and [A-Z][\w-]*"  # not a title that contains "and"
     last = next((k for k, part in enumerate(parts) if re.fullmatch(pair, part)), 0)
     names = ", ".join(parts[: last + 1]).replace(" and ", ", ").split(", ")
     rest = parts[last + 1 :]

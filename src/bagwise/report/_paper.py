@@ -29,9 +29,9 @@ __all__ = ["FIGURES", "write_figure"]
 
 WIDTHS = {"single": 89.0, "medium": 120.0, "double": 183.0}  # millimeters
 INCH, DPI = 25.4, 300
-LETTER = 0.055  # inches of a letter of 7 points
+LETTER = 0.055  # width in inches of a letter of 7 points
 INK = "#212529"
-MOST = 5  # methods in a figure of curves
+MOST = 5  # maximum number of methods in a figure with curves
 N_MAPS = 4
 FORMATS = (".pdf", ".svg", ".png")
 STYLE = {
@@ -137,13 +137,13 @@ def _panel(width: float, height: float) -> Any:
     return ax
 
 
-# One kind of figure each: comparison, width, methods and bags to a figure -------------
+# Kinds of figures; arguments: comparison, width, methods and bags of the figure -------
 
 
 def _ranking(found: Any, width: float, methods: Any, bags: Any) -> Any:
     n = len([row for row in found.ranking if row.n_folds])
     ax = plot_ranking(found, _panel(width, 0.75 + 0.19 * n))
-    ax.get_legend().remove()  # it would take its width from the axes
+    ax.get_legend().remove()  # inside, it would reduce the width of the axes
     ax.figure.legend(loc="outside upper left", ncols=2, frameon=False)
     return ax.figure
 

@@ -46,7 +46,7 @@ N_BARS = 12
 N_TYPES, N_TYPE_METHODS = 40, 4
 _TONES = {"faithful": "good", "misleading": "bad"}
 _SHORT_VERDICTS = {"not significantly different": "not significant"}
-_VERDICT_TONES = {"best": "good", "worse": "dim", "untested": "dim"}  # others: near
+_VERDICT_TONES = {"best": "good", "worse": "dim", "untested": "dim"}  # all others: near
 
 
 def facts(view: View) -> list[dict[str, str]]:
@@ -120,7 +120,7 @@ def metric_columns(comparison: Comparison) -> list[dict[str, str]]:
     found = []
     for name, metric in METRICS.items():
         if name == comparison.metric or name.startswith("group_"):
-            continue  # groups have a table of their own
+            continue  # groups have a separate table
         values = [getattr(row, name) for row in comparison.ranking]
         if np.isfinite(values).any():
             found.append({"name": name, "title": metric.title})

@@ -132,7 +132,7 @@ class View:
             return FoldPredictions(label=np.asarray(arrays["score"]), **about)
         label = np.asarray(arrays["label"]).astype(np.int64)
         score, probability = arrays.get("score"), arrays.get("probability")
-        if score is not None and len(score) != len(test):  # the method has labels only
+        if score is not None and len(score) != len(test):  # it predicts labels only
             score = None
         if self.positive == 0:  # stored for the second class, as in scikit-learn
             score = None if score is None else -score

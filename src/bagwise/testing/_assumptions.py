@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 N_FEATURES = 16
-DISTANCE = 4.0  # of a concept from the mean of the background
-SPREAD = 0.3  # of the instances of a concept
+DISTANCE = 4.0  # distance of a concept from the mean of the background
+SPREAD = 0.3  # standard deviation of the instances of a concept
 LEARNED = 0.9  # AUROC from which a concept counts as learned
 CHANCE = 0.1  # AUROC within 0.5 +- this is chance: 2.4 standard errors at 200 bags
 ROUNDING = 1e-9  # relative; a smaller decrease of a score does not count
@@ -71,7 +71,7 @@ def _threshold(rng: Any, positive: bool, test: bool) -> Counts:
     return {"c": count, "p": _some(rng) if distractors else 0}
 
 
-# Name -> how many instances of each concept a bag holds.
+# Name of a test -> number of instances of each concept in a bag.
 TESTS: Mapping[str, Recipe] = {
     "presence": _presence,
     "distractors": _distractors,
@@ -215,7 +215,7 @@ def label_of(auroc: Mapping[str, float], worst: Mapping[str, float]) -> str:
 def respects(auroc: Mapping[str, float], worst: Mapping[str, float]) -> bool | None:
     """Return whether the AUROCs are consistent with the standard assumption."""
     if any(auroc[name] <= 0.5 - CHANCE for name in _STANDARD):
-        return False  # even if presence is too hard: the inverted ranking was learned
+        return False  # even if presence is too hard: the ranking is inverted
     label = label_of(auroc, worst)
     return None if label == "cannot learn it" else label != "neither"
 

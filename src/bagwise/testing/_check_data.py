@@ -151,11 +151,11 @@ def check_offset(estimator):
     _need_target(estimator)
     X, y = toy()
     model = fit(estimator, X, y)
-    for offset, rtol in ((1e6, 1e-3), (1e8, 1e-2)):  # 1e8: digits of single precision
+    for offset, rtol in ((1e6, 1e-3), (1e8, 1e-2)):  # 1e8: float32 accuracy
         moved = X.with_data(X.data + offset)
         what = f"offset {offset:.0e}"
         _same_answers(model, X, fit(estimator, moved, y), moved, rtol, what)
-    # Rounding to float32 changes the rows: the same rounded rows in both precisions.
+    # Rounding to float32 changes the rows: use the rounded rows in both precisions.
     single = X.with_data((X.data + 1e4).astype(np.float32))
     double = X.with_data(single.data.astype(np.float64))
     model = fit(estimator, double, y)
@@ -207,7 +207,7 @@ def check_other_storage(estimator):
     _need_sparse(estimator)
     X, y = toy()
     thin = X.data * (np.abs(X.data) > 0.3)
-    thin = thin.astype(np.float32).astype(np.float64)  # the same numbers in both
+    thin = thin.astype(np.float32).astype(np.float64)  # equal in both formats
     dense, sparse = X.with_data(thin), X.with_data(sp.csr_matrix(thin))
     for trained, what in ((dense, "fitted on dense bags"), (sparse, "fitted on CSR")):
         model = fit(estimator, trained, y)

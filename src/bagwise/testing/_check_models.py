@@ -123,7 +123,7 @@ def check_numpy_random_state(estimator):
     np.testing.assert_array_equal(output(plain, X), output(other, X))
 
 
-# Values that parameters are set to after a fit.
+# Values to which parameters are set after a fit.
 _INTEGERS, _NUMBERS = (1, 2, 3, 7, 50), (0.01, 0.3, 0.5, 1.0, 2.0, 10.0)
 
 
@@ -192,7 +192,7 @@ def _fit_and_predict(estimator, X, y):
 @cache
 def _other_process():
     """Return one worker for all estimators, separate from those that joblib keeps."""
-    # Without a timeout: a worker that stops when idle may take the next task with it.
+    # No timeout: a worker that stops when idle may lose the next task.
     return ProcessPoolExecutor(max_workers=1)
 
 
@@ -200,8 +200,8 @@ def check_fit_in_process(estimator):
     """A fit in another process gives the same result."""
     X, y = toy()
     with warnings.catch_warnings():
-        # loky replaces a worker whose memory has grown, and warns in its own thread.
-        # Where warnings are errors, the thread would end and the result never come.
+        # loky replaces a worker whose memory has grown, and warns in its own thread. If
+        # warnings are errors, the thread ends and the result never arrives.
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
         found = _other_process().submit(_fit_and_predict, estimator, X, y).result(300)
     np.testing.assert_array_equal(_fit_and_predict(estimator, X, y), found)
@@ -252,7 +252,7 @@ def _check_instance_outputs(model, X):
     assert ((keys >= 0) & (keys < X.sizes)).all()
 
 
-# (negative, positive): both alphabetical orders of words, numbers and booleans.
+# (negative, positive): words, numbers and booleans in both alphabetical orders.
 _NAMES = (
     ("a", "b"),
     ("b", "a"),
@@ -339,7 +339,7 @@ _N_TRAIN, _N_TEST = 60, 100
 # From this AUROC on the classes count as separated. The accuracy may then be lower by
 # _WORSE than at the best threshold.
 _SEPARATED, _WORSE = 0.8, 0.10
-# About ten seconds per problem: tested on one, that with few positive bags.
+# Fits of about ten seconds: tested on one problem only, with few positive bags.
 _SLOW = ("NeuralBagClassifier", "BagClassifier")
 
 

@@ -68,7 +68,7 @@ _SMALL_NET = {
     "learning_rate": 0.03,
     "max_epochs": 8,
     "dropout": 0.25,
-    "precision": "float64",  # (answers of subsets agree to 1e-7)
+    "precision": "float64",  # predictions of subsets agree to 1e-7
 }
 
 # Parameters that shorten a fit. A class that is not listed is tested with its defaults.
@@ -84,8 +84,8 @@ CHEAP = {
     },
     "BagRegressor": {"members": [("mean", SimpleMIRegressor())], "cv": 2},
     "BagStackingClassifier": {"cv": 2},
-    # Folds depend on the order of the bags. With the threshold of the training scores
-    # the order can be tested; `check_default_threshold` uses the default.
+    # Folds depend on the order of the bags. The threshold of the training scores does
+    # not, so it is used here; `check_default_threshold` uses the default.
     **dict.fromkeys(
         ("BoxKernelSVC", "MIODM", "SBMIL", "STMIL", "WrapperMI"),
         {"threshold": "train"},

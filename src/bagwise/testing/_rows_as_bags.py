@@ -62,7 +62,7 @@ class _RowsAsBags:
         return tags
 
     def _check_bags(self, X, y=None, *, reset, min_bags=1):
-        if isinstance(X, Bags):  # from the estimator to its own parts
+        if isinstance(X, Bags):  # passed from the estimator to its parts
             return super()._check_bags(X, y, reset=reset, min_bags=min_bags)
         tags = self.__sklearn_tags__()
         if y is None and reset and tags.target_tags.required:

@@ -63,7 +63,7 @@ class Fitted:
         self.n_models = len(weights["intercept"])
 
     def _tensor(self, values, dtype):
-        # A copy: arrays of a model file may be read-only, which torch complains of.
+        # Copied, because torch warns about read-only arrays, as in a model file.
         values = np.asarray(values).copy()
         return torch.as_tensor(values, dtype=dtype, device=self.device)
 

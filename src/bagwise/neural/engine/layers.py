@@ -81,7 +81,7 @@ class Thin(torch.autograd.Function):
         h, weight = ctx.saved_tensors
         n_models, n_rows, width = h.shape
         grad = grad.to(h.dtype)
-        # Pieces of the rows in a batch of small products, then a sum over the pieces.
+        # Compute small products for pieces of the rows, then sum over the pieces.
         pieces = math.gcd(n_rows, 64)
         left = grad.reshape(n_models * pieces, 1, -1)
         right = h.reshape(n_models * pieces, -1, width)
@@ -138,7 +138,8 @@ class Pooled:
     scores: torch.Tensor  # (n_bags, n_models, n_outputs)
     share: torch.Tensor  # (n_rows, n_models, 1 or n_outputs), sums to one over a bag
     contributions: torch.Tensor  # (n_rows, n_models, n_outputs), sums to the scores
-    extra: dict = field(default_factory=dict)  # what its loss needs
+    # Values that the loss of the pooling needs.
+    extra: dict = field(default_factory=dict)
 
 
 class Pooling:

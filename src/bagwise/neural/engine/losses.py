@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-# The logarithm of a weight of zero, without an infinity in the gradient.
+# Logarithm of a zero weight; it is finite, so that the gradient stays finite.
 _NEVER = -1e30
 
 

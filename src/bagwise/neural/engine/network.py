@@ -48,7 +48,7 @@ from bagwise.neural.engine.layers import (
 from bagwise.neural.engine.poolings import CLAM, DSMIL, DTFD
 from bagwise.neural.engine.transformers import SetTransformer, TransMIL
 
-# Units of a layer that a kernel holds at once, at most.
+# Maximum number of units of a layer that a kernel holds at once.
 _WIDEST = 1024
 
 
@@ -172,8 +172,8 @@ class Shape:
         found = {}
         width = self.n_inputs
         for i, units in enumerate(self.hidden):
-            # The first one is stored by output unit, so that the models' layers
-            # stand below each other in one matrix without a copy.
+            # The first layer is stored by output unit, so that the layers of all models
+            # form one matrix without a copy.
             form = (units, width) if i == 0 else (width, units)
             found[f"hidden{i}.weight"] = form, width
             found[f"hidden{i}.bias"] = (units,), width
@@ -220,7 +220,7 @@ def first_layer(x, weight, bias, affine):
     n_models, width = bias.shape
     weight, bias = weight.to(x.dtype), bias.to(x.dtype)
     if x.is_cuda and n_models > 1:
-        # The same product, with each model's part in one piece for what follows.
+        # The same product, with the part of each model contiguous for later steps.
         rows = x.expand(n_models, *x.shape)
         return torch.baddbmm(bias[:, None, :], rows, weight.transpose(1, 2))
     flat = F.linear(x, weight.reshape(n_models * width, -1), bias.reshape(-1))
@@ -277,7 +277,7 @@ def fused_values(shape, weights, x, noise, affine, kernels):
                 h = x.expand(len(bias), *x.shape)
             product = torch.bmm(h, weight.to(h.dtype))
             h = hidden_units(product, bias, noise, kernels)
-    # One product for the attention and the head, whose gradient needs no sum.
+    # One product for the attention and the head, so that no gradients are summed.
     weight, bias = (
         torch.cat([weights[f"attention.{name}"], weights[f"head.{name}"]], dim=-1)
         for name in ("weight", "bias")

@@ -52,7 +52,7 @@ class DSMIL(Pooling):
         rank = ranks(instance.detach().flatten(1), segments).reshape(instance.shape)
         shares, highest = [], []
         for k in range(shape.n_outputs):
-            # The row of rank zero of each bag, for each model.
+            # Select the row with rank zero in each bag, for each model.
             critical = torch.argsort(rank[:, :, k] > 0, dim=0, stable=True)
             critical = critical[: segments.n_bags]
             highest.append(instance[:, :, k].gather(0, critical))
@@ -146,7 +146,7 @@ class CLAM(Pooling):
         score, margin = pooled.extra["attention"].detach(), pooled.extra["cluster"]
         rank = ranks(score.flatten(1), segments).reshape(score.shape)
         sizes = segments.repeat(segments.sizes)[:, None, None]
-        # Bags of less than 2 k instances: no instance is at both ends.
+        # In bags of less than 2 k instances, no instance is in both groups.
         k = torch.clamp(sizes // 2, 1, self.n_sampled)
         top = (rank < k).to(margin.dtype) / k
         bottom = (rank >= sizes - k).to(margin.dtype) / k

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
-# Share of the free memory that instances may take; the rest is for activations.
+# Fraction of the free memory for instances; the rest is for activations.
 _SHARE = 0.5
-# Values looked at together; a memory map larger than memory is read in pieces.
+# Number of values processed at once; a memory map larger than memory is read in pieces.
 CHUNK_VALUES = 2**24
 
 
@@ -62,7 +62,8 @@ class Rows:
                 self.rows[part] = self._standardized(host_chunk(data, part))
         else:
             with warnings.catch_warnings():
-                # Only read from, so that a read-only array does no harm.
+                # The array is only read, so the warning about read-only arrays is
+                # ignored.
                 warnings.filterwarnings("ignore", message=".*not writable.*")
                 self.host = torch.from_numpy(np.asarray(data))
 
@@ -203,8 +204,8 @@ class Standardize:
     """
 
     def __init__(self, mean, scale, device, wide):
-        # In float32 little is left of a column far from zero: its mean is taken off
-        # in the type of the rows.
+        # In float32, a column far from zero has few significant digits: its mean is
+        # subtracted in the type of the rows.
         self.mean = {
             kind: torch.as_tensor(np.asarray(mean), dtype=kind, device=device)
             for kind in {wide, torch.float64}
@@ -261,7 +262,7 @@ def moments(data, offsets, pattern, n_patterns, device):
             counts[p] += len(inside)
             sums[p] += rows.sum(dim=0).cpu().numpy()
             squares[p] += (rows * rows).sum(dim=0).cpu().numpy()
-    # The shift was rounded to the type of the data before it was taken off.
+    # The shift was rounded to the type of the data before it was subtracted.
     return counts, sums, squares, shift.astype(data.dtype).astype(np.float64)
 
 

@@ -21,8 +21,9 @@ import gc
 import numpy as np
 import torch
 
-# A few large bags are reduced with their indicator matrix: the library's segment kernel
-# walks along a bag in one thread. Entries of that matrix, and of a block, at most.
+# A few large bags are reduced with their indicator matrix, because torch.segment_reduce
+# processes each bag in a single thread. Maximum number of entries of that matrix, and
+# of its bags.
 _DENSE_ENTRIES = 2**26
 _DENSE_BAGS = 256
 _SMOOTHING_STEPS = 10
@@ -115,7 +116,7 @@ class Segments:
         return flat.shape[1] * self.n_bags * self.n_rows <= _DENSE_ENTRIES
 
     def _reduce(self, flat, op):
-        # Without its checks, which would make the device wait.
+        # unsafe=True skips checks, which would make the device wait.
         return torch.segment_reduce(flat, op, lengths=self.sizes, axis=0, unsafe=True)
 
     def plain_max(self, values):
@@ -213,9 +214,9 @@ class _Softmax(torch.autograd.Function):
         return pull - weight * mean, None
 
 
-# Fewer steps are not worth the recording.
+# Minimum number of steps for which recording a CUDA graph pays.
 _FEWEST_STEPS = 40
-# Rows times models up to which the filling does not matter.
+# Rows times models up to which the cost of padding is negligible.
 _FREE = 8192
 # Sizes grow by the first factor up to this many rows times models, then by the second.
 _SMALL = 2**17
@@ -282,10 +283,11 @@ class Recorder:
         self.slots = per_step + 1
         device = rows.device
         self.n_models = len(total)
-        # Records read from these places, which are therefore never made anew.
+        # Recorded graphs read from these buffers, which are therefore never
+        # reallocated.
         room = filled_size(most_rows + self.slots, self.n_models)
         self.index = torch.zeros(room, dtype=torch.int64, device=device)
-        # Sizes and numbers of the bags of a step; the share of one bag.
+        # Sizes and indices of the bags of a step; the weight of one bag in the step.
         self.bags = torch.zeros(2, self.slots, dtype=torch.int64, device=device)
         self.share = torch.zeros((), dtype=total.dtype, device=device)
         self.seen, self.graphs, self.pool = set(), {}, None
@@ -333,7 +335,7 @@ class Recorder:
         elif size in self.seen and self.record:
             self.graphs[size] = self._recorded(size)
             self.graphs[size].replay()
-        else:  # once as it is, which sets up libraries and the optimizer
+        else:  # the first step runs unrecorded and sets up libraries and the optimizer
             self.seen.add(size)
             self._body(size)
 
@@ -346,7 +348,7 @@ class Recorder:
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:
             graph.register_generator_state(self.generator)
-        # Nothing may be freed meanwhile, such as the records of another run.
+        # No memory may be freed during recording, such as the graphs of another run.
         collects = gc.isenabled()
         gc.disable()
         try:

@@ -26,7 +26,7 @@ from bagwise.neural.engine.rows import drawn_rows, row_index
 from bagwise.neural.engine.segments import Recorder, Segments, worth_recording
 from bagwise.solvers.pace import paced
 
-# Weights begin at multiples of this: matrix products of a GPU want it so.
+# Offsets of weights are multiples of this value, for fast matrix products on a GPU.
 _ALIGNED = 64
 
 
@@ -115,12 +115,12 @@ class AdamW:
         self.inner.step()
 
 
-# A pass over few bags is cut into at least this many steps.
+# A pass over few bags is divided into at least this many steps.
 _STEPS = 16
 _FEWEST_BAGS = 4
 _WARM_UP = 0.05
-# Different sets of validation bags that are evaluated one by one on a GPU, and the
-# rows times models up to which they never are.
+# On a GPU, validation sets are evaluated one by one up to this number of different
+# sets, and only above this number of rows times models.
 _MOST_GROUPS = 8
 _FEW_ROWS = 2**20
 
@@ -235,7 +235,7 @@ class _Run:
             start.update(own)
         self.parameters = Parameters(start, device, wide)
         kind = torch.int64 if loss == "softmax" else wide
-        # One bag more, that belongs to nobody and has no weight.
+        # One additional bag that belongs to no model and has no weight.
         targets = np.concatenate([targets, np.zeros_like(targets[:1])])
         self.targets = torch.as_tensor(targets, dtype=kind).to(device)
         self.train_weight = F.pad(self._tensor(models.train_weight), (0, 1))
@@ -248,7 +248,7 @@ class _Run:
         self.generator = torch.Generator(device).manual_seed(options.seed)
         self.noise = NO_NOISE
         if (models.dropout > 0).any():
-            # A stream of its own: a model without dropout draws the same rows.
+            # A separate random stream: a model without dropout draws the same rows.
             stream = torch.Generator(device).manual_seed(options.seed + 1)
             self.noise = Noise(1.0 - models.dropout, stream, device, wide)
         self.optimizer = AdamW(
@@ -272,7 +272,7 @@ class _Run:
         patterns, code = np.unique(weight > 0, axis=0, return_inverse=True)
         many = len(patterns) > _MOST_GROUPS
         if self.device.type == "cuda" and (many or self._few_rows()):
-            # Launches cost more than products with bags that a model ignores.
+            # Launching kernels costs more than products with bags that a model ignores.
             patterns = (weight > 0).any(axis=0, keepdims=True)
             code = np.zeros(len(weight), dtype=np.int64)
         groups = []
@@ -317,7 +317,7 @@ class _Run:
         """Run the epochs and return the best weights."""
         options, n_models = self.options, len(self.models.seeds)
         n_active = len(self.active)
-        # The risk sets of Cox's likelihood are those of a step.
+        # The risk sets of Cox's partial likelihood contain the bags of one step.
         fewest = 1 if self.loss == "cox" else _STEPS
         per_step = min(options.bags_per_step, -(-n_active // fewest))
         per_step = min(max(per_step, _FEWEST_BAGS), options.bags_per_step, n_active)
@@ -368,7 +368,7 @@ class _Run:
                 )
             if not running.any():
                 break
-        self.recorder = None  # it knows this run: neither would be freed
+        self.recorder = None  # refers to this run: neither would be freed
         arrays = {
             name: np.ascontiguousarray(weight.cpu().numpy())
             for name, weight in self.parameters.named(best).items()
@@ -414,7 +414,7 @@ class _Run:
         first = np.maximum(rng.beta(options.mixup, options.mixup, len(order)), 0.5)
         parts = np.stack([np.ceil(first * kept), np.floor((1 - first) * kept[partner])])
         parts = parts.T.astype(np.int64)
-        # The share of the label is that of the instances which were drawn.
+        # The label is weighted by the fraction of instances drawn from its bag.
         share = parts[:, 0] / parts.sum(axis=1)
         pairs = np.stack([order, order[partner]], axis=1)
         index, _ = self._rows_of(pairs.ravel(), parts.ravel())
@@ -464,7 +464,7 @@ class _Run:
         `mix` is a second bag for each bag, and the share of the first.
         """
         flat = self.parameters.flat
-        # One cast for all weights; intercepts are added in full precision.
+        # Cast all weights at once; intercepts are added in full precision.
         weights = self.parameters.named(flat.to(self.rows.dtype))
         x = self._encoded(weights, self.buffers, x, self.affine, training=True)
         tasks = [self._task(bags)]
@@ -477,7 +477,7 @@ class _Run:
             first, second = (task.weight.T for task in tasks)
             part = mix[1]
             weighted = part * first * losses[0].T + (1 - part) * second * losses[1].T
-            # A model learns from pairs of which it may see both bags.
+            # A model learns only from pairs in which it may use both bags.
             weighted = weighted * ((first > 0) & (second > 0))
         weighted = weighted.sum(dim=1) * self.unit
         mean = weighted.sum() * share

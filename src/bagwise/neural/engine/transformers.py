@@ -281,7 +281,7 @@ class TransMIL(Pooling):
     def _inverse(self, x):
         """Iterate for the pseudoinverse of the matrices of each bag and head."""
         size = x.abs()
-        # One scale for the heads of a bag, whatever else is evaluated with it.
+        # One scale for the heads of a bag, independent of the other bags in the batch.
         top = size.sum(4).amax((2, 3)) * size.sum(3).amax((2, 3))
         z = x.transpose(3, 4) / top[:, :, None, None, None]
         eye = torch.eye(x.shape[4], dtype=x.dtype, device=x.device)
