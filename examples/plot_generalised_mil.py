@@ -87,7 +87,7 @@ def concept_points(seed):
 
 def draw_vote(ax, model, seed):
     """Show how a point moves the vote of a bag, and the concept behind the labels."""
-    # gain of every box that holds a cell, summed: what one more point would add
+    # summed gain of all boxes that contain a cell: the effect of one more point
     s = model.grid_.max_level_ + 1
     vote = np.zeros(s)
     for low, high, gain in zip(model.low_, model.high_, model.gain_, strict=True):

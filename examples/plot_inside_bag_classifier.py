@@ -60,6 +60,6 @@ ax.legend(fontsize=7, ncols=3)
 plt.show()
 
 # %%
-# Do members that respect the standard assumption disagree with the others?
+# Compare the members that respect the standard assumption with the others.
 for name, value in model.assumption_check_.items():
     print(f"{name}: {value if isinstance(value, bool) else round(value, 2)}")

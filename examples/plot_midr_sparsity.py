@@ -34,7 +34,7 @@ def measure(X, y, C1, C2, n_components):
     """Return the loss of orthonormality and the l1 norm of H, each per column."""
     if C1 >= C2:
         return np.sqrt(n_components), 0.0
-    # The strengths belong to a loss that is summed over bags.
+    # The strengths refer to a loss that is summed over bags.
     midr = MIDR(n_components, C1=C1 / len(y), tau=C1 / C2, C=len(y), random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

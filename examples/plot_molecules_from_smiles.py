@@ -117,8 +117,8 @@ print(table.tail(3))
 # %%
 # Bags of conformers
 # ------------------
-# What cannot be read is listed in one message. ``on_missing="drop"`` continues without
-# it and warns.
+# Rows that cannot be read are listed in one message. ``on_missing="drop"`` excludes
+# them with a warning.
 options = {"bag": "name", "label": "span", "smiles": "smiles"}
 try:
     bagwise.read_bags(path, **options)
@@ -128,9 +128,12 @@ X, y = bagwise.read_bags(path, **options, conformers=6, on_missing="drop")
 print(X)
 print(len(set(X.groups)), "scaffolds;", X.feature_names[:4])
 
-# %% Do the conformers help? ----------------------- The command is ``bagwise compare
-# molecules.csv --bag name --target span --smiles smiles --on-missing drop``. Without
-# ``methods``, the fingerprint is included automatically.
+# %%
+# Compare conformers with a 2-D fingerprint
+# -----------------------------------------
+# The command is ``bagwise compare molecules.csv --bag name --target span --smiles
+# smiles --on-missing drop``. Without ``methods``, the fingerprint is included
+# automatically.
 found = bagwise.compare(
     X,
     y,
@@ -141,10 +144,10 @@ found = bagwise.compare(
 print(found)
 
 # %%
-# Which conformers decide?
+# Values of the conformers
 # ------------------------
-# The value of each conformer in the linear model whose largest value counts: more
-# extended conformers of a molecule have larger values.
+# The value of each conformer in the linear model that predicts the largest value of a
+# molecule: more extended conformers of a molecule have larger values.
 model = found.fit_best("Linear, max").model
 values = instance_scores(model, X).values
 shown = ["dodecane", "geraniol", "lidocaine", "phenylalanine", "adamantane"]

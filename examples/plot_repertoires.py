@@ -55,9 +55,9 @@ result = bagwise.compare(
 print(result.ranking_frame[["method", "mean", "low", "high"]].round(3))
 
 # %%
-# The sequences that decide
-# -------------------------
-# The sequences with the highest scores of persons that the model has not seen.
+# Sequences with the highest scores
+# ---------------------------------
+# The sequences are from persons whose data were not used to fit the model.
 train, test = np.arange(60) < 40, np.arange(60) >= 40
 model = result.fit_best().model.fit(X[train], y[train])
 scores = instance_scores(model, X[test]).values

@@ -31,7 +31,7 @@ X = Bags(np.load(path, mmap_mode="r"), drawn.offsets)
 print(X, X.dtype, f"{path.stat().st_size / 1e6:.0f} MB on disk")
 
 # %%
-# A tag says which methods read in chunks.
+# A tag indicates which methods read data in chunks.
 models = {
     "SAFE": SAFE(kernel="linear", aggregation="mean"),
     "SimpleMI": SimpleMI(),

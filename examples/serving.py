@@ -31,6 +31,6 @@ def predict(request: Bags) -> dict:  # not async: requests run in threads
     try:
         bags = [np.asarray(bag) for bag in request.bags]
         label, score = model.predict(bags), model.decision_function(bags)
-    except ValueError as error:  # names the bag and what is wrong with it
+    except ValueError as error:  # the message names the bag and the error
         raise HTTPException(422, str(error)) from None
     return {"label": label.tolist(), "score": score.tolist()}
