@@ -13,7 +13,7 @@ from bagwise.datasets import load_digit_bags, make_regression_bags
 
 from .common import Benchmark, classic, gaussian
 
-# Bags of digits take the place of the classic sets where these are absent.
+# Bags of digits replace the classic sets where these are not available.
 DATA = ["musk1", "elephant"] if os.environ.get("BAGWISE_DATA") else ["digits"]
 
 

@@ -76,7 +76,7 @@ def ours(gamma):
 def at_zero(name, model):
     """Return the model with a threshold of zero, or None if it has no threshold."""
     if "threshold" not in model.get_params() or name in ("DD", "EM-DD"):
-        return None  # (of diverse density, zero is no threshold)
+        return None  # (zero is no threshold of diverse density)
     return clone(model).set_params(threshold="zero")
 
 
@@ -93,13 +93,13 @@ def by_misvm(method, gamma):
     if method not in kinds:
         return None
     options = {"kernel": "rbf", "gamma": gamma, "C": C, "verbose": False}
-    options["scale_C"] = False  # the same problem as ours
+    options["scale_C"] = False  # same objective as bagwise
     if method == "NSK":
-        options["kernel"] = "rbf_fs"  # every bag at length one, as here
+        options["kernel"] = "rbf_fs"  # every bag has length one, as here
     if method == "sbMIL":
         options |= {"kernel": "rbf_av", "eta": 0.3}  # means over bags, as here
     if method in ("MI-SVM", "mi-SVM"):
-        options["max_iters"] = 50  # what is documented; one version has another default
+        options["max_iters"] = 50  # the documented default; one version differs
 
     def run(bags, y, test):
         model = getattr(misvm, kinds[method])(**options)
@@ -145,7 +145,7 @@ def by_milpy(method, gamma):
 
     def run(bags, y, test):
         model = Peer()
-        # Labels are a column, as its own files have them, but for scikit-learn's SVC.
+        # Labels are a column, as in its own files, except for scikit-learn's SVC.
         labels = np.asarray(y, dtype=float)
         model.fit(bags, labels if method == "SimpleMI" else labels[:, None], **options)
         return model.predict(test)
@@ -153,7 +153,7 @@ def by_milpy(method, gamma):
     return run
 
 
-# {} stands for the width; the two SVMs must not scale what is scaled already.
+# {} is replaced by the width; the two SVMs must not scale data that are scaled already.
 WEKA = {
     "MI-SVM": [
         *("MISVM", "-C", f"{C}", "-N", "2"),
@@ -502,7 +502,7 @@ def measured(name, folds, gamma, methods=None, others=None):
                 row["other_accuracy"] = "" if right is None else f"{right:.3f}"
             except ModuleNotFoundError as error:
                 row["note"] = f"not here: {error.name or error}"
-            except Exception as error:  # a peer's failure is a result
+            except Exception as error:  # report the failure of a peer
                 row["note"] = f"failed: {type(error).__name__}"
             yield row
 

@@ -19,7 +19,7 @@ from studies.leaderboard import Leaderboard
 
 __all__ = ["leaderboard_context", "write_leaderboard"]
 
-# Where a name may stand: points above its mark, and which of its ends is there.
+# Possible positions of a name: points above its mark, and the end that is there.
 SHIFTS = [
     (up + away * (1 if up > 0 else -1), side)
     for away in (0, 12, 24, 36, 48)
@@ -197,10 +197,11 @@ def _label_points(ax: Any, names: Sequence[str], points: NDArray[Any]) -> None:
             )
             text.set_in_layout(False)
             text.update_positions(renderer)
-            box = Text.get_window_extent(text, renderer)  # the name without its line
+            # Box of the text without its line.
+            box = Text.get_window_extent(text, renderer)
             inside = ax.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
             inside &= ax.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
-            last = (shift, side) == SHIFTS[-1]  # a covered name is better than none
+            last = (shift, side) == SHIFTS[-1]  # a covered name is better than no name
             if last or (inside and not box.count_overlaps(taken)):
                 taken.append(box)
                 break

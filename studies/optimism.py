@@ -107,7 +107,7 @@ def _row(
     row = {"key": key, "method": run.method, "dataset": run.data.name}
     try:
         row["scores"] = scores_on_test(run, problem, scoring).tolist()
-    except Exception as error:  # one method that fails does not end the others
+    except Exception as error:  # the other methods continue
         row["error"] = f"{type(error).__name__}: {error}"
     return {**row, "cpu_seconds": time.process_time() - started}
 

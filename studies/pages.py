@@ -293,7 +293,7 @@ def _cost_line(rows: Sequence[Row]) -> str:
     )
 
 
-# The page over all tables --------------------------------------------------------
+# Page of all tables ------------------------------------------------------------------
 
 
 def write_results_page(folder: str | os.PathLike[str]) -> Path:
@@ -311,7 +311,7 @@ def write_results_page(folder: str | os.PathLike[str]) -> Path:
     """
     folder = Path(folder)
     tables = {path.stem: read_rows(path) for path in sorted(folder.glob("*.csv"))}
-    # Other studies keep their figures in the same folder.
+    # Other studies store their results in the same folder.
     tables = {name: rows for name, rows in tables.items() if "verdict" in rows[0]}
     if not tables:
         raise FileNotFoundError(f"no CSV files of tables in {folder}")
@@ -452,7 +452,7 @@ def _closes(row: Row, variant: Row) -> bool:
 
 
 def _reaches_at_best_threshold(row: Row) -> bool:
-    # Older files do not have the column.
+    # Older files do not have this column.
     if not row.get("best_threshold"):
         return False
     best, published = float(row["best_threshold"]), float(row["published"])

@@ -28,7 +28,7 @@ from bagwise.base import BaseBagRegressor, MulticlassBagClassifier, ProbabilityM
 from bagwise.datasets import make_regression_bags
 
 PACKAGES = ("lightgbm", "catboost", "six", "graphviz", "plotly")
-# Columns of sparse rows that are pooled: those that most bags have.
+# Number of columns of sparse rows that are pooled: those present in most bags.
 COLUMNS = 2_000
 
 

@@ -254,7 +254,7 @@ class TwoWay(Protocol):
     ) -> tuple[int, int]:
         if len(counts) != 2:
             raise ValueError("TwoWay is for two classes; use CrossValidation")
-        # One negative fold, and all positive folds but one, must feed every inner fold.
+        # One negative fold, and all positive folds but one, must fill every inner fold.
         positive = counts[-1] - int(np.ceil(counts[-1] / self.n_positive))
         negative = (len(y) - counts[-1]) // self.n_negative
         return int(min(positive, negative)), max(1, inner)

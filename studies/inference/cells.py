@@ -37,7 +37,8 @@ def measure(
     of_kind = list({**DEVELOPMENT, **VERIFICATION, **REAL}).index(kind)
     key = [SEEDS[family], of_kind, list(LEARNERS).index(learner), n, number]
     rng = np.random.default_rng(key)
-    repeats = (1, 2) if n < 200 else (1,)  # what `compare` does, and one partition
+    # The default of `compare`, and one partition only.
+    repeats = (1, 2) if n < 200 else (1,)
     notes: dict[tuple[int, str], list[list[float]]] = {}
     for _ in range(sets):
         found = data_set(kind, learner, n, rng, max(repeats))

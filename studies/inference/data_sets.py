@@ -13,7 +13,7 @@ from studies.inference.real import REAL, subsample
 
 N_SPLITS = 5
 TRUTHS = ("accuracy", "auroc", "balanced_accuracy", "average_precision", "log_loss")
-NOISE = 0.8  # of the features of the third method, which is worse
+NOISE = 0.8  # noise in the features of the third method, which makes it worse
 
 
 @dataclass
@@ -87,7 +87,7 @@ def figures(y: Any, scores: Any) -> list[float]:
     loss = np.logaddexp(0.0, np.where(y == 1, -scores, scores)).mean()
     order = np.argsort(-scores)
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(y) - 1)
-    found = np.cumsum(y[order])[last]  # positives at each threshold, and others
+    found = np.cumsum(y[order])[last]  # true and false positives at each threshold
     other = last + 1 - found
     m = found[-1]
     gain = np.diff(found, prepend=0)

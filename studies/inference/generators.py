@@ -32,7 +32,7 @@ def pooled(X: Any) -> Any:
     return np.hstack([X.mean(axis=1), X.max(axis=1)])
 
 
-# To choose the estimator --------------------------------------------------------------
+# Generators to choose the estimator ---------------------------------------------------
 
 
 def _gauss(y: Any, groups: Any, rng: Rng) -> Any:
@@ -80,7 +80,7 @@ DEVELOPMENT: dict[str, Half] = {
     "visits": _visits,
 }
 
-# To verify it -------------------------------------------------------------------------
+# Generators to verify it --------------------------------------------------------------
 
 
 def _witness(y: Any, groups: Any, rng: Rng) -> Any:

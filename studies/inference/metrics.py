@@ -32,7 +32,7 @@ COLUMNS += ["sets", "truth", "bias", "coverage", "width"]
 Predict = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 
 
-# Each task: features and truth of n bags; what is predicted; the figures on new bags.
+# Each task: features and truth of n bags; predictions; metrics on new bags.
 
 
 def labels(n: int, rng: Any) -> tuple[Any, Any]:
@@ -190,7 +190,7 @@ def one_set(
     repeats = 2 if protocol == "2 x 5-fold" else 1
     parts = []
     for _ in range(repeats):
-        if protocol == "test set":  # the first half of the double number of bags
+        if protocol == "test set":  # the first half of twice as many bags
             X2, y2 = simulate(n, rng)
             fold = np.repeat([0, 1], n)
             own, theirs = predict(np.vstack([X2, X]), np.r_[y2, y], fold, new_X)

@@ -45,7 +45,7 @@ def population(name: str) -> tuple[Any, Any]:
         stacked = sp.vstack(each) if sp.issparse(each[0]) else np.vstack(each)
         vectors.append(TruncatedSVD(N_COLUMNS, random_state=0).fit_transform(stacked))
         _, code = np.unique(y, return_inverse=True)
-        labels.append(code >= (code.max() + 1) // 2)  # half of the classes
+        labels.append(code >= (code.max() + 1) // 2)  # half of the classes are positive
     X = np.vstack([StandardScaler().fit_transform(own) for own in vectors])
     return X, np.concatenate(labels).astype(np.int64)
 

@@ -5,7 +5,7 @@ import subprocess
 import time
 from pathlib import Path
 
-EVERY = 0.02  # seconds
+EVERY = 0.02  # seconds between two measurements
 
 
 def run_watched(command):

@@ -33,7 +33,7 @@ from bagwise.testing._assumptions import (
 
 RESULTS = Path(__file__).parents[1] / "results"
 FIELDS = ["method", "seed", *TESTS, "falls", "fall", "seconds", "error"]
-# The table that the library reads, for one line about each method.
+# The table that the library reads for a one-line summary of each method.
 PACKAGED = Path(__file__).parents[2] / "src/bagwise/inspection/assumptions.csv"
 
 ABOUT = """
@@ -57,8 +57,8 @@ fall relative to the difference of the mean scores of the two classes.
 """
 
 
-# Beside the catalog: name, class, parameters. What needs torch is left out where
-# torch is not installed.
+# In addition to the catalog: name, class, parameters. Entries that need torch are
+# excluded where torch is not installed.
 MORE = [
     ("BagClassifier (standard)", "ensemble.BagClassifier", {"assumption": "standard"}),
     *(
@@ -73,7 +73,7 @@ MORE = [
 ]
 
 
-# What a reader must know about lines of `figures.csv`; goes when they are made anew.
+# Notes on rows of `figures.csv`; to be removed when the rows are computed again.
 NOTES = []
 
 
@@ -84,7 +84,7 @@ def entries(wanted):
         for method in list_methods()
         if method.task == "classification"
     ]
-    for name, path, params in MORE:  # these scale by themselves
+    for name, path, params in MORE:  # these scale their inputs themselves
         spec = {"class": f"bagwise.{path}", "params": params}
         found.append((name, spec, "none"))
     for name, spec, scale in found:
@@ -240,7 +240,7 @@ def main():
             if (name, seed) in done or name in failed:
                 continue
             line = measure(name, estimator, seed, arguments.limit)
-            if line["error"]:  # what failed or took too long is not tried five times
+            if line["error"]:  # do not repeat failed or slow methods
                 failed.add(name)
             add(figures, line)
             print(*line.values(), sep="  ", flush=True)

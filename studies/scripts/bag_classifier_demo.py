@@ -28,7 +28,7 @@ def measure(folder, n_jobs):
     """Return the methods and their mean of every metric over the folds."""
     result = demo(folder, n_jobs=n_jobs, progress=False)
     if result.failures:
-        # A rank beside methods that were not measured says nothing.
+        # Ranks mean nothing if some methods were not measured.
         failed = sorted({row["method"] for row in result.failures})
         raise SystemExit(f"failed: {', '.join(failed)}")
     names = [one.method for one in result.ranking]

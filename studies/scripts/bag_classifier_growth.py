@@ -67,7 +67,7 @@ def parts(name, X, y):
     members = classification_members(make_plan(size), size)
     shared, made = cpu(lambda: make_inputs(X, members))
     fits = {m.name: cpu(lambda m=m: fit_all(m, made, folds, y))[0] for m in members}
-    # Alone, a member would make its own input of every training fold and of all bags.
+    # Alone, a member would compute its input for every training fold and for all bags.
     alone = 0.0
     for m in members:
         for train, test in folds:
@@ -126,7 +126,8 @@ def large(n_bags, size, n_features):
 
 def fit_once(X, y, keep=None, limit=None):
     """Fit without a budget; print and keep what it cost."""
-    BagClassifier(random_state=0).fit(*make_bags(20, random_state=0))  # compile first
+    # Compile before the measurement.
+    BagClassifier(random_state=0).fit(*make_bags(20, random_state=0))
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
     watch = Watch()
@@ -186,14 +187,14 @@ instances were set after these rows were measured; before, the estimate was 1.6 
 times too high there. Five classes take 3.2 (100 bags) and 4.1 times (500 bags) as long
 as two: views, distances, folds and trees on statistics are shared, other members are
 fitted once per class."""
-# What was asked for, in processor seconds of one core.
+# Required processor seconds on one core.
 BARS = {
     "1000 bags, 6981 x 20": 12,
     "5000 bags, 35192 x 20": 60,
     "20000 bags": 120,
     "42 bags, 21000 x 512": 30,
     "400 bags, 2000000 x 1024": 600,
-    "100 bags, 531 x 5, 5 classes": 17,  # what the first generation took
+    "100 bags, 531 x 5, 5 classes": 17,  # time of the first implementation
 }
 
 

@@ -194,7 +194,7 @@ def _chosen(r, left_out=()):
 def present(r, trees=4.0):
     """The stack as it is: shrunk to a prior, trees on statistics before the others."""
     left_out = {"two-stage boosting"}
-    if "statistics L1" not in r["names"]:  # narrow rows
+    if "statistics L1" not in r["names"]:  # data with few columns
         left_out.add("linear MI-SVM")
     names = r["names"][~np.isin(r["names"], list(left_out))]
     oof, refit = _chosen(r, list(left_out))
@@ -247,7 +247,7 @@ def negligible(r, least):
     return Combination.fit(oof[:, keep], r["y"], weight)(refit[:, keep])
 
 
-# Names of members in records, of earlier and present code.
+# Names of members in stored records, of earlier and of current code.
 CUBE = ("near bags in the cube", "Wasserstein (min-max)")  # wording: quoted
 NEW = ("linear MI-SVM", "two-stage boosting", "statistics L1")
 TRIES = {

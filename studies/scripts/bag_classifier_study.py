@@ -63,13 +63,13 @@ GROUPS += ["sci.med", "talk.politics.guns"]
 SINGLE = ["SimpleMI", "WrapperMI (logistic)", "WrapperMI (forest)", "MI-Kernel"]
 SINGLE += ["miGraph", "EMD + SVC", "MILES", "miFV", "miVLAD", "MILBoost", "MI-SVM"]
 SINGLE += ["mi-SVM", "sbMIL", "Citation-kNN", "EM-DD", "MILR", "SAFE"]
-# Machines on instances take a reduced basis where there are many.
+# SVMs on instances use a reduced basis if there are many instances.
 REDUCED = ("MI-SVM", "mi-SVM", "sbMIL")
 MANY_INSTANCES, BASIS = 2_000, 200
-# These need dense rows, or one step a column: sparse rows are projected for them.
+# These need dense rows, or one step per column: sparse rows are projected first.
 DENSE, PROJECTED = ("miFV", "miVLAD", "EM-DD"), 100
 METRICS = ("auroc", "accuracy")
-# Of the stack whose results are kept, and when these were measured.
+# Data sets used in developing the stack with stored results, and date of the results.
 DEVELOPMENT = {"musk1": "Musk1", "elephant": "Elephant", "fox": "Fox", "trec1": "TREC1"}
 DEVELOPMENT |= {"newsgroups_sci.med": "the newsgroup sci.med"}
 DAY = "2026-11-16"

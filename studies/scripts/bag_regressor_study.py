@@ -95,10 +95,10 @@ def measure(store, n_jobs, n_repeats, only=()):
             random_state=SEED,
         )
         if result.failures:
-            # A rank beside methods that were not measured says nothing.
+            # Ranks mean nothing if some methods were not measured.
             failed = sorted({row["method"] for row in result.failures})
             raise SystemExit(f"{problem.name}: failed: {', '.join(failed)}")
-        # Without the ranking, whose intervals and tests would not be shown.
+        # Computed without the ranking, whose intervals and tests are not shown.
         runs = [[row["r2"] for row in result.runs(name)] for name in names]
         table[problem.name] = np.mean(runs, axis=1)
         if problem.name in ENERGIES:
@@ -122,7 +122,7 @@ def _scores(result, names):
 def write(names, table, halves, n_repeats, out):
     """Write the page and the table behind it."""
     out.mkdir(parents=True, exist_ok=True)
-    # The best has rank 1; equal figures share a rank.
+    # The best has rank 1; equal scores share a rank.
     ranks = np.array([rankdata(-values) for values in table.values()])
     mean_rank, wins = ranks.mean(axis=0), (ranks == 1).sum(axis=0)
     order = np.argsort(mean_rank, kind="stable")

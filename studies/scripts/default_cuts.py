@@ -42,7 +42,7 @@ SETS = ("digits", "musk1", "elephant", "fox")
 SIZES = FOLDER / "sizes.csv"
 # As published: the sharpness of the softmax is the same for bags of any size.
 PUBLISHED = {"alpha": 3.5, "threshold": "zero"}
-# Boxes in 64 dimensions and more are not for these.
+# Excluded, because boxes are not feasible in 64 or more dimensions.
 NOT_HERE = ("GMIL",)
 
 TEXT = """# Default thresholds

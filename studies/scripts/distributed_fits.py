@@ -26,7 +26,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parents[1] / "results"
 MOST_DIFFERENCE = 1e-8
-MOST_PARTS_IN_MEMORY = 8.0  # a part as a table, as bags, and the copies in between
+MOST_PARTS_IN_MEMORY = 8.0  # one part as a table, as bags, and the copies in between
 KEPT = ("MILR", "linear regression")  # many passes: the workers keep their parts
 
 
@@ -124,7 +124,7 @@ def run(n_workers, folder, names, add):
         parts = read_parts(folder, bag="bag", label="y")
         for name in names:
             model, _ = methods()[name]
-            fit(model, parts[:2])  # imports and compiled loops
+            fit(model, parts[:2])  # imports modules and compiles loops
             before, used = client.run(reset_peak), client.run(time.process_time)
             started = time.perf_counter()
             fitted = fit(model, parts, persist=name in KEPT)
@@ -169,7 +169,7 @@ def table(found, options, size):
         one, two = rows
         held = max(one["rise"], two["rise"]) / size
         gap = max(one["gap"], two["gap"])
-        # Parts that are kept in memory are counted as they are.
+        # Parts that the workers keep in memory are added to the limit.
         most = MOST_PARTS_IN_MEMORY + (options.parts if name in KEPT else 0)
         if gap > MOST_DIFFERENCE or held > most:
             missed.append(name)

@@ -75,7 +75,7 @@ def measure(name, X, y, labels, method):
         started = time.process_time()
         try:
             found = instance_importance(model, held, way)
-        except ValueError:  # no scores of its own
+        except ValueError:  # the method does not provide scores
             continue
         told = faithfulness(model, held, found)
         key = ""

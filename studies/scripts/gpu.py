@@ -222,7 +222,7 @@ def networks(log):
     from bagwise.neural.engine import training
     from bagwise.neural.engine.rows import Rows
 
-    training._STEPS = training._FEWEST_BAGS = 1  # the number of bags a step as given
+    training._STEPS = training._FEWEST_BAGS = 1  # use the given bags per step
     device = torch.device("cuda")
     gradient_errors(log)
     data, offsets, y = make_slides(400, 1_900_000, 1024, torch.float16)
@@ -239,7 +239,8 @@ def networks(log):
     five = train_epochs(rows, offsets, y, 5, most=512)
     log.add(f"{title}, five models, 512 drawn", five, "s")
 
-    # Five folds and six learning rates: each fold's bags hidden from six models.
+    # Five folds and six learning rates: the bags of each fold are hidden from six
+    # models.
     fold = np.arange(400) % 5
     weight = np.repeat(fold[None, :] != np.arange(5)[:, None], 6, axis=0).astype(float)
     rates = np.tile(np.geomspace(1e-5, 1e-2, 6), 5)
@@ -505,7 +506,7 @@ def main():
             started = time.perf_counter()
             try:
                 part(log)
-            except Exception as error:  # the other parts are measured all the same
+            except Exception as error:  # continue with the other parts
                 print(f"-- {name} stopped: {type(error).__name__}: {error}")
                 failed.append(name)
             print(f"-- {name}: {time.perf_counter() - started:.0f} s", flush=True)

@@ -42,9 +42,9 @@ RESULTS = Path(__file__).parents[1] / "results"
 SETS = "musk1,tiger,elephant,fox"
 TEXT = "newsgroups_sci.med"
 FOLDS = 3
-# Slow, or seldom used: two sets, a few minutes of processor time each.
+# Slow or rarely used methods: two data sets, a few minutes of processor time each.
 HEAVY = "MICA,sMIL,MissSVM,reg-SVM,MILEAGE,stMIL,sbMIL,Box kernel SVC,MIBoosting"
-# Text is sparse: where this is no problem of time or of kind.
+# Methods that support sparse text data in acceptable time.
 ON_TEXT = (
     "SAFE,MILR,MI-Kernel,miGraph,EMD + SVC,MI-SVM,MI-SVM (linear),WrapperMI (logistic)"
 )
@@ -61,7 +61,7 @@ def fours(low, high, of="scale"):
 
 
 KERNEL = {"C": tens(-1, 3), "gamma": fours(-3, 2)}
-# Wider than the catalog by at least a step on either side that has no natural limit.
+# Wider than the catalog by at least one step on each side without a natural limit.
 WIDE = {
     "Mean + logistic": {"estimator__classify__C": tens(-6, 3)},
     "WrapperMI (logistic)": {"estimator__C": tens(-6, 5)},
@@ -105,7 +105,7 @@ WIDE = {
     "MIBoosting": {"n_estimators": [1, 3, 10, 20, 30, 50, 100, 300, 1000]},
 }
 SVM_BEFORE = {"C": [1.0, 10.0], "gamma": fours(-1, 1)}
-# The catalogue's grids when this was first measured.
+# The grids of the catalog at the time of the first measurement.
 BEFORE = {
     "Mean + logistic": {"estimator__classify__C": tens(-3, 0)},
     "WrapperMI (logistic)": {"estimator__C": tens(-3, 1)},
@@ -137,7 +137,7 @@ BEFORE = {
     "PC-SVM": {"C": tens(0, 1), "gamma": fours(-1, 0), "rho": [0.0, 0.3]},
     "MIBoosting": {"n_estimators": [20, 50]},
 }
-# Where an end is a limit of another kind: what lies beyond is the same, or too dear.
+# Ends with another kind of limit: beyond it, results are equal or too expensive.
 LIMITS = {
     ("gamma", "lower"): "flatter is the linear kernel",
     ("eta", "upper"): "no share is above one",

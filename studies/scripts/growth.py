@@ -38,12 +38,12 @@ from bagwise.comparison.run_one import Limits, RunTimeLimit
 
 RESULTS = Path(__file__).parents[1] / "results"
 AXES = {"bags": 0, "instances": 1, "features": 2}
-BASE = (40, 5, 10)  # bags, instances in a bag, features
+BASE = (40, 5, 10)  # bags, instances per bag, features
 DOUBLINGS = 8
 MEMORY = 2 * 10**9
-WALL = 60  # seconds of a fit, whatever else the machine does
-LONG = {"ensemble": 600, "network": 300}  # the same, for those that fit many models
-TWICE = 5.0  # fits that take longer are measured once, and their memory is not
+WALL = 60  # limit for a fit in seconds of wall-clock time
+LONG = {"ensemble": 600, "network": 300}  # the same for methods that fit many models
+TWICE = 5.0  # slower fits are measured once, and without memory
 COLUMNS = [
     "method",
     "axis",
@@ -57,7 +57,7 @@ COLUMNS = [
     "megabytes",
     "note",
 ]
-SLACK = 0.35  # a measured exponent this far above the promised one is within it
+SLACK = 0.35  # a measured exponent may exceed the documented one by this
 
 
 def drawn(n_bags, n_instances, n_features, task):
@@ -133,7 +133,7 @@ def measure(method, axis, limit):
         size[where] *= 2**step
         try:
             spent = seconds_of(method, size, limit)
-            # A size may be the first that needs a compiled loop.
+            # The first fit may compile a loop, so short fits are measured twice.
             if spent is not None and spent <= TWICE:
                 again = seconds_of(method, size, limit)
                 spent = spent if again is None else min(spent, again)
@@ -192,7 +192,7 @@ def claimed(method, axis):
     model = model_of(method)
     steps = list(model) if isinstance(model, Pipeline) else [model]
     if axis == "bags" and not type(steps[-1]).__module__.startswith("bagwise"):
-        return None  # what comes behind an embedding gives no guarantee here
+        return None  # the estimator after an embedding gives no guarantee
     text = " ".join(" ".join(inspect.getdoc(type(s)) or "" for s in steps).split())
     terms = [match[1] for match in re.finditer(r"O\(((?:[^()]|\([^()]*\))*)\)", text)]
     # ``n_bags ** 2`` without the O counts as well.
@@ -277,7 +277,7 @@ def main():
     if path.exists() and (options.keep or wanted):
         with path.open(encoding="utf-8", newline="") as handle:
             rows = list(csv.DictReader(handle))
-    # Docstrings may have changed since.
+    # Docstrings may have changed since the rows were written.
     known = {method.name: method for method in list_methods()}
     rows = [row for row in rows if row["method"] in known]
     for row in rows:
@@ -286,13 +286,13 @@ def main():
         rows = [row for row in rows if row["method"] not in wanted]
     there = {(row["method"], row["axis"]) for row in rows}
     load_reductions()
-    # Stacks fit everything else: last.
+    # Ensembles, which fit the other methods, come last.
     for method in sorted(list_methods(), key=lambda method: method.kind == "ensemble"):
         axes = [axis for axis in AXES if (method.name, axis) not in there]
         if not axes or (wanted and method.name not in wanted):
             continue
         try:
-            if method.kind != "ensemble":  # which fit much else first
+            if method.kind != "ensemble":  # ensembles fit many other models first
                 seconds_of(method, BASE, 10.0)  # compiles
         except Exception as error:
             print(f"{method.name}: {error}", file=sys.stderr)

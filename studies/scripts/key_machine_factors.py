@@ -49,7 +49,7 @@ PUBLISHED = {
 }
 PUBLISHED["MI-ODM, bag level"] = PUBLISHED["MI-ODM"]
 WIDTHS = (0.25, 1.0)
-# Name of a factor's setting: how it is scaled, the widths, parameters of the machine.
+# Name of a setting: scaling, widths, and parameters of the model.
 BASE = {"scale": "standard", "widths": WIDTHS, "threshold": "cv"}
 FACTORS = {
     "base: z-scored, out-of-fold cut": {},
@@ -123,7 +123,7 @@ def equal_machines(name, repeats):
         p, q = int(y.sum()), int((1 - y).sum())
         options = {"level": "bag", "threshold": "zero", "random_state": 0, "tol": 1e-4}
         options["max_iter"] = 200
-        # Row weights of KI-SVM are C / 2 for all; lambda / (bags of the class) there.
+        # KI-SVM weights all rows by C / 2; MI-ODM by lambda / (bags of the class).
         ours = MIODM(5.0 * p, 5.0 * q, theta=0.0, nu=0.0, **options).fit(X, y)
         other = KISVM(10.0, **options).fit(X, y)
         a, b = ours.decision_function(held_out), other.decision_function(held_out)

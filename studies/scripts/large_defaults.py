@@ -26,7 +26,7 @@ FIGURES = FOLDER / "figures.csv"
 COLUMNS = ("method", "outcome", "seconds", "accuracy", "memory_gb", "message")
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
-# What a refusal names, and the cheaper ways of defaults, tried as well.
+# Settings that error messages suggest, and cheaper alternatives to the defaults.
 SETTINGS = {
     "MI-SVM, n_components=300": ("bagwise.svm.MISVM", {"n_components": 300}),
     "MILEAGE, n_components=300": ("bagwise.svm.MILEAGE", {"n_components": 300}),

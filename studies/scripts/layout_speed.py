@@ -23,10 +23,10 @@ from pathlib import Path
 
 SETS = ("musk1", "elephant", "digits")
 FIELDS = ("data", "method", "before", "now", "fits")
-# Seconds that one row may take, and the fits of each tree.
+# Maximum seconds per row, and minimum and maximum number of fits of each source tree.
 MOST_SECONDS, FEWEST, MOST = 6.0, 4, 40
 LEFT_OUT = {"NeuralBagClassifier", "NeuralBagRegressor", "NeuralBagSurvival"}
-# Built from other estimators, or not a model of bags.
+# These require other estimators, or are not models of bags.
 NEEDED = {"BagStackingClassifier", "OneModelPerLabel", "EmbeddedSurvival"}
 
 

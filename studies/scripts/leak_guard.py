@@ -67,7 +67,7 @@ def named(problem):
 def added_leaks():
     """Return one row of the table per data set with instance labels."""
     rng, rows = np.random.default_rng(0), []
-    find_leaks(next(labeled()))  # loads and compiles what the first call needs
+    find_leaks(next(labeled()))  # loads modules and compiles
     for problem in labeled():
         label = named(with_column(problem, (problem.instance_labels != 0) * 1.0))
         signs = np.where(problem.targets == 1, 1.0, -1.0)

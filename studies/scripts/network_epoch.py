@@ -98,7 +98,7 @@ def main():
             epoch = epoch_seconds("gated", n_models, rows, offsets, y, options.epochs)
             products = product_seconds(per_step * SIZE, n_models, options.epochs)
             found.append((epoch, products))
-        epoch, products = np.array(found[1:]).T  # the first warms up
+        epoch, products = np.array(found[1:]).T  # the first run is a warm-up
         ratio = epoch / products
         each = ", ".join(f"{one:.2f}" for one in ratio)
         line = f"{np.median(epoch):.2f} | {np.median(products):.2f}"

@@ -14,7 +14,8 @@ TOPICS = (
     *("sci.crypt", "sci.med", "talk.politics.guns"),
 )
 COREL = ((0, 1), (2, 3), (4, 5))
-# What settings are chosen on: none of the five, and no draw of images that is reported.
+# Data for choosing settings: none of the five reported sets, no reported draw of
+# images.
 OTHERS = {
     "texts": [f"newsgroups_{topic}" for topic in TOPICS],
     "scenes": [f"corel {a} {b}" for a, b in COREL],

@@ -38,7 +38,8 @@ HELD = dict(zip(SETS, (0.877, 0.850, 0.855, 0.560, 0.847), strict=True))
 SIZES = (50, 100, 200, 400)
 FIELDS = ("part", "data", "size", "seed", "method", "figure", "value", "seconds")
 
-# The settings to choose from. What is free is trained together.
+# Settings to choose from. Models that differ only in free parameters are trained
+# together.
 ENDS = {
     "early stopping": {"validation_fraction": 0.15, "max_epochs": 100},
     "40 epochs": {"validation_fraction": 0.0, "max_epochs": 40},
@@ -58,7 +59,7 @@ FREE = {
     for decay in (1e-4, 1e-2)
     for dropout in (0.25, 0.5)
 }
-# What is measured by `options`, on a network of a quarter of the width.
+# Measured by `options`, with a network of a quarter of the width.
 SMALL = {"hidden": 64, "attention": 32, "weight_decay": 0.01, "n_models": 3}
 OPTIONS = {
     "defaults": {},
@@ -68,9 +69,9 @@ OPTIONS = {
     "mixup 0.2": {"mixup": 0.2},
     "mixup 1": {"mixup": 1.0},
 }
-# The defaults before those that `choose` led to.
+# The defaults before those selected by `choose`.
 DEFAULT = "early stopping, 256 wide, rate 0.0002 decay 0.0001 dropout 0.25"
-# Of the image encoder, on draws that are not reported.
+# Draws for tuning the image encoder; they are not reported.
 TUNING_DRAWS = (1000, 1001)
 ENCODED = {
     f"{end}, rate {rate:g}": {**ENDS[end], "learning_rate": rate, "dropout": 0.25}

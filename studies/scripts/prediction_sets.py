@@ -25,7 +25,7 @@ from bagwise.comparison.tuning import fit_method
 from bagwise.inspection import prediction_sets
 
 ALPHA, N_NEW = 0.1, 300
-# Name, target, method, training groups, whether bags are grouped, one quantile a class.
+# Name, target, method, training groups, whether bags are grouped, quantile per class.
 CELLS = [
     ("two classes", "binary", "SimpleMI", 60, True, False),
     ("two classes, few groups", "binary", "SimpleMI", 30, True, False),
@@ -85,7 +85,7 @@ def covered(seed, cell):
     new, truth = simulate(rng, N_NEW, grouped, target)
     found = prediction_sets(fitted.model, new)
     hit = found.covers(truth)
-    # Of each new group its bags count once together, as the sets promise.
+    # The bags of each new group have a total weight of one, as in the guarantee.
     groups = np.arange(len(new)) if new.groups is None else new.groups
     once = 1.0 / np.bincount(groups)[groups]
     if found.member is None:

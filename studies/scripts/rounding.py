@@ -42,7 +42,7 @@ SETTINGS = {
         "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3",
     },
 }
-# What can differ, by kind; the rest is the last digits of sums.
+# Causes of differences; all other differences are the last digits of sums.
 WHY = {
     "NeuralBagClassifier": "steps in single precision, one after the other",
     "NeuralBagRegressor": "steps in single precision, one after the other",

@@ -161,7 +161,7 @@ def one(name, path, n_slides, size, limit):
     small = Bags(rng.normal(size=(400, 20)), np.arange(0, 401, 10))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clone(model).fit(small, np.arange(40) % 2)  # compiled before it is measured
+        clone(model).fit(small, np.arange(40) % 2)  # compile before the measurement
     n_read = count_passes()
     resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
     X = Bags(np.load(path, mmap_mode="r"), size * np.arange(n_slides + 1))

@@ -78,7 +78,7 @@ def one(name, path, n_slides, size):
 
     from bagwise.bags import Bags
 
-    warnings.simplefilter("ignore")  # few iterations are asked for
+    warnings.simplefilter("ignore")  # few iterations: not converged
     model = methods()[name]
     small = Bags(np.random.default_rng(0).normal(size=(40, 20)), np.arange(0, 41, 4))
     type(model)(**model.get_params(deep=False)).fit(small, np.arange(10) % 2)
@@ -87,7 +87,7 @@ def one(name, path, n_slides, size):
     y = np.arange(n_slides) % 2
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times = []
-    while not times or (sum(times) < 2.0 and len(times) < 3):  # short ones are noisy
+    while not times or (sum(times) < 2.0 and len(times) < 3):  # short runs are noisy
         started = time.process_time()
         model.fit(X, y)
         if hasattr(model, "transform"):

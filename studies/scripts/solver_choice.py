@@ -146,7 +146,7 @@ def balls():
     """Steps of PC-SVM: Newton steps on the faces of the dual, and coordinate ascent."""
     for name in ("musk1", "elephant", "fox", "tiger"):
         X, y = standardized(name)
-        # Both to the same accuracy: Newton steps end there at any tolerance.
+        # Both solve to the same accuracy: Newton steps reach it at any tolerance.
         options = {"rho": 0.5, "threshold": "zero", "tol": 1e-5}
         newton = seconds(lambda X=X, y=y, o=options: PCSVM(**o).fit(X, y).objective_)
         most, _pcsvm_steps._MOST_ROWS = _pcsvm_steps._MOST_ROWS, 0

@@ -92,7 +92,7 @@ def compare_rows(name, method):
     small, labels = simulated(40, 4, X.n_features)
     options = {"progress": False, "n_jobs": 1, "time_limit": None}
     options["methods"] = [method] if method else None
-    compare(small, labels, grid="none", **options)  # what is compiled is loaded
+    compare(small, labels, grid="none", **options)  # loads the compiled code
     start = time.process_time()
     with contextlib.suppress(FoldEnds):
         compare(X, y, **options | {"progress": listen})

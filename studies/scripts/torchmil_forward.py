@@ -67,7 +67,7 @@ def clam_sb(w):
     attention(model.pool, w, "attention", gated=True)
     dense(model.classifier, w, "bag", bias="intercept")
     for c, layer in enumerate(model.inst_classifiers):
-        # Only the difference of its two outputs counts.
+        # Only the difference between the two outputs matters.
         zero = torch.zeros(WIDTH, dtype=torch.float64)
         layer.module.weight.data = torch.stack([zero, w["cluster.weight"][:, c]])
         layer.module.bias.data = torch.stack([zero[0], w["cluster.bias"][c]])
@@ -87,7 +87,7 @@ def dtfd(w):
     model.double()
 
     def score(bag):
-        # The groups that our pooling makes outside of training: dealt by rank.
+        # The groups that our pooling forms outside of training: assigned by rank.
         order = model.attention_pool(bag, return_att=True)[1][0].argsort(
             descending=True
         )
@@ -197,7 +197,7 @@ def compare(name, make):
         theirs = torch.stack([score(bag).reshape(()) for bag in bags])
         gap = (theirs - ours.scores[:, m, 0]).abs().max()
         of_scores = max(of_scores, float(gap))
-        if name != "dtfd":  # its groups are random in the loss
+        if name != "dtfd":  # the loss uses random groups
             gap = losses(name, model, bags, y) - our_losses[:, m]
             of_losses = max(of_losses, float(gap.abs().max()))
     return of_scores, of_losses if name != "dtfd" else None

@@ -42,7 +42,7 @@ def test_the_default_is_compared_with_the_former_default():
     assert mean == pytest.approx(0.7 / 1.4)
     assert good.all()
     mean, found, _ = judged("power / before", own, before)
-    assert found.tolist() == pytest.approx([1.5])  # where it was 0.1 to 0.5
+    assert found.tolist() == pytest.approx([1.5])  # was 0.1 to 0.5
     assert mean == pytest.approx(1.5)
 
 
@@ -65,7 +65,8 @@ def test_the_summary_counts_the_cells_that_meet_a_limit():
     assert lines["coverage", "AUROC", "one"] == [*ends, f"{3 * inside:.0f}", 0]
     ends = ["0.950", "0.900", "0.990", 3, 1]
     assert lines["coverage", "AUROC", "default"] == [*ends, f"{3 * inside:.0f}", 0]
-    low = cell(60, 1, coverage=0.85, width=0.6, width_before=1.0)  # beyond chance
+    # More than chance explains.
+    low = cell(60, 1, coverage=0.85, width=0.6, width_before=1.0)
     lines = {tuple(row[:3]): row for row in summary([low])}
     assert lines["coverage", "AUROC", "one"][-1] == 1
 

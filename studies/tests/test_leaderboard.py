@@ -125,7 +125,7 @@ def test_the_largest_block_is_taken(tmp_path):
         skip = {(i, j) for i, j in np.argwhere(~present).tolist()}
         path = fill(tmp_path / f"{case}.sqlite", rng.random((6, 7)), skip=skip)
         other = rng.random(7) < 0.5
-        with Store(path) as store:  # the first set once more, in other folds
+        with Store(path) as store:  # repeat the first set with other folds
             ref = DataRef("set0", "hash0")
             for j in np.flatnonzero(other):
                 run = Run(f"m{j}", {"class": "x"}, ref, CrossValidation(5))
@@ -141,7 +141,7 @@ def test_the_largest_block_is_taken(tmp_path):
                 largest = max(largest, int(complete.sum() * names.sum()))
         board = leaderboard(path)
         assert len(set(board.datasets)) == len(board.datasets)
-        assert board.values.size == largest  # though the search is greedy
+        assert board.values.size == largest  # although the search is greedy
         assert np.isfinite(board.values).all()
 
 
@@ -162,7 +162,7 @@ def test_a_hardly_started_method_takes_no_folds_from_the_others(tmp_path, values
 def test_a_method_with_one_repeat_stands_beside_those_with_more(tmp_path, values):
     path = fill(tmp_path / "s.sqlite", values)
     times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
-    with Store(path) as store:  # all but the last method once more, at chance
+    with Store(path) as store:  # repeat all but the last method at chance level
         for i in range(len(values)):
             ref = DataRef(f"set{i}", f"hash{i}")
             for j in range(4):

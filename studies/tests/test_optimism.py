@@ -94,7 +94,7 @@ def test_all_gaps_stand_in_one_table_with_a_reason_each():
 @pytest.mark.parametrize(
     ("variant", "changes", "reason"),
     [
-        ("88", {}, "scaling"),  # 2 behind, as far as its standard error
+        ("88", {}, "scaling"),  # 2 below, equal to its standard error
         ("88", {"column": "b"}, "open"),
         ("88", {"explains": "other: scaling"}, "open"),
         ("87.9", {}, "open"),
@@ -162,15 +162,15 @@ def test_optimistic_figures_are_put_beside_earlier_honest_ones(tmp_path):
     assert (kept["measured"], kept["grid"]) == ("90", before["grid"])
     assert kept["optimistic"] == before["optimistic"] == ""
     assert "with the grid of that day" in kept["kept"]
-    # What the grid sets anew is no setting of the row; anything else is.
+    # A parameter set by the grid is not a setting of the row; any other parameter is.
     tuned = next(iter(ast.literal_eval(before["grid"])))
     for name, measured in ((tuned, "90"), ("threshold", "")):
         (kept,) = keep_earlier([new], [{**old, "params": str({name: 1.0})}])
         assert kept["measured"] == measured
     made = {"estimator": "bagwise.svm.MISVM", "params": "{}"}
     bare = {**new, **made}
-    # What only the earlier row names must be today's default; a default that only
-    # today's row names may have been another one.
+    # A parameter named only in the earlier row must equal the current default. A
+    # default that only the current row names may have been different before.
     for value, measured in (("train", "90"), ("cv", "")):
         params = str({"threshold": value})
         (kept,) = keep_earlier([bare], [{**old, **made, "params": params}])

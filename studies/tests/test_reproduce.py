@@ -173,7 +173,7 @@ def test_best_threshold_of_the_test_scores():
 
     found, text = page(cell)
     assert found.best_threshold == pytest.approx(100 * 5 / 6)
-    assert found.mean == pytest.approx(50.0)  # a diagnosis, not the measured figure
+    assert found.mean == pytest.approx(50.0)  # a diagnostic, not the measured result
     assert "- Reached at the best threshold" in text
     assert f"SimpleMI on {cell.column} (83.3 / 60)" in text
     (cell,) = small([{**ROWS[0], "values": [90.0]}]).cells
@@ -259,7 +259,7 @@ def test_cells_that_are_not_run_again_keep_their_figures(tmp_path):
     out = tmp_path / "out"
     reproduce(small(ROWS), store=tmp_path / "a.sqlite", out=out, progress=False)
     before = read_csv(out / "small.csv")
-    # A fresh store, one row only; and the settings of another row have changed.
+    # A fresh store with one row only, while the settings of another row have changed.
     changed = copy.deepcopy(ROWS)
     changed[2]["params"] = {"pooling": "max"}
     options = {"store": tmp_path / "b.sqlite", "out": out, "progress": False}
@@ -332,7 +332,7 @@ def test_drawn_sets_are_new_in_every_run(tmp_path):
     (cell,) = result.cells
     values = [100 * event.row["accuracy"] for event in events]
     assert cell.mean == pytest.approx(np.mean(values))
-    # Draws are independent: the usual standard error.
+    # Draws are independent, so the usual standard error applies.
     assert cell.std_error == pytest.approx(np.std(values, ddof=1) / math.sqrt(3))
 
 
