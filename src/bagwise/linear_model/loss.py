@@ -19,8 +19,7 @@ from bagwise.linear_model.pooling import PoolBuffers, pool_flat
 #: Names of the losses between a bag's probability and its label.
 LOSSES = ("squared", "log")
 
-# Number of rows whose products are summed in float32 before the sum is added to a
-# float64 total.
+# Number of rows whose products are summed in float32 before they enter a float64 sum.
 _BLOCK = 65_536
 
 

@@ -16,8 +16,8 @@ from bagwise.solvers.margin_distribution import (
 from bagwise.svm._key_kernel_rows import MAX_PAIRS, Units, kernel_units
 from bagwise.svm._loops import ascend_csr, ascend_dense, enumerate_choices
 
-# Up to this many rows the full kernel matrix is cheaper than features, although Newton
-# systems then have the size of the rows.
+# Up to this many rows the full kernel matrix is cheaper than features: Newton systems
+# then have one equation per row.
 MAX_KERNEL_ROWS = 5000
 # Number of power iterations to find the directions of the first choices.
 _POWER_STEPS = 5

@@ -126,8 +126,7 @@ class KernelUnits(Units):
         keys = [choice.tobytes() for choice in choices]
         old_keys, old = self._stack
         if keys != old_keys:
-            # Most choices recur in the next call, so their blocks are copied row by
-            # row.
+            # Most choices recur in the next call, so that their blocks can be copied.
             known = {key: k for k, key in enumerate(old_keys)}
             stack = np.empty((n, p, p))
             for block, key, choice in zip(stack, keys, choices, strict=True):

@@ -153,7 +153,7 @@ def newton_mixture(units, loss, choices, weight, delta, *, tol, max_iter=100):
         if result.factor is None:
             break  # no row has a loss: no derivative with respect to the weights
         n_iter += 1
-        # Of the dual vector to changes of the weights.
+        # Response of the dual vector to a change of the weights.
         response = result.factor.solve(block)
         hessian = block.T @ response
         hessian = 0.5 * (hessian + hessian.T)

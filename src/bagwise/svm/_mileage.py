@@ -253,7 +253,7 @@ def best_shares(local, whole, t, prior, rigidity):
     one, until moving costs more than it brings, or until nothing is left to move.
     """
     slope = t * (local - whole)
-    # In bags of one point, both scores differ by rounding only: keep the share.
+    # For bags of a single point, both scores differ by rounding only: keep the share.
     slope = np.where(np.abs(slope) <= _LEVEL * (1.0 + np.abs(local)), 0.0, slope)
     missing = np.maximum(0.0, 1.0 - t * (prior * local + (1.0 - prior) * whole))
     size = np.where(slope == 0.0, 1.0, np.abs(slope))

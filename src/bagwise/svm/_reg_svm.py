@@ -183,8 +183,7 @@ class RegSVM(KernelBagSVM):
             near = (scores >= top - accuracy).astype(np.float64)
             return (near / repeat(segment_sum(near, X.offsets), X.offsets),)
 
-        # The first step omits the concave half, which gives a relaxation of the
-        # problem.
+        # The first step omits the concave half: it is a relaxation of the problem.
         start = wide.solve(self._rows(X, t, bag_weight, None), self.tol)
         path = self._alternate(solve, choose, choose(start))
         self._record(path)

@@ -151,7 +151,7 @@ def check_offset(estimator):
     _need_target(estimator)
     X, y = toy()
     model = fit(estimator, X, y)
-    for offset, rtol in ((1e6, 1e-3), (1e8, 1e-2)):  # 1e8: float32 accuracy
+    for offset, rtol in ((1e6, 1e-3), (1e8, 1e-2)):  # 1e8: accuracy of float32
         moved = X.with_data(X.data + offset)
         what = f"offset {offset:.0e}"
         _same_answers(model, X, fit(estimator, moved, y), moved, rtol, what)

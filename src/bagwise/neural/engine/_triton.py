@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-# Most rows of a tile, and most units in it; tiles of a program that sums over rows.
+# Maximum rows and units of a tile; number of tiles of a program that sums over rows.
 _MOST_ROWS = 16
 _MOST_UNITS = 4096
 _TILES = 16
@@ -180,7 +180,7 @@ def _hidden(
     place, there = _tile(own, rows, columns, n_rows, WIDTH, WIDTH)
     h = tl.load(place, mask=there, other=0.0).to(tl.float32)
     h += _row_of_weights(bias + model * WIDTH, columns, WIDTH)[None, :]
-    h = tl.where(h < 0.0, 0.0, h)  # not a maximum, which would hide a NaN
+    h = tl.where(h < 0.0, 0.0, h)  # a maximum would hide a NaN
     if NOISE:
         share = tl.load(keep + model * keep_step).to(tl.float32)
         from_, there = _tile(drawn, rows, columns, n_rows, WIDTH, WIDTH)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-# Logarithm of a zero weight; it is finite, so that the gradient stays finite.
+# Replaces the logarithm of a zero weight, so that the gradient stays finite.
 _NEVER = -1e30
 
 

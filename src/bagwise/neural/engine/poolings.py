@@ -146,7 +146,7 @@ class CLAM(Pooling):
         score, margin = pooled.extra["attention"].detach(), pooled.extra["cluster"]
         rank = ranks(score.flatten(1), segments).reshape(score.shape)
         sizes = segments.repeat(segments.sizes)[:, None, None]
-        # In bags of less than 2 k instances, no instance is in both groups.
+        # In bags of fewer than 2 k instances, no instance may be in both groups.
         k = torch.clamp(sizes // 2, 1, self.n_sampled)
         top = (rank < k).to(margin.dtype) / k
         bottom = (rank >= sizes - k).to(margin.dtype) / k

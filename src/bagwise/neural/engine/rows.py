@@ -62,8 +62,7 @@ class Rows:
                 self.rows[part] = self._standardized(host_chunk(data, part))
         else:
             with warnings.catch_warnings():
-                # The array is only read, so the warning about read-only arrays is
-                # ignored.
+                # The array is only read, so the warning does not matter.
                 warnings.filterwarnings("ignore", message=".*not writable.*")
                 self.host = torch.from_numpy(np.asarray(data))
 

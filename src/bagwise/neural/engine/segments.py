@@ -283,8 +283,7 @@ class Recorder:
         self.slots = per_step + 1
         device = rows.device
         self.n_models = len(total)
-        # Recorded graphs read from these buffers, which are therefore never
-        # reallocated.
+        # Recorded graphs read from these buffers, which must not be reallocated.
         room = filled_size(most_rows + self.slots, self.n_models)
         self.index = torch.zeros(room, dtype=torch.int64, device=device)
         # Sizes and indices of the bags of a step; the weight of one bag in the step.
