@@ -11,7 +11,12 @@ import pytest
 import bagwise
 from bagwise.bags import Bags
 from bagwise.cli import main
-from bagwise.comparison import Comparison, CrossValidation, Leaderboard
+from bagwise.comparison import (
+    Comparison,
+    CrossValidation,
+    Leaderboard,
+    description,
+)
 from bagwise.comparison.leaderboard import critical_difference
 from bagwise.compose import SimpleMI
 from bagwise.datasets import make_bags
@@ -127,7 +132,9 @@ def test_a_file_does_not_choose_what_is_imported(results, tmp_path):
     for method in about["methods"]:
         method["path"] = "antigravity.fly"
     np.savez(tmp_path / "comparison.npz", about=np.array(json.dumps(about)), **arrays)
+    allowed = set(description._trusted)
     opened = Comparison.open(tmp_path)
+    assert set(description._trusted) - allowed <= {"bagwise.compose.SimpleMI"}
     assert opened.methods[0].path == "antigravity.fly"
     methods_text(opened)
     with pytest.raises(ImportError, match="antigravity"):

@@ -89,7 +89,7 @@ OF_COMPARISON = (
     "margin",
     "provenance",
 )
-PLAIN_CLASS = "sklearn.base.BaseEstimator"
+PLAIN_CLASS = "bagwise.compose.SimpleMI"
 JSON = ("params", "grid_ends", "notes", "versions", "description")
 T = TypeVar("T")
 
