@@ -101,6 +101,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": rf"[\\/]{_left_out}plot_",
+    "ignore_pattern": r"serving\.py$",  # listed in the guide
     "within_subsection_order": "gallery_settings.order",
     "reset_argv": "gallery_settings.arguments",
     "remove_config_comments": True,

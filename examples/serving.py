@@ -1,10 +1,4 @@
-"""
-Serving predictions over HTTP
-=============================
-
-A service with FastAPI that loads a model file once and predicts the bags of each
-request. Start it with ``MODEL=model.bagwise uvicorn serving:app``.
-"""
+"""Predict bags over HTTP: MODEL=model.bagwise uvicorn serving:app."""
 
 import os
 
