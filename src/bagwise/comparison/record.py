@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 MOST_HELD_OUT = 100_000
-FOLDS = 5
+# Folds of held-out predictions. Each fold of few bags makes models clearly worse.
+FOLDS, FOLDS_OF_FEW, FEW = 5, 10, 50
 
 
 class Finished(Results, Protocol):
@@ -130,8 +131,8 @@ def attach_fit(
     if conformal is not None:
         held_out = cross_fit(problem, method, fitted, impute, random_state)
         about["protocol"] = (
-            f"{FOLDS}-fold cross-validation with the parameters that were chosen on all"
-            " bags (slightly optimistic)"
+            f"{_n_folds(problem)}-fold cross-validation with the parameters that were"
+            " chosen on all bags (slightly optimistic)"
         )
         rows = {k: v for k, v in held_out.items() if k != "group"}
         about["figures"] = task_figures(problem, rows, held_out.get("group"))
@@ -247,11 +248,10 @@ def cross_fit(
         As it was fitted.
     """
     X, y = problem.X, problem.y
-    table = problem.strata if problem.task != "regression" else y[:, None]
-    n_splits = most_folds(X, table, FOLDS)
     task, parts, bags = task_of(problem), [], []
+    folds = _n_folds(problem)
     grid = {name: [value] for name, value in fitted.params.items()}
-    for train, test in bag_folds(X, table, n_splits, random_state):
+    for train, test in bag_folds(X, _table(problem), folds, random_state):
         weight = problem.sample_weight
         one = fit_method(
             method.spec(),
@@ -268,6 +268,17 @@ def cross_fit(
         parts.append(task.measured(found, test))
         bags.append(test)
     return _rows_of(problem, parts, bags)
+
+
+def _table(problem: Problem) -> NDArray[Any]:
+    """Return what folds are stratified by."""
+    return problem.y[:, None] if problem.task == "regression" else problem.strata
+
+
+def _n_folds(problem: Problem) -> int:
+    """Return the number of folds: more if a class has few bags (or groups)."""
+    found = most_folds(problem.X, _table(problem), FEW)
+    return int(min(found, FOLDS if found >= FEW else FOLDS_OF_FEW))
 
 
 def _turned(problem: Problem, model: Any, X: Any) -> dict[str, NDArray[Any]]:
