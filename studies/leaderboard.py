@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -139,7 +140,7 @@ def _gather(
     raw: dict[tuple[str, str], dict[tuple[str, str], Folds]]
     raw = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        base = str(row["dataset"]).partition(":")[0]
+        base = re.sub(r":\d+$", "", str(row["dataset"]))  # without a seed
         if row["status"] != "ok" or row[metric] is None:
             continue
         if datasets is not None and base not in datasets:

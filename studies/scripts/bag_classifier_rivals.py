@@ -10,8 +10,8 @@ grids, three inner folds, by AUROC). Networks (DeepSets: mean pooling; attention
 the defaults of the library.
 
 All methods have the same folds: three of every set, seed 0. Every run uses one thread.
-Seconds are processor seconds of fits, with tuning. One command; the packages that are
-not part of the library are installed into a folder of their own:
+Seconds are processor seconds of a fold: fit, tuning and predictions. One command; the
+packages that are not part of the library are installed into a folder of their own:
 
     python studies/scripts/bag_classifier_rivals.py --store rivals.sqlite
 
@@ -228,12 +228,12 @@ def sentence(store, day):
     used = [s for s in board.datasets if s in DEVELOPMENT]
     fresh = len(board.datasets) - len(used)
     wins = int((board.values.argmax(axis=1) == board.methods.index(STACK)).sum())
-    told = f" ({', '.join(used)} were)." if used else "."
+    known = f" ({', '.join(used)} were)." if used else "."
     return (
         f"In a comparison of {len(board.methods)} methods on {len(board.datasets)} "
         f"data sets (three folds, AUROC, {day}), `BagClassifier` has mean rank "
         f"{mine:.1f} and is first on {wins}; the next is {name} with {other:.1f}. "
-        f"{fresh} of the sets were not used in its development{told}"
+        f"{fresh} of the sets were not used in its development{known}"
     )
 
 
@@ -255,7 +255,7 @@ def write(store, out, day):
             if metric == "auroc":
                 plot_ranks(board).savefig(out / "auroc.png", dpi=110)
                 lines += ["![Mean ranks by AUROC](auroc.png)", ""]
-            lines += _table(board, title)
+            lines += _table(board, title, store)
     if sets:
         lines += _losses(store, sets)
     lines += _regression(store)
@@ -270,7 +270,7 @@ def write(store, out, day):
     (out / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
-def _table(board, title):
+def _table(board, title, store):
     lines = [
         f"## {title}: {len(board.methods)} methods, {len(board.datasets)} sets",
         "",
@@ -281,11 +281,11 @@ def _table(board, title):
     lines[-1] += f" ranks (Nemenyi, 5%): {board.critical_difference:.2f}."
     lines += ["", "| method | mean rank | mean | wins | processor seconds |"]
     lines += ["|---|---|---|---|---|"]
-    times = np.nanmean(board.times, axis=0)
-    for row, seconds in zip(board.rows(), times, strict=True):
+    seconds = processor_seconds(store, board.datasets)
+    for row in board.rows():
         lines.append(
             f"| {row['method']} | {row['mean_rank']:.2f} | {row['mean']:.3f} | "
-            f"{row['wins']} | {seconds:.1f} |"
+            f"{row['wins']} | {seconds[row['method']]:.1f} |"
         )
     lines += ["", "| set | " + " | ".join(board.methods) + " |"]
     lines += ["|---" * (len(board.methods) + 1) + "|"]
@@ -294,6 +294,18 @@ def _table(board, title):
         cells = " | ".join(f"{v:.3f}" for v in values)
         lines.append(f"| {name}{mark} | {cells} |")
     return [*lines, ""]
+
+
+def processor_seconds(store, sets):
+    """Return the mean processor seconds of a fold for each method."""
+    found = {}
+    with Store(store) as kept:
+        keys = list(kept.status())
+        for key, row in zip(keys, kept.rows(keys), strict=True):
+            if row["status"] == "ok" and row["dataset"] in sets:
+                spent = kept.arrays(key)["cpu_seconds"][0]
+                found.setdefault(row["method"], []).append(spent)
+    return {method: float(np.mean(spent)) for method, spent in found.items()}
 
 
 def _losses(store, sets):
@@ -341,7 +353,7 @@ def _regression(store):
     sets = [n for n in finished(store, REGRESSOR) if n in names]
     if not sets:
         return []
-    return _table(leaderboard(store, metric="r2", datasets=sets), "R2")
+    return _table(leaderboard(store, metric="r2", datasets=sets), "R2", store)
 
 
 def main():

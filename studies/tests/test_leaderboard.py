@@ -240,3 +240,17 @@ def test_names_next_to_points_do_not_cover_one_another(tmp_path):
     for i, box in enumerate(boxes):
         assert box.count_overlaps(boxes[:i]) == 0
         assert not any(box.contains(*pixel) for pixel in pixels)
+
+
+def test_names_with_a_colon_but_no_seed_are_sets_of_their_own(tmp_path):
+    path = tmp_path / "s.sqlite"
+    times = {"fit": 1.0, "tune": 0.0, "predict": 0.0}
+    names = ("simulated: one", "simulated: two")
+    with Store(path) as store:
+        for k, title in enumerate(names):
+            for name, value in (("a", 0.9), ("b", 0.8)):
+                ref = DataRef(title, f"hash{k}")
+                run = Run(name, {"class": "x"}, ref, CrossValidation(3))
+                store.put(repr(run), run, Outcome("ok", {"accuracy": value}, times))
+    assert leaderboard(path).datasets == names
+    assert leaderboard(path, datasets=names[:1]).datasets == names[:1]
