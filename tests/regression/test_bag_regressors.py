@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import StackingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, StackingRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -18,7 +18,9 @@ from sklearn.svm import SVR
 from bagwise import BagRegressor, Bags
 from bagwise.compose import SimpleMIRegressor, WrapperMIRegressor
 from bagwise.datasets import load_digit_bags, make_regression_bags
+from bagwise.ensemble import _plan as plan_module
 from bagwise.ensemble._combine import shrinkage, stack_values
+from bagwise.ensemble._stack import Member
 from bagwise.io import load, save
 from bagwise.kernels import distribution_kernel, emd_distances, hausdorff
 from bagwise.kernels.registry import BAG_KERNELS
@@ -391,6 +393,42 @@ def test_time_budget_of_the_stack():
     with pytest.warns(UserWarning, match="BagRegressor excludes"):
         model = BagRegressor(random_state=0, cv=2, time_budget=0.3).fit(X, y)
     assert model.plan_["dropped"]
+
+
+def test_a_budget_keeps_the_strongest_regressors_of_a_trial(monkeypatch):
+    X, y = make_regression_bags(60, n_features=3, kind="mean", random_state=2)
+    monkeypatch.setattr(plan_module, "_LEAST_TRIAL", 15)
+    monkeypatch.setattr(Member, "seconds", lambda _, n, __: 10.0 * (n != 3))
+    with pytest.warns(UserWarning, match="excludes"):
+        model = BagRegressor(random_state=0, cv=3).fit(X, y)
+    trial = model.plan_["trial"]
+    kept, left = set(model.members_), set(model.plan_["dropped"])
+    assert kept | left == set(trial)
+    assert 0 < len(kept) < len(trial)
+    assert min(trial[k] for k in kept) >= max(trial[k] for k in left)
+    # Coefficients of determination: high where the mean of the instances is the value.
+    assert "mean ridge" in kept
+    assert 0.8 < trial["mean ridge"] <= 1.0
+    assert max(trial.values()) <= 1.0
+
+
+def test_nothing_about_new_persons_leaves_nearly_the_mean():
+    """The rows identify a person, but say nothing about the value of a person."""
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(24), 4)
+    where, value = rng.normal(size=(24, 3)), rng.normal(size=24)
+    rows = where[person][:, None] + 0.1 * rng.normal(size=(96, 5, 3))
+    y = value[person] + 0.1 * rng.normal(size=96)
+    X = Bags(rows.reshape(-1, 3), np.arange(97) * 5, groups=person)
+    old, new = person < 16, person >= 16
+    model = BagRegressor(random_state=0, cv=4).fit(X[old], y[old])
+    flat = np.mean((y[new] - y[old].mean()) ** 2)
+    trees = ExtraTreesRegressor(100, random_state=0)
+    means = rows.mean(axis=1)
+    guess = trees.fit(means[old], y[old]).predict(means[new])
+    assert np.mean((y[new] - guess) ** 2) > 1.2 * flat  # what pooling would lose
+    assert np.mean((y[new] - model.predict(X[new])) ** 2) < 1.05 * flat
+    assert model.shrinkage_ < 0.5
 
 
 # Data -------------------------------------------------------------------------------
