@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 
+from bagwise.base import bag_folds
 from bagwise.base.thresholds import (
     best_threshold,
     out_of_fold_scores,
@@ -115,6 +116,30 @@ def test_thousands_of_bags_need_one_fold():
     t = np.where(y == 1, 1.0, -1.0)
     scores = out_of_fold_scores(model, X, t, np.ones(len(t)))
     assert np.isfinite(scores).sum() == 1100
+
+
+@pytest.mark.parametrize(
+    ("n_bags", "n_positive", "n_scored"),
+    [(200, 100, 120), (100, 50, 100), (1000, 50, 1000), (1000, 150, 400)],
+)
+def test_folds_end_with_enough_scores_of_each_class(n_bags, n_positive, n_scored):
+    """60 scores of the smaller class are wanted."""
+    X, _ = make_bags(n_bags, n_features=2, bag_size=1, random_state=0)
+    y = (np.arange(n_bags) < n_positive).astype(int)
+    model = WrapperMI(LogisticRegression(), threshold="zero").fit(X, y)
+    scores = out_of_fold_scores(model, X, 2.0 * y - 1.0, np.ones(n_bags))
+    assert np.isfinite(scores).sum() == n_scored
+
+
+def test_scores_of_a_fold_ignore_its_labels():
+    """A fold is scored by a model that was fitted without it."""
+    X, y = make_bags(60, n_features=3, bag_size=4, random_state=0)
+    t = np.where(y == 1, 1.0, -1.0)
+    model = WrapperMI(LogisticRegression(), threshold="zero").fit(X, y)
+    scores = out_of_fold_scores(model, X, t, np.ones(60), 4)
+    for train, test in bag_folds(X, t, 4):
+        one = WrapperMI(LogisticRegression(), threshold="zero").fit(X[train], y[train])
+        np.testing.assert_allclose(scores[test], one.decision_function(X[test]))
 
 
 @pytest.mark.parametrize("threshold", ["train", "cv"])

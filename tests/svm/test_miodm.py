@@ -187,6 +187,37 @@ def test_threshold_rules(data):
     assert train.score(X, y) >= max(zero.score(X, y), cv.score(X, y))
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"level": "bag"}, {"kernel": "linear"}, {"n_components": 30}, None]
+)
+def test_folds_of_the_threshold_keep_the_choice(data, settings, monkeypatch):
+    """The key instances alone, as bags of one instance, leave no choice to make."""
+    if settings is None:  # negative instances join step by step
+        monkeypatch.setattr(_key_instances, "MAX_EAGER_NEGATIVES", 20)
+        monkeypatch.setattr(_key_instances, "_FIRST_NEGATIVES", 10)
+    settings = {"gamma": 0.3, "tol": 1e-9, **(settings or {})}
+    X, y, _ = data
+    t, weight = np.where(y == 1, 1.0, -1.0), np.linspace(1.0, 2.0, len(y))
+    model = machine(**settings, polish=True, random_state=0).fit(X, y, weight)
+    (keys,) = model.assignments_
+    parts = list(X)
+    for bag, key in zip(np.flatnonzero(y == 1), keys, strict=True):
+        parts[bag] = parts[bag][[key]]
+    alone = Bags.from_list(parts)
+    train, test = np.arange(40) % 4 > 0, np.arange(40) % 4 == 0
+    fold = model._fitted_to_fold(X, t, weight, np.flatnonzero(train))
+    if model.basis_ is not None:  # the basis of all bags is kept
+        alone = alone.with_data(model.basis_.transform(alone.data))
+        X = X.with_data(model.basis_.transform(X.data))
+        settings |= {"kernel": "linear", "n_components": None}
+    again = machine(**settings).fit(alone[train], y[train], weight[train])
+    np.testing.assert_allclose(
+        fold.decision_function(data[0][test]),
+        again.decision_function(X[test]),
+        atol=1e-6,
+    )
+
+
 def test_bad_input_and_caps(data, monkeypatch):
     X, y, _ = data
     for name, value in {

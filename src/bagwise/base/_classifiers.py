@@ -425,12 +425,17 @@ class BinaryBagClassifier(BagClassifierMixin, BaseBagEstimator):
             self.threshold_ = choose_threshold(self, X, t, weight)
         return self
 
-    def _fit_for_scores(self, X, t, bag_weight):
-        """Fit what scores of bags need; what else `_fit_binary` finds may be missing.
+    def _fitted_to_fold(self, X, t, bag_weight, train):
+        """Return a copy that scores bags, fitted without those outside of `train`.
 
-        For the fits of a threshold by cross-validation.
+        For the threshold by cross-validation, after the fit to all training bags: a
+        method may keep from it what does not depend on the labels of the other bags,
+        and what depends on them too little to matter.
         """
-        self._fit_binary(X, t, bag_weight)
+        one, part = self._unfitted_copy(), X[train]
+        one._prepare(part, bag_weight[train])
+        one._fit_binary(part, t[train], bag_weight[train])
+        return one
 
     def _prepare(self, X, weight):
         """Do what needs no labels, once for all classes; by default nothing."""

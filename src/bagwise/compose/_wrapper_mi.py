@@ -61,8 +61,8 @@ class WrapperMI(ProbabilityMixin, WeightedBagClassifier):
     Weights sum to one in each bag and are not rescaled, since a regularized learner
     depends on their total: repeating every instance of a bag changes nothing. The cost
     is that of the classifier on `n_instances` rows, times the number of classes when
-    there are more than two, and six times with ``threshold="cv"`` (less than three
-    times beyond some thousands of bags). The odds of `predict_proba` are divided by
+    there are more than two, and two to six times with ``threshold="cv"`` (the fewer,
+    the more bags). The odds of `predict_proba` are divided by
     those of the threshold, so that a bag at the threshold has probability one half.
 
     Differs from [1]_: nothing for the arithmetic mean with the threshold "zero".

@@ -22,10 +22,11 @@ from bagwise.kernels.instance import (
     resolve_gamma,
     row_blocks,
 )
-from bagwise.solvers.margin_distribution import OdmLoss
+from bagwise.solvers.margin_distribution import OdmLoss, solve_odm
 from bagwise.svm._key_feature_rows import feature_units
 from bagwise.svm._key_kernel_rows import KernelUnits, kernel_units, mean_units
 from bagwise.svm._key_relaxation import (
+    Mixture,
     Relaxation,
     integer_bound,
     solve_relaxation,
@@ -120,17 +121,17 @@ class NegativePool:
         self.units = KernelUnits(old.kpp, kpn, knn, self.offsets)
 
 
-def solve_with_pool(pool, loss, *, tol, **settings):
+def solve_with_pool(pool, loss, solve, *, tol, **settings):
     """Solve the relaxation over all negatives of a pool.
 
-    `loss` covers the rows of the full problem. Rows left out have no dual weight:
-    their loss is exactly what they add to the gap.
+    `loss` covers the rows of the full problem, and `solve` is `solve_relaxation` or
+    takes the same arguments. Rows left out have no dual weight: their loss is exactly
+    what they add to the gap.
     """
     start, path = None, []
     while True:
-        found = solve_relaxation(
-            pool.units, loss.subset(pool.rows()), tol=tol, start=start, **settings
-        )
+        part = loss.subset(pool.rows())
+        found = solve(pool.units, part, tol=tol, start=start, **settings)
         path += found.path
         mixture, waiting = found.mixture, pool.waiting
         outside = loss.subset(pool.units.n_positive + waiting)
@@ -225,31 +226,42 @@ class KeyInstanceSVM(WeightedBagClassifier):
         mixture = rounded if self.polish else found.mixture
         self._keep_mixture(mixture, rows, plus, minus)
 
-    def _fit_for_scores(self, X, t, bag_weight):
-        if self.polish:  # scores belong to the rounded choice
-            return self._fit_binary(X, t, bag_weight)
-        plus, minus, _, rows, found, _ = self._fit_relaxation(X, t, bag_weight)
-        return self._keep_mixture(found.mixture, rows, plus, minus)
+    def _fitted_to_fold(self, X, t, bag_weight, train):
+        """Keep the kernel and the mixture of choices; only the dual vector is new."""
+        one = self._unfitted_copy()
+        for name in ("gamma_", "kernel_params_", "basis_"):
+            setattr(one, name, getattr(self, name))
+        kept = np.isin(np.flatnonzero(t > 0), train)
+        X, t, bag_weight = X[train], t[train], bag_weight[train]
+        plus, minus, loss = one._parts_and_loss(X, t, bag_weight)
+        choices = self.assignments_[:, kept] + plus.offsets[:-1]
+        solve = partial(_solve_mixture, choices, self.assignment_weight_)
+        rows, found = one._solve(plus, minus, loss, None, solve)
+        one._keep_mixture(found.mixture, rows, plus, minus)
+        return one
 
     def _fit_relaxation(self, X, t, bag_weight):
         """Solve the relaxation; return what the rest of the fit needs."""
         if not (t > 0).any() or not (t < 0).any():
             raise ValueError("there must be a positive and a negative bag.")
         rng = _generator(self.random_state)
-        plus, minus = X[t > 0], X[t < 0]
-        cost = self._bag_cost(t, bag_weight)
-        negative_cost = cost[t < 0]
-        if self.level == "instance":
-            negative_cost = repeat(negative_cost, minus.offsets)
-        loss = OdmLoss(
-            np.concatenate([cost[t > 0], negative_cost]), *self._margin_loss()
-        )
+        plus, minus, loss = self._parts_and_loss(X, t, bag_weight)
         self.gamma_ = resolve_gamma(self.gamma, X.data, repeat(bag_weight, X.offsets))
         self.kernel_params_ = kernel_params(self, self.gamma_)
         self.basis_ = self._reduced_basis(X, rng)
         rows, found = self._solve(plus, minus, loss, rng)
         self._warn_if_not_converged(found)
         return plus, minus, loss, rows, found, rng
+
+    def _parts_and_loss(self, X, t, bag_weight):
+        """Return the positive and the negative bags, and the loss of their rows."""
+        plus, minus = X[t > 0], X[t < 0]
+        cost = self._bag_cost(t, bag_weight)
+        negative_cost = cost[t < 0]
+        if self.level == "instance":
+            negative_cost = repeat(negative_cost, minus.offsets)
+        weight = np.concatenate([cost[t > 0], negative_cost])
+        return plus, minus, OdmLoss(weight, *self._margin_loss())
 
     def _keep_mixture(self, mixture, rows, plus, minus):
         self._warn_if_constant(mixture, rows.units)
@@ -272,7 +284,7 @@ class KeyInstanceSVM(WeightedBagClassifier):
         )
         return basis.without_rows()
 
-    def _solve(self, plus, minus, loss, rng):
+    def _solve(self, plus, minus, loss, rng, solve=solve_relaxation):
         """Choose the representation of the rows, then solve the relaxation."""
         settings = {"tol": self.tol, "max_iter": self.max_iter, "rng": rng}
         means = minus.offsets if self.level == "bag" else None
@@ -293,9 +305,9 @@ class KeyInstanceSVM(WeightedBagClassifier):
             units = kernel_units(positive, negative, plus.offsets, kernel)
         else:
             pool = NegativePool(positive, negative, plus.offsets, kernel)
-            found = solve_with_pool(pool, loss, **settings)
+            found = solve_with_pool(pool, loss, solve, **settings)
             return _SolvedUnits(pool.units, pool.active, pool), found
-        found = solve_relaxation(units, loss, **settings)
+        found = solve(units, loss, **settings)
         return _SolvedUnits(units, np.arange(units.n_negative)), found
 
     def _keep_certificates(self, found, rounded):
@@ -382,6 +394,16 @@ class KeyInstanceSVM(WeightedBagClassifier):
             block = instance_kernel(X.data[rows], support, **self.kernel_params_)
             scores[rows] = block @ self.dual_coef_
         return scores + self.intercept_
+
+
+def _solve_mixture(choices, weight, units, loss, *, start=None, **_):
+    """Solve for the dual vector of a given mixture, as `solve_relaxation` does."""
+    delta = None if start is None else start[2]
+    found = solve_odm(units.mixture(choices, weight), loss, delta)
+    mixture = Mixture(
+        choices, weight, found.delta, found.margins, None, found.objective, found.n_iter
+    )
+    return Relaxation(mixture, found.gap, False, True, [found.objective])
 
 
 def _biased_kernel(bias, params, a, b):

@@ -58,7 +58,7 @@ class MILEAGE(KernelBagSVM):
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"train", "cv", "zero"}, default="train"
         Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
-        scores (five more fits), equals one half, or zero, which is biased.
+        scores (up to 5 more fits), equals one half, or zero, which is biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     pos_label : label, default=None

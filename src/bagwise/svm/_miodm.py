@@ -59,8 +59,8 @@ class MIODM(KeyInstanceSVM):
         the exact kernel up to 10,000 instances, beyond it a basis of 100.
     threshold : {"cv", "train", "zero"}, default="cv"
         Decision threshold of the bag scores: where a sigmoid fitted to out-of-fold
-        scores (five more fits) or to training scores equals one half, or zero as in
-        [1]_, which is biased, see Notes.
+        scores or to training scores equals one half, or zero as in [1]_, which is
+        biased, see Notes.
     polish : bool, default=False
         Whether to predict with the best single choice found instead of the mixture:
         the descent starts from roundings of the mixture, from an ODM that takes every
@@ -135,6 +135,10 @@ class MIODM(KeyInstanceSVM):
     too many negative bags with ``level="instance"`` and, because only the means of
     negative bags are constrained, too many positive ones with ``level="bag"``. Keep the
     default `threshold` if the predicted labels matter, not only the ranking.
+
+    Out-of-fold scores for the threshold keep the mixture of the fit, without the bags
+    of the fold, and only the dual vector is found again. This takes a fifth to a half
+    of the time of the fit, and predicts as well as full fits to the folds.
 
     With `sample_weight`, :math:`p` and the number of negative bags are sums of
     weights. With `class_weight`, all weights are plain factors.

@@ -73,7 +73,7 @@ class SMIL(SparseMIL):
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"train", "cv", "zero"}, default="train"
         Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
-        scores (five more fits), equals one half, or zero as in the paper, which is
+        scores (up to 5 more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
@@ -194,7 +194,7 @@ class STMIL(SparseMIL):
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"cv", "train", "zero"}, default="cv"
         Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
-        scores (five more fits), equals one half, or zero as in the paper, which is
+        scores (up to 5 more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
@@ -339,7 +339,7 @@ class SBMIL(SparseMIL):
         Size of a Nystroem basis; None takes the exact kernel.
     threshold : {"cv", "train", "zero"}, default="cv"
         Decision threshold: where a sigmoid fitted to training scores, or to out-of-fold
-        scores (five more fits), equals one half, or zero as in the paper, which is
+        scores (up to 5 more fits), equals one half, or zero as in the paper, which is
         biased.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
