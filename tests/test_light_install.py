@@ -37,8 +37,10 @@ for model in (BagSVC(), MILogisticRegression()):
     labels = model.fit(X, y).predict(X)
     bagwise.save(model, "model.bagwise")
     assert (bagwise.load("model.bagwise").predict(X) == labels).all()
+BagSVC(kernel="emd").fit(X, y)
+large = [[[k]] * (50 + k % 2) for k in range(12)]
 try:
-    BagSVC(kernel="emd").fit(X, y)
+    BagSVC(kernel="emd", kernel_params={"max_instances": None}).fit(large, y)
 except ImportError as error:
     assert "pip install POT" in str(error), error
 else:

@@ -64,7 +64,7 @@ def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
     from bagwise.linear_model import MILinearRegression, MILogisticRegression
     from bagwise.neighbors import CitationKNN
     from bagwise.rectangles import GMIL, IAPR
-    from bagwise.svm import KISVM, MIODM, MISVM, PCSVM, BoxKernelSVC, MiSVM
+    from bagwise.svm import KISVM, MIODM, MISVM, PCSVM, BagSVC, BoxKernelSVC, MiSVM
 
     def reductions(X: Bags, y: Any) -> None:
         long, ends = np.zeros(20_000), np.array([0, 5, 20_000])
@@ -97,6 +97,7 @@ def _fits() -> Iterator[tuple[str, Callable[[Bags, Any], None]]]:
         "linear regression": MILinearRegression(),
         "Citation-kNN": CitationKNN(),
         "MILES": MILES(),
+        "earth mover's distance": BagSVC(kernel="emd"),
         "diverse density": DiverseDensity(),
         "diverse density, max": DiverseDensity("max"),
         "EM-DD": EMDD(),

@@ -1,6 +1,7 @@
 import warnings
 
 import numpy as np
+import ot
 import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
@@ -58,6 +59,23 @@ def test_equal_sizes_are_an_assignment(make):
     C = cdist(A, B)
     expected = C[linear_sum_assignment(C)].mean()
     assert_allclose(emd_distances([A], [B]), [[expected]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [None, 3])
+def test_all_sizes_agree_with_pot(rng, spread):
+    """Also with many equal costs, and on both sides of the limit of the own solver."""
+    sizes = rng.integers(1, 48, 24)
+    X = Bags(rng.normal(size=(sizes.sum(), 2)), np.append(0, np.cumsum(sizes)))
+    if spread:
+        X = X.with_data(np.round(X.data * spread / 2))
+    masses = [ot.unif(n) for n in sizes]
+    expected = [
+        [ot.emd2(p, q, cdist(A, B)) for q, B in zip(masses, X, strict=True)]
+        for p, A in zip(masses, X, strict=True)
+    ]
+    D = emd_distances(X, list(X), max_instances=None)
+    assert_allclose(D, expected, rtol=1e-10, atol=1e-12)
+    assert_allclose(emd_distances(X, max_instances=None), D, rtol=1e-12)
 
 
 def test_singletons_have_euclidean_distance(make):
@@ -134,7 +152,7 @@ def test_large_bags_next_to_small_ones(make):
 def test_an_unfinished_problem_warns(make, monkeypatch):
     monkeypatch.setattr(emd_module, "_MAX_ITER", 1)
     with pytest.warns(ConvergenceWarning, match="did not reach its optimum"):
-        emd_distances(make([9, 8]))
+        emd_distances(make([50, 45]), max_instances=None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         emd_distances(make([1, 1]))
