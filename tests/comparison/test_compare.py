@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 from toy_methods import make_problem, toy
 
-from bagwise.comparison import Halves, LeaveOneBagOut, Method, compare
+from bagwise.comparison import CrossValidation, Halves, LeaveOneBagOut, Method, compare
 from bagwise.comparison.description import describe_estimator
 from bagwise.comparison.problem import Problem, as_problem
 from bagwise.comparison.tuning import fit_method
@@ -19,6 +19,7 @@ from bagwise.report.view import View
 from bagwise.svm import BagSVC
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
+FIVE = {**QUIET, "protocol": CrossValidation(5)}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def result(tmp_path_factory):
     problem = make_problem(50, shift=3.0)
     out = tmp_path_factory.mktemp("out")
     methods = ["SimpleMI", "WrapperMI", toy("broken", "Raises")]
-    return compare(problem, methods=methods, out=out, **QUIET)
+    return compare(problem, methods=methods, out=out, **FIVE)
 
 
 def test_ranking_holds_figures_of_the_rows(result):
@@ -71,7 +72,7 @@ def test_a_second_call_does_nothing_again(result):
         result.problem,
         methods=methods,
         store=out / "runs.sqlite",
-        **{**QUIET, "progress": lambda event: done.append(event.cached)},
+        **{**FIVE, "progress": lambda event: done.append(event.cached)},
     )
     assert done == [True] * 10
     assert again.ranking[0].mean == result.ranking[0].mean
@@ -268,7 +269,7 @@ def test_what_a_stack_trusts_is_stored(tmp_path, n_classes):
     if n_classes == 3:
         problem = Problem("three", problem.X, np.arange(36) % 3)
     method = Method("stack", "bagwise.ensemble.BagStackingClassifier")
-    done = compare(problem, methods=[method], out=tmp_path, **QUIET)
+    done = compare(problem, methods=[method], out=tmp_path, **FIVE)
     table = member_table(View(done), "stack")
     assert {member["name"] for member in table} == {"simple", "wrapper"}
     stored = [done.arrays[row["key"]] for row in done.runs("stack")]
@@ -294,8 +295,7 @@ def test_pictures_of_instances_come_with_the_data(tmp_path):
 def test_warnings_are_counted_per_method():
     """Of the chosen model in each fold; those of candidates are counted apart."""
     method = replace(toy("a", "Unsettled"), grid={"level": [0.0, 1.0, 2.0]})
-    options = {"n_jobs": 1, "time_limit": None, "progress": False}
-    found = compare(make_problem(40), methods=[method, toy("b")], **options)
+    found = compare(make_problem(40), methods=[method, toy("b")], **FIVE)
     assert found.unconverged == ["a did not converge in 5 of 5 fits"]
     (row,) = [row for row in notes(found) if "gap" in row["note"]]
     assert row["count"] == 5  # though the gaps differ

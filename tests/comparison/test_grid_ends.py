@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import ParameterGrid
 from toy_methods import make_problem
 
-from bagwise.comparison import Method, compare
+from bagwise.comparison import CrossValidation, Method, compare
 from bagwise.comparison._search import (
     beyond,
     central,
@@ -102,7 +102,8 @@ def test_comparisons_say_which_grid_is_too_narrow():
         "bagwise.linear_model.MILogisticRegression",
         grid={"C": [1e-6, 1e-5]},
     )
-    found = compare(problem, methods=[method], metric="log_loss", **QUIET)
+    options = {"protocol": CrossValidation(5), **QUIET}
+    found = compare(problem, methods=[method], metric="log_loss", **options)
     ends = [row["grid_ends"].get("C") for row in found.runs("narrow")]
     notes = found.grid_ends("narrow")
     for end in {e for e in ends if e}:

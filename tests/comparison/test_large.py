@@ -20,6 +20,7 @@ from bagwise.comparison.choose import choose_methods
 from bagwise.comparison.problem import Problem
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
+FIVE = {**QUIET, "protocol": CrossValidation(5)}
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_pickle_in_place_of_an_array_is_refused(tmp_path):
 def test_slow_methods_run_last_in_every_fold():
     methods = [replace(toy("slow"), slow=True), toy("one"), toy("two")]
     seen = []
-    options = {**QUIET, "methods": methods, "grid": "none", "n_jobs": 1}
+    options = {**FIVE, "methods": methods, "grid": "none", "n_jobs": 1}
     options["progress"] = lambda event: seen.append(event.run.method)
     found = compare(make_problem(40), **options)
     assert seen == ["one", "two", "slow"] * 5
@@ -100,7 +101,7 @@ def test_slow_methods_run_last_in_every_fold():
 def test_a_budget_of_time_leaves_the_rest_for_later(tmp_path):
     problem = make_problem(40)
     methods = [toy("slow", "Sleeps", seconds=0.4), toy("other", "Sleeps", seconds=0.4)]
-    options = {**QUIET, "methods": methods, "out": tmp_path, "grid": "none"}
+    options = {**FIVE, "methods": methods, "out": tmp_path, "grid": "none"}
     begun = compare(problem, time_budget=0.6, **options)
     assert 0 < len(begun.rows) < 10
     assert "did not end within 0.6 s" in begun.provenance["time budget"]
@@ -119,7 +120,7 @@ def test_a_budget_of_time_stops_what_runs(n_jobs):
     _, test = CrossValidation(5).split(problem.targets, 0, 0, 0)
     bag = problem.X.ids.tolist()[test[0]]  # a training bag of all folds but the first
     methods = [toy("quick", "Toy"), toy("slow", "Sleeps", seconds=600.0, bag=bag)]
-    options = {**QUIET, "methods": methods, "grid": "none", "n_jobs": n_jobs}
+    options = {**FIVE, "methods": methods, "grid": "none", "n_jobs": n_jobs}
     found = compare(problem, time_budget=3.0, **options)
     assert not found.failures
     assert len(found.runs("slow")) == 1

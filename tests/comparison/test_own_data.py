@@ -17,6 +17,7 @@ from bagwise.comparison.tuning import fit_method
 from bagwise.embedding import BagOfWords
 
 QUIET = {"n_jobs": 1, "time_limit": None, "progress": False}
+FIVE = {**QUIET, "protocol": CrossValidation(5)}
 
 
 def patients(n=40, slides=3, seed=0):
@@ -127,11 +128,11 @@ def test_two_words_need_a_choice():
 def test_names_of_classes_change_nothing(names):
     """The second name is the positive class, wherever it stands in the alphabet."""
     problem = make_problem(40, shift=1.0)
-    plain = compare(problem, methods=["MI-SVM"], grid="none", **QUIET)
+    plain = compare(problem, methods=["MI-SVM"], grid="none", **FIVE)
     y = np.array(names)[problem.y]
     renamed = Problem("toy", problem.X, y, problem.instance_labels)
     found = compare(
-        renamed, methods=["MI-SVM"], grid="none", pos_label=names[1], **QUIET
+        renamed, methods=["MI-SVM"], grid="none", pos_label=names[1], **FIVE
     )
     for one, two in zip(plain.rows, found.rows, strict=True):
         for name in ("accuracy", "auroc", "average_precision", "key_success"):
@@ -182,7 +183,7 @@ def test_several_labels_are_means_over_labels(tmp_path):
     Y = np.column_stack([problem.y, rng.permutation(problem.y)])
     both = compare(
         problem.X, Y, methods=["SimpleMI"], grid="none", out=tmp_path,
-        permute_features=True, **QUIET,
+        permute_features=True, **FIVE,
     )  # fmt: skip
     assert both.problem.task == "multilabel"
     assert both.metric == "auroc"

@@ -105,3 +105,10 @@ def test_every_protocol_ends_in_a_ranking(protocol):
     assert first.low <= first.mean <= first.high
     assert second.p == 1.0  # the same method twice
     assert found.to_json()["protocol"]["kind"] == protocol.kind
+
+
+@pytest.mark.parametrize(("n", "runs"), [(198, 10), (200, 5)])
+def test_few_bags_are_partitioned_twice_by_default(n, runs):
+    options = {"methods": [toy("a")], "grid": "none", "n_jobs": 1, "progress": False}
+    found = compare(make_problem(n), **options)
+    assert len(found.rows) == runs

@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import bagwise
 from bagwise import Bags, compare, from_frame, to_frame
+from bagwise.comparison import CrossValidation
 from bagwise.compose import EncodeColumns, OnInstances, SimpleMI, SimpleMIRegressor
 from bagwise.ensemble import BagClassifier, BagRegressor
 from bagwise.inspection import bag_permutation_importance, feature_contributions
@@ -179,7 +180,13 @@ def test_words_without_columns_are_refused(table, tmp_path, monkeypatch):
 def test_compare_encodes_inside_the_folds(table):
     X, y = read(table)
     result = compare(
-        X, y, methods=["SimpleMI", "MI-SVM"], grid="none", n_jobs=2, progress=False
+        X,
+        y,
+        methods=["SimpleMI", "MI-SVM"],
+        protocol=CrossValidation(5),
+        grid="none",
+        n_jobs=2,
+        progress=False,
     )
     assert not result.failures
     fitted = result.fit_best("SimpleMI").model

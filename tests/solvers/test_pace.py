@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bagwise import Bags, compare
+from bagwise.comparison import CrossValidation
 from bagwise.datasets import make_bags
 from bagwise.ensemble import MIBoosting
 from bagwise.kernels import set_kernel
@@ -70,7 +71,8 @@ def test_short_loops_say_nothing(capsys):
 
 
 def test_nothing_is_printed_where_others_report(capsys, patience):
-    compare(X, y, methods=["MI-ODM"], grid="none", progress=False)
+    options = {"protocol": CrossValidation(2), "grid": "none", "progress": False}
+    compare(X, y, methods=["MI-ODM"], **options)
     thread = threading.Thread(target=MIODM().fit, args=(X, y))
     thread.start()
     thread.join()

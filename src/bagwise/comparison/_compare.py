@@ -26,7 +26,7 @@ from bagwise.comparison.choose import choose_methods, refuse_impossible
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.description import DataRef, Run
 from bagwise.comparison.evaluate import METRICS, GroupCounts
-from bagwise.comparison.inference import MARGIN
+from bagwise.comparison.inference import MARGIN, repeats_for
 from bagwise.comparison.leaks import find_leaks
 from bagwise.comparison.problem import Problem, as_problem, join_problems
 from bagwise.comparison.protocols import CrossValidation, Protocol, TrainTest
@@ -98,8 +98,8 @@ def compare(
         reasons, and "default" among other names stands for them. The return value of
         `choose_methods` is used unchanged.
     protocol : Protocol, optional
-        `CrossValidation`, `Halves` or `LeaveOneBagOut`; 5-fold cross-validation by
-        default.
+        `CrossValidation`, `Halves` or `LeaveOneBagOut`; by default 5-fold
+        cross-validation, with two repeats below 200 bags.
     metric : str, default="auto"
         The metric of the ranking: a name of `METRICS`. "auto" is accuracy if classes
         are of similar size, average precision if positive bags are rare, AUROC if
@@ -333,7 +333,7 @@ def _read(
         problem, n_train = join_problems(problem, held_out)
         protocol = TrainTest(n_train)
         _check_overlap(problem, n_train)
-    return problem, CrossValidation(5) if protocol is None else protocol
+    return problem, protocol or CrossValidation(5, repeats_for(len(problem.y)))
 
 
 def _check_overlap(problem: Problem, n_train: int) -> None:
