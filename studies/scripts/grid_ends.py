@@ -340,7 +340,9 @@ def page(names, rows):
         "neighbor, rho of zero) is not counted. Percentages are of folds; the accuracy",
         "is the mean over folds, sets mixed, with the standard error of that mean, and",
         "the last two columns are mean differences over the same folds with their",
-        "standard errors.",
+        "standard errors. These ignore that folds share training bags: the figures of",
+        "folds are stored, not the predictions of bags that",
+        "`bagwise.comparison.difference` needs.",
         "",
         "| method | folds | grid | candidates | at an end | accuracy |"
         " candidates before | at an end before | effect of the wider grid |"

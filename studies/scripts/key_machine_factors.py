@@ -5,7 +5,9 @@ folds, the same for all; the width is chosen by the AUROC of three inner folds, 
 thresholds use training bags only. The page shows the accuracy with the base threshold
 and its difference from the base over the same folds, the AUROC, and the accuracy with
 the width that is best on the reported folds ("optimistic"), which may be how published
-figures were chosen.
+figures were chosen. Standard errors are those over folds. They ignore that folds share
+training bags: the figures of folds are stored, not the predictions of bags that
+`bagwise.comparison.difference` needs.
 
 The last rows check the claim of the paper that MI-ODM with theta = nu = 0 is KI-SVM, on
 the same folds: the largest difference of decision values between MI-ODM and KI-SVM with

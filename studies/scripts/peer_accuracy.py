@@ -7,20 +7,21 @@ the same features, so that a difference to another package has a cause::
 
 Ten-fold cross-validation with standardized features, repeated with several divisions;
 the divisions are the same for all variants, so that differences to the first one are
-paired. The classic sets are read from the folder that ``BAGWISE_DATA`` names. The
-figures are in ``studies/results/peer-accuracy.md``.
+paired. Their standard errors are those of `bagwise.comparison.difference`. The classic
+sets are read from the folder that ``BAGWISE_DATA`` names. The figures are in
+``studies/results/peer-accuracy.md``.
 """
 
 import argparse
 import warnings
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from bagwise import Bags
 from bagwise.base import bag_folds
+from bagwise.comparison import contributions, difference
 from bagwise.compose import OnInstances
 from bagwise.datasets import fetch
 from bagwise.embedding import MILES, PrototypeEmbedding
@@ -113,16 +114,23 @@ def variants(method, n_features):
     }
 
 
-def evaluate(make, X, y, seed):
-    """Return accuracy over all bags and the mean AUROC of folds."""
-    right, areas = np.zeros(len(y)), []
-    for train, test in bag_folds(X, y, 10, random_state=seed):
-        scale = OnInstances().fit(X[train])
-        model = make().fit(scale.transform(X[train]), y[train])
-        score = model.decision_function(scale.transform(X[test]))
-        right[test] = (score > 0) == y[test]
-        areas.append(roc_auc_score(y[test], score))
-    return right.mean(), np.mean(areas)
+def evaluate(make, X, y, repeats):
+    """Return accuracy and AUROC with the contribution of every bag."""
+    parts = []
+    for repeat in range(repeats):
+        for fold, (train, test) in enumerate(bag_folds(X, y, 10, random_state=repeat)):
+            scale = OnInstances().fit(X[train])
+            model = make().fit(scale.transform(X[train]), y[train])
+            score = model.decision_function(scale.transform(X[test]))
+            where = np.full_like(test, repeat), np.full_like(test, 10 * repeat + fold)
+            parts.append((test, *where, score))
+    bag, repeat, run, score = map(np.concatenate, zip(*parts, strict=True))
+    rows = {"truth": y[bag].astype(int), "label": (score > 0).astype(int)}
+    rows["score"] = score
+    return [
+        contributions(metric, rows, bag, run=run, repeat=repeat)
+        for metric in ("accuracy", "auroc")
+    ]
 
 
 def main():
@@ -138,17 +146,14 @@ def main():
         y = data.y == np.unique(data.y)[1]
         first = None
         for what, make in variants(args.method, data.X.n_features).items():
-            found = [evaluate(make, data.X, y, seed) for seed in range(args.repeats)]
-            found = np.array(found)
-            first = found if first is None else first
-            mean, gap = found.mean(axis=0), found - first
-            error = gap.std(axis=0, ddof=1) / np.sqrt(len(gap))
-            gap = gap.mean(axis=0)
-            print(
-                f"| {name} | {what} | {mean[0]:.3f} | {gap[0]:+.3f} ± {error[0]:.3f} "
-                f"| {mean[1]:.3f} | {gap[1]:+.3f} ± {error[1]:.3f} |",
-                flush=True,
-            )
+            found = evaluate(make, data.X, y, args.repeats)
+            first = first or found
+            cells = [name, what]
+            for own, base in zip(found, first, strict=True):
+                gap = difference(own, base)
+                text = f"{gap.effect:+.3f} ± {gap.error:.3f}"
+                cells += [f"{own.value:.3f}", "–" if own is base else text]
+            print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ them on the same held-out bags (outer folds, repeated)::
 
     python studies/scripts/threshold_folds.py --methods SBMIL --sets musk1
 
-The last column is the CPU seconds of the fit and of the folds over those of the fit.
-The classic sets are read from the folder that ``BAGWISE_DATA`` names. The figures are
-in ``studies/results/threshold-folds.md``.
+Differences have the standard errors of `bagwise.comparison.difference`. The last
+columns are the CPU seconds of the fit and of the folds over those of the fit. The
+classic sets are read from the folder that ``BAGWISE_DATA`` names. The figures are in
+``studies/results/threshold-folds.md``.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import numpy as np
 from bagwise import Bags
 from bagwise.base import bag_folds
 from bagwise.base.thresholds import out_of_fold_scores, sigmoid_threshold
+from bagwise.comparison import contributions, difference
 from bagwise.compose import OnInstances, WrapperMI
 from bagwise.datasets import fetch, load_digit_bags
 from bagwise.svm import MIODM, SBMIL, STMIL
@@ -49,30 +51,33 @@ def bags_of(name):
 
 
 def evaluate(make, X, y, outer, repeats):
-    """Return balanced accuracy and relative cost for every number of folds."""
-    right, cost = [], []
-    for seed in range(repeats):
-        for train, test in bag_folds(X, y, outer, random_state=seed):
+    """Return balanced accuracy for every number of folds, and the relative cost."""
+    parts, cost = [], []
+    for repeat in range(repeats):
+        splits = bag_folds(X, y, outer, random_state=repeat)
+        for fold, (train, test) in enumerate(splits):
             t, weight = np.where(y[train] > 0, 1.0, -1.0), np.ones(len(train))
             start = time.process_time()
             model = make().fit(X[train], y[train])
             once = time.process_time() - start
-            scores, found = model.decision_function(X[test]), []
-            row = [0.0]
+            thresholds, found = [0.0], []
             for n_folds in FOLDS:
                 start = time.process_time()
                 held = out_of_fold_scores(model, X[train], t, weight, n_folds)
                 found.append(1.0 + (time.process_time() - start) / once)
-                row.append(sigmoid_threshold(held, t > 0))
-            classes = [y[test] == k for k in (0, 1)]
-            right.append(
-                [
-                    np.mean([((scores > c) == y[test])[k].mean() for k in classes])
-                    for c in row
-                ]
-            )
+                thresholds.append(sigmoid_threshold(held, t > 0))
+            above = model.decision_function(X[test])[:, None] > thresholds
+            run = np.full_like(test, outer * repeat + fold)
+            parts.append((test, run, above.astype(int)))
             cost.append(found)
-    return np.array(right), np.median(cost, axis=0)
+    bag, run, label = map(np.concatenate, zip(*parts, strict=True))
+    found = [
+        contributions(
+            "balanced_accuracy", {"truth": y[bag], "label": own}, bag, run=run
+        )
+        for own in label.T
+    ]
+    return found, np.median(cost, axis=0)
 
 
 def main():
@@ -87,14 +92,10 @@ def main():
     for name in args.sets:
         X, y = bags_of(name)
         for method in args.methods:
-            right, cost = evaluate(METHODS[method], X, y, args.outer, args.repeats)
-            mean = " | ".join(f"{v:.3f}" for v in right.mean(axis=0))
-            gap = right[:, 1:3] - right[:, 3:]
-            error = gap.std(axis=0, ddof=1) / np.sqrt(len(gap))
-            gaps = " | ".join(
-                f"{m:+.3f} ± {e:.3f}"
-                for m, e in zip(gap.mean(axis=0), error, strict=True)
-            )
+            found, cost = evaluate(METHODS[method], X, y, args.outer, args.repeats)
+            mean = " | ".join(f"{own.value:.3f}" for own in found)
+            pairs = [difference(own, found[-1]) for own in found[1:-1]]
+            gaps = " | ".join(f"{one.effect:+.3f} ± {one.error:.3f}" for one in pairs)
             times = " | ".join(f"{v:.1f}" for v in cost)
             print(f"| {name} | {method} | {mean} | {gaps} | {times} |", flush=True)
 
