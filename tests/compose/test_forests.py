@@ -6,6 +6,8 @@ import scipy.sparse as sp
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -13,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from bagwise.compose import WrapperMI, WrapperMIRegressor
-from bagwise.compose.forests import class_probabilities, values
+from bagwise.compose.forests import class_probabilities, decision_values, values
 from bagwise.datasets import make_bags
 
 
@@ -27,7 +29,14 @@ def targets(rows, n_classes):
     return np.digitize(rows[:, 0] + rows[:, 1] ** 2, np.linspace(0, 3, n_classes - 1))
 
 
-FORMATS = [np.asarray, np.float32, np.asfortranarray, sp.csr_matrix, lambda X: X[:1]]
+FORMATS = [
+    np.asarray,
+    np.float32,
+    np.asfortranarray,
+    sp.csr_matrix,
+    lambda X: X[:1],
+    lambda X: X[20:50],
+]
 
 
 @pytest.mark.parametrize("convert", FORMATS)
@@ -50,6 +59,42 @@ def test_values_are_equal(rows, forest, convert):
     model = forest(13, random_state=0).fit(rows, rows[:, 0] * rows[:, 1] + 100.0)
     data = convert(rows)
     np.testing.assert_array_equal(values(model, data), model.predict(data))
+
+
+@pytest.mark.parametrize(
+    "convert", [one for one in FORMATS if one is not sp.csr_matrix]
+)
+@pytest.mark.parametrize("categories", [None, [1]])
+def test_boosting_is_equal(rows, convert, categories):
+    rows[:, 1] = np.digitize(rows[:, 1], [-1, 0, 1])
+    options = {"max_iter": 9, "categorical_features": categories, "random_state": 0}
+    two = HistGradientBoostingClassifier(**options).fit(rows, rows[:, 0] > rows[:, 1])
+    more = HistGradientBoostingClassifier(**options).fit(rows, targets(rows, 3))
+    values_of = HistGradientBoostingRegressor(**options).fit(rows, rows[:, 0] ** 2)
+    data = convert(rows)
+    for model in (two, more):
+        expected = model.decision_function(data)
+        np.testing.assert_array_equal(decision_values(model, data), expected)
+    np.testing.assert_array_equal(values(values_of, data), values_of.predict(data))
+    data[0, 0] = np.nan
+    np.testing.assert_array_equal(
+        decision_values(two, data), two.decision_function(data)
+    )
+
+
+def test_a_refit_is_noticed(rows):
+    few, y = rows[:3], targets(rows, 2)
+    for model, predict, expected in (
+        (ExtraTreesClassifier(5), class_probabilities, "predict_proba"),
+        (
+            HistGradientBoostingClassifier(max_iter=5),
+            decision_values,
+            "decision_function",
+        ),
+    ):
+        for labels in (y, 1 - y):
+            found = predict(model.fit(rows, labels), few)
+            np.testing.assert_array_equal(found, getattr(model, expected)(few))
 
 
 def test_missing_values_are_passed_on(rows):

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
-from bagwise import BagRegressor, Bags
+from bagwise import BagClassifier, BagRegressor, Bags
 from bagwise.base import bag_folds
 from bagwise.compose import SimpleMI, SimpleMIRegressor, WrapperMI
 from bagwise.datasets import make_bags
@@ -21,6 +21,7 @@ from bagwise.ensemble._combine import (
     instance_shares,
     logistic_stack,
     prior_weights,
+    without_negligible,
 )
 
 
@@ -274,3 +275,44 @@ def test_only_ratios_of_weights_count(factor):
     plain = stack.fit(X, values, sample_weight=weight).predict(X)
     moved = stack.fit(X, values, sample_weight=factor * weight).predict(X)
     np.testing.assert_allclose(moved, plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_members_without_influence_get_no_weight(n_columns):
+    rng = np.random.default_rng(0)
+    positives = list(rng.random((n_columns, 900)) < 0.4)
+    truth = np.column_stack(positives).astype(float)
+    scores = rng.normal(size=(900, 6, n_columns))
+    scores[:, :2] += truth[:, None]  # two that know different things
+    scores[:, 2] = scores[:, 1] + 1e-3 * rng.normal(size=(900, n_columns))
+    weight = rng.uniform(0.5, 1.5, 900)
+    options = {"signed": True, "prior": np.full(6, 0.1)}
+    columns = list(zip(np.moveaxis(scores, 2, 0), positives, strict=True))
+    full = [Combination.fit(*column, weight, **options) for column in columns]
+    cost = np.array([1.0, 1.0, 10.0, 1.0, 1.0, 1.0])
+    found = without_negligible(full, scores, positives, weight, cost, **options)
+
+    def log_loss(fits):
+        p = [expit(c(s)) for c, (s, _) in zip(fits, columns, strict=True)]
+        hit = np.where(truth == 1, np.transpose(p), 1 - np.transpose(p))
+        return -np.average(np.log(hit).sum(axis=1), weights=weight)
+
+    assert log_loss(full) < log_loss(found) <= 1.002 * log_loss(full)
+    used = [c.coef != 0 for c in found]
+    assert all(one[[0, 1]].all() for one in used)
+    assert not any(one[2] for one in used)  # the more expensive of two equal ones
+    again = without_negligible(full, scores, positives, weight, cost, **options)
+    np.testing.assert_array_equal(again[0].coef, found[0].coef)
+
+
+def test_members_without_weight_are_not_asked():
+    X, y = make_bags(60, n_features=4, random_state=1)
+    model = BagClassifier(random_state=0).fit(X[:40], y[:40])
+    expected = model.predict_proba(X[40:])
+    weights = np.array(list(model.member_weights_.values()))
+    assert (weights == 0).any()
+    parts = model.member_contributions(X[40:])
+    assert (parts[:, weights == 0] == 0).all()
+    for k in np.flatnonzero(weights == 0):
+        model._stack.models[k] = []
+    np.testing.assert_array_equal(model.predict_proba(X[40:]), expected)

@@ -1,22 +1,34 @@
-"""Trees of scikit-learn: forests without overhead, and units of columns they can split.
+"""Trees of scikit-learn without overhead, and units of columns they can split.
 
-scikit-learn calls every tree through joblib, with a new set of warning filters each
-time: 0.1 ms per tree, which is most of the time for few rows. A plain loop over the
-trees gives the same sums in the same order.
+scikit-learn calls every tree of a forest through joblib, with a new set of warning
+filters each time: 0.1 ms per tree, which is most of the time for few rows. A plain loop
+over the trees gives the same sums in the same order. For the rows of one bag even the
+call of a tree takes most of the time (3 microseconds, 9 in boosting): the nodes of all
+trees are put together once, and one compiled loop visits them.
 """
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise.compose._loops import sum_of_trees
+
 _CLASSIFIERS = (ExtraTreesClassifier, RandomForestClassifier)
 _REGRESSORS = (ExtraTreesRegressor, RandomForestRegressor)
+_BOOSTED = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+# Up to this many rows the nodes of all trees are visited in one loop.
+_FEW_ROWS = 64
 
 
 def class_probabilities(model, rows):
@@ -40,9 +52,20 @@ def class_probabilities(model, rows):
 
 def values(model, rows):
     """Return ``model.predict(rows)`` of a regressor, to the last bit."""
+    if type(model) is HistGradientBoostingRegressor and model.loss == "squared_error":
+        found = _boosted(model, rows)
+        return model.predict(rows) if found is None else found
     if not _is_plain(model, _REGRESSORS):
         return model.predict(rows)
     return _mean_of_trees(model, rows)[:, 0]
+
+
+def decision_values(model, rows):
+    """Return ``model.decision_function(rows)`` of a classifier, to the last bit."""
+    found = None
+    if type(model) is HistGradientBoostingClassifier:
+        found = _boosted(model, rows)
+    return model.decision_function(rows) if found is None else found
 
 
 def _is_plain(model, kinds):
@@ -55,10 +78,93 @@ def _is_plain(model, kinds):
 
 def _mean_of_trees(forest, rows):
     rows = forest._validate_X_predict(rows)  # as in the forest's own methods
-    total = 0.0
-    for tree in forest.estimators_:
-        total = total + tree.tree_.predict(rows)
+    nodes = _nodes_of(forest, forest.estimators_) if _is_few(rows) else None
+    if nodes is not None:
+        total = np.zeros((len(rows), nodes.value.shape[1]))
+        sum_of_trees(np.ascontiguousarray(rows, float), *nodes, total)
+    else:
+        total = 0.0
+        for tree in forest.estimators_:
+            total = total + tree.tree_.predict(rows)
     return total / len(forest.estimators_)
+
+
+def _boosted(model, rows):
+    """Return the sum of the trees of one output; None where the model does it."""
+    check_is_fitted(model)
+    if model.n_trees_per_iteration_ != 1 or not _is_few(rows):
+        return None
+    nodes = _nodes_of(model, model._predictors)
+    if nodes is None or rows.shape[1] != model.n_features_in_:
+        return None
+    total = np.full((len(rows), 1), model._baseline_prediction.item())
+    sum_of_trees(np.ascontiguousarray(rows, float), *nodes, total)
+    return total[:, 0]
+
+
+def _is_few(rows):
+    """Whether rows are those of one bag or two, without gaps."""
+    return (
+        isinstance(rows, np.ndarray)
+        and len(rows) <= _FEW_ROWS
+        and rows.dtype.kind == "f"
+        and bool(np.isfinite(rows).all())
+    )
+
+
+class Nodes(NamedTuple):
+    """The nodes of all trees, one tree after the other."""
+
+    roots: np.ndarray  # of shape (n_trees,)
+    feature: np.ndarray  # of shape (n_nodes,), as all others
+    threshold: np.ndarray
+    left: np.ndarray  # -1 at leaves
+    right: np.ndarray
+    value: np.ndarray  # of shape (n_nodes, n_outputs)
+
+
+_known = WeakKeyDictionary()
+
+
+def _nodes_of(model, trees):
+    """Return the nodes of a fitted model, None with categories; found once."""
+    known = _known.get(model)
+    if known is None or known[0] is not trees:  # a refit makes a new list
+        boosted = type(model) in _BOOSTED
+        parts = [_boosted_nodes(t) if boosted else _tree_nodes(t.tree_) for t in trees]
+        known = _known[model] = trees, _joined(parts)
+    return known[1]
+
+
+def _tree_nodes(tree):
+    left = tree.children_left
+    return tree.feature, tree.threshold, left, tree.children_right, tree.value[:, 0]
+
+
+def _boosted_nodes(iteration):
+    nodes = iteration[0].nodes
+    if nodes["is_categorical"].any():
+        return None
+    left = np.where(nodes["is_leaf"], -1, nodes["left"].astype(np.int64))
+    order = "feature_idx", "num_threshold", "right", "value"
+    feature, threshold, right, value = (nodes[name] for name in order)
+    return feature, threshold, left, right, value[:, None]
+
+
+def _joined(parts):
+    if not parts or any(part is None for part in parts):
+        return None
+    sizes = [len(part[0]) for part in parts]
+    roots = np.cumsum([0, *sizes[:-1]])
+    feature, threshold, left, right, value = map(
+        np.concatenate, zip(*parts, strict=True)
+    )
+    shift = np.repeat(roots, sizes)
+    left = np.where(left < 0, -1, left + shift)
+    kinds = np.int64, np.float64, np.int64, np.int64, np.float64
+    arrays = feature, threshold, left, right + shift, value
+    pairs = zip(arrays, kinds, strict=True)
+    return Nodes(roots, *(np.ascontiguousarray(a, dtype=kind) for a, kind in pairs))
 
 
 # A column is centered if its values exceed its range by this factor.

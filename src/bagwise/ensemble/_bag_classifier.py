@@ -19,6 +19,7 @@ from bagwise.ensemble._combine import (
     Combination,
     InstanceCombination,
     prior_weights,
+    without_negligible,
 )
 from bagwise.ensemble._inputs import EncodesColumns
 from bagwise.ensemble._members import classification_members
@@ -72,13 +73,16 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
         scores = seen.scores
         positives = [codes == k for k in range(n_classes)]
         positives = positives[1:] if n_classes == 2 else positives
-        prior = prior_weights(seen.shares)
+        options = {"signed": signed, "prior": prior_weights(seen.shares)}
         self._combinations = [
-            Combination.fit(
-                scores[:, :, k], positive, weight, signed=signed, prior=prior
-            )
+            Combination.fit(scores[:, :, k], positive, weight, **options)
             for k, positive in enumerate(positives)
         ]
+        if seen.shares.any():  # the default members
+            cost = np.array([one.cost for one in self._stack.inputs])
+            self._combinations = without_negligible(
+                self._combinations, scores, positives, weight, cost, **options
+            )
         self._on_instances = InstanceCombination.fit(
             self._stack, seen, positives, weight
         )
@@ -113,8 +117,12 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
             "member_scores": np.array(areas),
         }
 
+    def _member_scores(self, X):
+        used = np.any([c.coef != 0.0 for c in self._combinations], axis=0)
+        return self._stack.scores(X, used)
+
     def _decide(self, X):
-        scores = self._stack.scores(X)
+        scores = self._member_scores(X)
         columns = [c(scores[:, :, k]) for k, c in enumerate(self._combinations)]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
@@ -139,7 +147,7 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
             (of two). Their sum and an intercept are the decision, exactly.
         """
         check_is_fitted(self)
-        scores = self._stack.scores(self._check_bags(X, reset=False))
+        scores = self._member_scores(self._check_bags(X, reset=False))
         parts = [
             c.logits(scores[:, :, k]) * c.coef for k, c in enumerate(self._combinations)
         ]
@@ -297,7 +305,9 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     the weights :math:`w_m` (`member_weights_`) are learned from out-of-fold scores of
     the training bags (`cv`). With few bags they stay near weights that were chosen on
     other data: those of trees on statistics are four times those of the others. With
-    ``assumption="standard"`` no weight is negative.
+    ``assumption="standard"`` no weight is negative. The weights of members that hardly
+    matter are zero, and predictions do without them: as many as the out-of-fold log
+    loss, with the other weights fitted anew, allows by growing at most 0.2%.
 
     Parameters
     ----------

@@ -225,7 +225,9 @@ class BagRegressor(EncodesColumns, OutlierScoresMixin, BaseBagRegressor):
         return self.intercept_ + self._contributions(X).sum(axis=1)
 
     def _contributions(self, X):
-        parts = self._spread * self._coef * self._stack.scores(X)
+        parts = (
+            self._spread * self._coef * self._stack.scores(X, self._coef.any(axis=1))
+        )
         return self._of_targets(parts)
 
     def member_contributions(self, X):

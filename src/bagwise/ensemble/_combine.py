@@ -13,6 +13,8 @@ LOGIT_LIMIT = 5.0
 _SLOPE_RIDGE = 0.1
 _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
+# Members may be left out of predictions as long as the loss grows by this share.
+_TOLERANCE = 0.002
 # Sum of the prior weights, if any member has a prior share.
 _PRIOR_TOTAL = 2.0
 # Penalty on the weights of regressors, for predictions with unit variance.
@@ -148,29 +150,35 @@ class Combination:
         member.
         """
         scales = [PlattScale.fit(column, positive, weight) for column in scores.T]
-        logits = np.column_stack(
-            [scale(column) for scale, column in zip(scales, scores.T, strict=True)]
-        )
-        plain = logistic_stack(
-            logits,
-            positive,
-            weight,
-            ridge=_POSITIVE_RIDGE,
-            nonnegative=True,
-            prior=prior,
-        )
-        if not signed:
-            return cls(scales, *plain)
-        free = logistic_stack(
-            logits,
-            positive,
-            weight,
-            ridge=1.0 / _SIGNED_C,
-            nonnegative=False,
-            prior=prior,
-        )
-        coef = 0.5 * (plain[0] + free[0])
-        return cls(scales, coef, 0.5 * (plain[1] + free[1]))
+        made = cls(scales, np.zeros(scores.shape[1]), 0.0)
+        return made.weighted(scores, positive, weight, signed=signed, prior=prior)
+
+    def weighted(self, scores, positive, weight, *, signed=True, prior=0.0, used=None):
+        """Return a combination with the same curves whose weights are fitted anew.
+
+        Members that are not in `used`, an ndarray of bool of shape (n_members,), have
+        weight zero.
+        """
+        used = np.ones(len(self.coef), dtype=bool) if used is None else used
+        prior = np.broadcast_to(prior, used.shape)[used]
+        logits = self.logits(scores)[:, used]
+
+        def stacker(ridge, nonnegative):
+            options = {"ridge": ridge, "nonnegative": nonnegative, "prior": prior}
+            return np.append(*logistic_stack(logits, positive, weight, **options))
+
+        theta = stacker(_POSITIVE_RIDGE, True)
+        if signed:
+            theta = 0.5 * (theta + stacker(1.0 / _SIGNED_C, False))
+        coef = np.zeros(len(used))
+        coef[used] = theta[:-1]
+        return type(self)(self.scales, coef, float(theta[-1]))
+
+    def loss(self, scores, positive, weight):
+        """Return the mean logistic loss of the decision."""
+        decision = self(scores)
+        loss = np.logaddexp(0.0, decision) - positive * decision
+        return np.average(loss, weights=weight)
 
     def logits(self, scores):
         """Return the members' log-odds."""
@@ -181,6 +189,54 @@ class Combination:
     def __call__(self, scores):
         """Return the log-odds of the stack, linear in the members' log-odds."""
         return self.logits(scores) @ self.coef + self.intercept
+
+
+def without_negligible(combinations, scores, positives, weight, cost, **options):
+    """Return combinations in which members without influence have weight zero.
+
+    Members are tried one by one, those with a small contribution for their cost first.
+    One is left out if the out-of-fold log loss of all others, whose weights are fitted
+    anew with the same priors, exceeds that of all members by at most 0.2%.
+
+    Parameters
+    ----------
+    combinations : list of Combination
+        One per column of scores.
+    scores : ndarray of shape (n_bags, n_members, n_columns)
+        Out-of-fold scores.
+    positives : list of ndarray of bool of shape (n_bags,)
+        The labels, for each column of scores.
+    weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+    cost : ndarray of shape (n_members,)
+        What a prediction by a member costs, in any unit.
+    **options
+        Further arguments of `Combination.fit`.
+
+    Returns
+    -------
+    list of Combination
+    """
+    columns = list(zip(np.moveaxis(scores, 2, 0), positives, strict=True))
+
+    def total(fits):
+        pairs = zip(fits, columns, strict=True)
+        return sum(one.loss(*column, weight) for one, column in pairs)
+
+    pairs = zip(combinations, columns, strict=True)
+    shares = [np.abs(c.coef) * c.logits(s).std(axis=0) for c, (s, _) in pairs]
+    limit = (1.0 + _TOLERANCE) * total(combinations)
+    used = np.any([c.coef != 0.0 for c in combinations], axis=0)
+    for member in np.argsort(np.max(shares, axis=0) / cost, kind="stable"):
+        rest = used & (np.arange(len(used)) != member)
+        if used[member] and rest.any():
+            fits = [
+                c.weighted(*column, weight, used=rest, **options)
+                for c, column in zip(combinations, columns, strict=True)
+            ]
+            if total(fits) <= limit:
+                used, combinations = rest, fits
+    return combinations
 
 
 def prior_weights(shares):

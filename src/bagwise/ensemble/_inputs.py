@@ -79,10 +79,13 @@ class Input:
     column_bags : ndarray of int or None
         Where columns stand for training bags or for their instances, the training bag
         of each column.
+    cost : float
+        What it costs to predict from it, next to other inputs.
     """
 
     source = None
     column_bags = None
+    cost = 1.0
 
     @property
     def scored(self):
@@ -508,6 +511,11 @@ class NearBags(Input):
         self.source = source
         self.distance = distance
         self.scale = scale
+
+    @property
+    def cost(self):
+        """Exact distances are by far the most expensive input."""
+        return 10.0 if isinstance(self.distance, EarthMover) else 1.0
 
     def fit_transform(self, X):
         """Return the kernel of the training bags."""

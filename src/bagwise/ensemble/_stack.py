@@ -21,6 +21,7 @@ from bagwise.bags.segments import segment_max
 from bagwise.base import bag_folds
 from bagwise.base.estimator import weight_arguments
 from bagwise.base.folds import most_folds
+from bagwise.compose import forests
 from bagwise.compose.forests import class_probabilities, values
 from bagwise.ensemble._inputs import Input, Made
 from bagwise.kernels.distances import thin_bags
@@ -105,17 +106,19 @@ class Stack:
     models: list
     n_classes: int
 
-    def scores(self, X):
+    def scores(self, X, used):
         """Return the scores of bags, of shape (n_bags, n_members, n_columns).
 
-        There is a column per class or target; of two classes there is one.
+        There is a column per class or target; of two classes there is one. Members that
+        are not in `used`, an ndarray of bool of shape (n_members,), are not asked:
+        their scores are zero.
         """
-        made = Made(X)
-        columns = [
-            bag_scores(models, made.of(one), self.n_classes)
-            for one, models in zip(self.inputs, self.models, strict=True)
-        ]
-        return np.stack(columns, axis=1)
+        n_columns = {0: len(self.models[0]), 2: 1}.get(self.n_classes, self.n_classes)
+        made, out = Made(X), np.zeros((len(X), len(self.names), n_columns))
+        for k in np.flatnonzero(used):
+            rows = made.of(self.inputs[k])
+            out[:, k] = bag_scores(self.models[k], rows, self.n_classes)
+        return out
 
     def scoring(self):
         """Return the positions of the members that score instances."""
@@ -348,7 +351,7 @@ def bag_scores(models, rows, n_classes):
 def decision_values(model, rows):
     """Return the decision value of the positive class, or of each of several."""
     if hasattr(model, "decision_function"):
-        return model.decision_function(rows)
+        return forests.decision_values(model, rows)
     p = np.clip(class_probabilities(model, rows), 1e-6, 1.0 - 1e-6)
     logit = np.log(p) - np.log1p(-p)
     return logit[:, 1] if p.shape[1] == 2 else logit

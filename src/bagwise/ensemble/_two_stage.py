@@ -9,6 +9,7 @@ from bagwise._compat import Interval
 from bagwise.bags.segments import repeat
 from bagwise.base import WeightedBagClassifier, bag_folds
 from bagwise.base.folds import most_folds
+from bagwise.compose.forests import decision_values
 from bagwise.ensemble._inputs import spread_out
 
 # Quantiles of the scores of a bag, and number of its largest scores, used as features.
@@ -100,11 +101,11 @@ class TwoStageBoosting(WeightedBagClassifier):
 
     def _score_bags(self, X):
         rows = score_statistics(self._score_instances(X), X.offsets)
-        return self.bag_model_.decision_function(rows)
+        return decision_values(self.bag_model_, rows)
 
 
 def _log_odds(model, rows):
-    return np.clip(model.decision_function(rows), -_BOUND, _BOUND)
+    return np.clip(decision_values(model, rows), -_BOUND, _BOUND)
 
 
 def score_statistics(scores, offsets):
