@@ -1,14 +1,20 @@
 """Rankings of `compare`: intervals, tests, selection and warnings."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from bagwise import Bags
 from bagwise.comparison import CrossValidation, compare
+from bagwise.comparison.choose import choose_methods, find_method, judge
+from bagwise.comparison.problem import as_problem
 from bagwise.comparison.ranking import explain_test
+from bagwise.comparison.texts import time_note
 from bagwise.compose import SimpleMI
-from bagwise.report._page import report_context
+from bagwise.report._page import render_report, report_context
 
 QUIET = {"grid": "none", "n_jobs": 1, "time_limit": None, "progress": False}
 METHODS = ["SimpleMI", "WrapperMI"]
@@ -146,3 +152,24 @@ def test_repeats_are_averaged():
     assert found.ranking[0].mean == pytest.approx(np.mean(accuracy))
     width = [row.high - row.low for row in (once, found.ranking[0])]
     assert width[1] < 1.2 * width[0]
+
+
+def test_methods_that_take_long_are_named():
+    """Medians by hand: of 1.5, 2, 3, 4 and 30 s (tuning included) it is 3 s."""
+    times = {"a": (1.5, np.nan), "b": (1.0, 1.0), "c": (3.0, 0.0), "d": (4.0, np.nan)}
+    rows = [
+        SimpleNamespace(method=name, fit_time=fit, tune_time=tune)
+        for name, (fit, tune) in {**times, "e": (10.0, 20.0)}.items()
+    ]
+    rows.append(SimpleNamespace(method="failed", fit_time=np.nan, tune_time=np.nan))
+    assert "(3 s per fold) for e (30 s);" in time_note(rows)
+    assert time_note(rows[:4]) == time_note(rows[3:5]) == ""
+
+
+def test_the_report_names_the_option_for_excluded_methods():
+    X, y = bags(24, shift=2.0)
+    problem = as_problem(X, y)
+    entry = replace(find_method("SimpleMI"), max_bags=10)
+    choices = [*judge([entry], problem), *choose_methods(problem, METHODS[1:])]
+    page = render_report(report_context(compare(problem, methods=choices, **QUIET)))
+    assert page.count('methods=["default", "SimpleMI"]') == 1

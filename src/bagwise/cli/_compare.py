@@ -211,7 +211,7 @@ def _protocol(
 
 def _announce(problem: Any, choices: list[Any]) -> None:
     """Print what the data are, which methods were chosen, and why others were not."""
-    from bagwise.comparison.choose import wanted_task
+    from bagwise.comparison.choose import excluded
 
     console = Console(stderr=True, highlight=False)
 
@@ -223,17 +223,15 @@ def _announce(problem: Any, choices: list[Any]) -> None:
     taken = [choice.method.name for choice in choices if choice.chosen]
     if taken:
         say(f"methods: {', '.join(taken)}")
-    left = None
     for choice in choices:
-        name, reason = choice.method.name, choice.reason
         if choice.chosen and not choice.method.default:
-            say(f"  + {name}: {reason}")
-        elif not choice.chosen and choice.method.default:
-            if choice.method.task == wanted_task(problem):
-                say(f"  - {name}: {reason}", "dim")
-                left = left or choice.method
-    if left is not None:
-        say(f"  (--methods 'default,{left.name}' adds the excluded method)", "dim")
+            say(f"  + {choice.method.name}: {choice.reason}")
+    left = excluded(choices, problem)
+    for choice in left:
+        say(f"  - {choice.method.name}: {choice.reason}", "dim")
+    if left:
+        name = left[0].method.name
+        say(f"  (--methods 'default,{name}' adds the excluded method)", "dim")
 
 
 def _what_is_predicted(problem: Any) -> str:
@@ -298,6 +296,7 @@ def print_ranking(result: Any) -> None:
     """Print the ranking of a comparison as a table."""
     from bagwise.comparison import METRICS
     from bagwise.comparison.ranking import explain_test
+    from bagwise.comparison.texts import time_note
     from bagwise.report.view import seconds
 
     console = Console()
@@ -334,6 +333,8 @@ def print_ranking(result: Any) -> None:
     for text in result.cautions:
         console.print(f"\n{text}", markup=False, highlight=False)
     console.print(f"\n{explain_test(result)}", style="dim", highlight=False)
+    if note := time_note(result.ranking):
+        console.print(note, style="dim", highlight=False)
     for row in result.ranking:
         for note in result.grid_ends(row.method, share=0.5):
             text = f"{row.method}: {note}".replace('grid="auto"', "--grid auto")

@@ -34,6 +34,7 @@ __all__ = [
     "METHODS",
     "Choice",
     "choose_methods",
+    "excluded",
     "find_method",
     "judge",
     "list_methods",
@@ -226,6 +227,17 @@ def _judge(method: Method, problem: Problem) -> Choice:
     if too_large:
         return Choice(method, False, too_large)
     return Choice(method, True, method.note or f"suits {X.n_bags:,} bags")
+
+
+def excluded(choices: Iterable[Choice], problem: Problem) -> list[Choice]:
+    """Return the methods for this task that the data exclude from the default ones."""
+    return [
+        one
+        for one in choices
+        if not one.chosen
+        and one.method.default
+        and one.method.task == wanted_task(problem)
+    ]
 
 
 def list_methods() -> list[Method]:

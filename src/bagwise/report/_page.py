@@ -13,10 +13,12 @@ import numpy as np
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
+from bagwise.comparison.choose import excluded
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.evaluation import Evaluation
 from bagwise.comparison.ranking import explain_test
+from bagwise.comparison.texts import time_note
 from bagwise.report import _tables as tables
 from bagwise.report._bags import browser_context
 from bagwise.report._card import model_card
@@ -108,11 +110,15 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         "ranking_columns": tables.metric_columns(comparison),
         "axis": tables.metric_axis(comparison),
         "test_note": explain_test(comparison),
+        "time_note": time_note(comparison.ranking),
         "warnings": _warnings(view),
         "cautions": comparison.cautions,
         "choices": [
             {"name": c.method.name, "chosen": c.chosen, "reason": c.reason}
             for c in comparison.choices
+        ],
+        "excluded": [
+            c.method.name for c in excluded(comparison.choices, comparison.problem)
         ],
         "asked": all(choice.reason == "as asked" for choice in comparison.choices),
         "groups": tables.group_table(view),
