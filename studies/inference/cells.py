@@ -80,10 +80,15 @@ def merged(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
 
 
 def one(found: DataSet, metric: str, repeats: int) -> list[float]:
-    """Return what is noted about one data set."""
+    """Return what is noted about one data set.
+
+    Where new bags are the rest of a finite population, an error has the variance of
+    that on an infinite one, divided by `DataSet.rest`. Coverage accounts for it.
+    """
     parts = [figure(found, metric, method, repeats) for method in range(3)]
     truth = float(found.truth[:repeats, TRUTHS.index(metric)].mean())
-    now = interval(parts[0])
+    now, value = interval(parts[0]), parts[0].value
+    target = value + np.sqrt(found.rest) * (truth - value)
     by_fold = [_by_fold(found, metric, method, repeats) for method in range(3)]
     before = _corrected(by_fold[0])
     ends = np.clip([before[0] - before[1], before[0] + before[1]], 0.0, 1.0)
@@ -91,8 +96,8 @@ def one(found: DataSet, metric: str, repeats: int) -> list[float]:
     gaps = [_corrected(by_fold[0] - by_fold[k]) for k in (1, 2)]
     old = [abs(mean) > half for mean, half in gaps]
     return [
-        *(truth, parts[0].value - truth),
-        *(now.low <= truth <= now.high, ends[0] <= truth <= ends[1]),
+        *(truth, value - truth),
+        *(now.low <= target <= now.high, ends[0] <= target <= ends[1]),
         *(now.high - now.low, ends[1] - ends[0]),
         *(tests[0], old[0], tests[1], old[1]),
     ]

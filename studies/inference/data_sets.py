@@ -32,6 +32,8 @@ class DataSet:
         of the first with noise.
     truth : ndarray of shape (n_repeats, len(TRUTHS))
         Mean figures of the fitted models of the first method on new bags.
+    rest : float
+        Share of the new bags in a finite population, from which both were taken.
     """
 
     y: Any
@@ -39,6 +41,7 @@ class DataSet:
     fold: Any
     scores: Any
     truth: Any
+    rest: float = 1.0
 
 
 def stratified(y: Any, groups: Any, rng: Any, n_splits: int = N_SPLITS) -> Any:
@@ -60,9 +63,11 @@ def data_set(
     if kind in REAL:
         own, y, new_own, new_y = subsample(kind, n, rng)
         X, new_X, groups = np.stack([own, own]), [new_own], np.arange(n)
+        rest = len(new_y) / (len(new_y) + n)
     else:
         X, y, groups = simulate(kind, n, rng)
         new_X, new_y, _ = simulate(kind, max(40 * n, 3000), rng, 1)
+        rest = 1.0
     _, first = np.unique(groups, return_index=True)
     n_splits = min(N_SPLITS, *np.bincount(y[first], minlength=2))
     if n_splits < 2:
@@ -77,7 +82,7 @@ def data_set(
         scores[2, r], _ = fold_scores(learner, noisy, y, fold[r], None)
         truth.append(np.mean([figures(new_y, own) for own in new], axis=0))
     own_groups = groups if kind in GROUPED else None
-    return DataSet(y, own_groups, fold, scores, np.array(truth))
+    return DataSet(y, own_groups, fold, scores, np.array(truth), rest)
 
 
 def figures(y: Any, scores: Any) -> list[float]:

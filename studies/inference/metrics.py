@@ -36,8 +36,8 @@ Predict = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 
 
 def labels(n: int, rng: Any) -> tuple[Any, Any]:
-    """Return two classes in five dimensions."""
-    y = rng.permutation(np.arange(n) % 2)
+    """Return two classes in five dimensions; their shares vary between samples."""
+    y = (rng.random(n) < 0.5).astype(np.int64)
     return rng.normal(size=(n, 5)) + 0.5 * y[:, None], y
 
 

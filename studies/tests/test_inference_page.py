@@ -2,9 +2,11 @@
 
 from math import comb
 
+import numpy as np
 import pytest
 
-from studies.inference.cells import MEASURED, merged
+from studies.inference.cells import MEASURED, merged, one
+from studies.inference.data_sets import TRUTHS, DataSet
 from studies.inference.page import chosen, judged, missed, others, summary
 
 CELL = {"generator": "a", "learner": "tree", "metric": "auroc", "sets": "100"}
@@ -92,3 +94,16 @@ def test_other_metrics_are_averaged_by_protocol(tmp_path):
     assert mae[:4] == ["mae", "test set", 1, "0.940"]
     assert r2 == ["r2", "5-fold", 2, "0.880", f"{error:.3f}", "0.800", 1]
     assert list(others(tmp_path / "none.csv")) == []
+
+
+@pytest.mark.parametrize(("rest", "inside"), [(1.0, 0), (0.25, 1)])
+def test_errors_on_the_rest_of_a_population_are_larger(rest, inside):
+    """With a quarter of all bags left, an error counts half."""
+    y = np.arange(100) % 2
+    right = np.where(np.arange(100) < 80, 1, -1)  # accuracy 0.8, up to about 0.87
+    scores = np.tile(right * (2.0 * y - 1.0), (3, 1, 1))
+    truth = np.full((1, len(TRUTHS)), 0.9)
+    fold = np.arange(100)[None] // 20
+    found = one(DataSet(y, None, fold, scores, truth, rest), "accuracy", 1)
+    assert found[MEASURED.index("coverage")] == inside
+    assert found[MEASURED.index("bias")] == pytest.approx(-0.1)

@@ -186,8 +186,7 @@ def contributions(
     n_runs = int(which.max(initial=0)) + 1
     size = _size(metric, rows[needed[0]][first])
     if metric == "auroc":
-        n_pairs = _compared(rows["truth"], which) / len(np.unique(repeat))
-        size = min(size, max(n_pairs, 1.0))
+        size = min(size, _compared(rows["truth"], which, repeat))
     cells, cell = np.unique(code * n_runs + which, return_inverse=True)
     return Contributions(
         value,
@@ -305,17 +304,20 @@ def _size(metric: str, truth: NDArray) -> float:  # type: ignore[type-arg]
     return n
 
 
-def _compared(truth: NDArray, run: Index) -> float:  # type: ignore[type-arg]
-    """Return the number of pairs of bags of different classes in the same run.
+def _compared(truth: NDArray, run: Index, repeat: Index) -> float:  # type: ignore[type-arg]
+    """Return the number of pairs of bags of different classes that a repeat compares.
 
     Of several labels or classes, for the one with the fewest.
     """
     table = truth if truth.ndim == 2 else truth[:, None] == np.unique(truth)
-    counts = [
-        np.bincount(run, column) * np.bincount(run, 1.0 - column)
-        for column in np.asarray(table, dtype=np.float64).T
-    ]
-    return float(np.min(np.sum(counts, axis=1)))
+    _, repeat = np.unique(repeat, return_inverse=True)
+    fewest = np.inf
+    for column in np.asarray(table, dtype=np.float64).T:
+        pairs = np.bincount(run, column) * np.bincount(run, 1.0 - column)
+        if np.mean(pairs > 0) < 0.5:  # bags of a repeat are ranked together
+            pairs = np.bincount(repeat, column) * np.bincount(repeat, 1.0 - column)
+        fewest = min(fewest, float(pairs.sum()))
+    return max(fewest / (int(repeat.max(initial=0)) + 1), 1.0)
 
 
 # Means ------------------------------------------------------------------------------

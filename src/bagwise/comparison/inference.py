@@ -11,9 +11,9 @@ errors of two bags [2]_. To first order the variance is :math:`(1 + \rho) V_0`, 
 set, if two bags influence each other equally. For the scores of a linear model
 without signal :math:`\rho = 1`, and :math:`\rho = 2 / \pi` for their signs. Far from
 chance :math:`\rho` depends on the learner: from 0 for a stable one to 0.8. It is taken
-as 0.2. Between both,
+as 0.1. Between both,
 
-.. math:: \rho = 0.2 + (\rho_0 - 0.2) / (1 + d^2 / 6)
+.. math:: \rho = 0.1 + (\rho_0 - 0.1) / (1 + (d^2 / 6)^2)
 
 for the squared distance :math:`d^2` of the figure from chance in units of its variance.
 Of the variance that repeated partitions remove, 0.2 are added again. The constants were
@@ -23,9 +23,9 @@ shows the coverage that was measured on other simulations.
 **Two targets.** The interval of a figure is about the fitted models: their mean figure
 on new data. A test and the interval of a difference are about methods: whether one is
 better than another on average over training sets of this size. A training set favors
-one of two methods by chance, which adds 0.2 to :math:`\rho`, the mean of those of both.
-Where the difference varies between folds by :math:`F` times what their bags explain,
-training sets matter more, and :math:`2 \max(F - 1.5, 0)` is added.
+one of two methods by chance, which adds 0.25 to :math:`\rho`, the mean of those of
+both. Where the difference varies between folds by :math:`F` times what their bags
+explain, training sets matter more, and :math:`2 \max(F - 1.5, 0)` is added.
 
 References
 ----------
@@ -85,9 +85,9 @@ FEW_BAGS = 200
 # Inflation of a variance by overlapping training sets, see the module.
 AT_CHANCE = 1.0  # without signal
 AT_CHANCE_OF_LABELS = 2.0 / math.pi  # the same, for metrics of labels
-LEAST = 0.2  # far from chance: 0 for stable learners, up to 0.8 for others
+LEAST = 0.1  # far from chance: 0 for stable learners, up to 0.8 for others
 KNOWN = 6.0  # squared distance from chance, over its variance, that halves the excess
-METHODS = 0.2  # added for two methods: a training set favors one of them by chance
+METHODS = 0.25  # added for two methods: a training set favors one of them by chance
 EVEN, UNEVEN = 1.5, 2.0  # dispersion between folds without effect, and factor beyond it
 REPEATED = 0.2  # share of the variance that repeats remove
 LABELS = ("accuracy", "balanced_accuracy", "average_precision")
@@ -289,7 +289,7 @@ def _at_chance(found: Contributions) -> float:
     if not variance > 0.0:
         return 0.0
     distance = max(found.gain**2 / variance - 1.0, 0.0)
-    return 1.0 / (1.0 + distance / KNOWN)
+    return 1.0 / (1.0 + (distance / KNOWN) ** 2)
 
 
 def _variance(found: Contributions, chance: float, more: float = 0.0) -> float:
