@@ -9,6 +9,7 @@ import time
 import pytest
 
 from bagwise import __version__
+from bagwise._signals import hold_signals
 
 MAIN = "from bagwise.cli import main; main()"
 COMMAND = [sys.executable, "-c", MAIN]
@@ -66,6 +67,28 @@ def test_ended_by_a_signal_says_how_to_go_on(tmp_path, signum, jobs):
     assert "the same command continues" in err
     for word in ("Traceback", "leaked", "resource_tracker"):
         assert word not in err
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("fails", [False, True])
+def test_held_signals_take_effect_afterwards(signum, fails):
+    done, before = [], signal.getsignal(signum)
+
+    @hold_signals()
+    def work():
+        signal.raise_signal(signum)
+        done.append(time.sleep(0.01))
+        if fails:
+            raise ValueError
+
+    signal.signal(signum, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert signal.getsignal(signum) is signal.default_int_handler
+    finally:
+        signal.signal(signum, before)
+    assert done == [None]
 
 
 def test_workers_end_without_a_word(tmp_path):

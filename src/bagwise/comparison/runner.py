@@ -24,7 +24,7 @@ from typing import Any
 
 import joblib
 
-from bagwise._signals import exit_on_signals
+from bagwise._signals import exit_on_signals, hold_signals
 from bagwise._version import __version__
 from bagwise.comparison._data_files import DataFileError, write_problem
 from bagwise.comparison.description import Run, own_classes, run_key
@@ -250,6 +250,7 @@ class _Processes(_FromFiles):
     the others go on.
     """
 
+    @hold_signals()
     def __init__(
         self, n_workers: int, limits: Limits, problems: Problems, folder: Path
     ) -> None:
@@ -266,31 +267,33 @@ class _Processes(_FromFiles):
         return len(self.idle)
 
     def submit(self, key: str, run: Run) -> Future[Outcome]:
-        worker, path = self.idle.pop(), self.path(run)
-        trace = str(self._trace(key))
-        try:
-            future = worker.submit(
-                run_from_file, run, path, own_classes(run), self.limits.now(), trace
-            )
-        except BrokenProcessPool as error:  # the worker died while idle
-            future = Future()
-            future.set_exception(error)
-        self.busy[future] = worker
+        path, trace = self.path(run), str(self._trace(key))
+        with hold_signals():
+            worker = self.idle.pop()
+            try:
+                future = worker.submit(
+                    run_from_file, run, path, own_classes(run), self.limits.now(), trace
+                )
+            except BrokenProcessPool as error:  # the worker died while idle
+                future = Future()
+                future.set_exception(error)
+            self.busy[future] = worker
         return future
 
+    @hold_signals()
     def result(self, key: str, future: Future[Outcome]) -> Outcome | None:
         worker, trace = self.busy.pop(future), self._trace(key)
+        self.idle.append(worker)
         try:
             outcome = future.result()
         except BrokenProcessPool:
             worker.shutdown(wait=False, kill_workers=True)
-            self.idle.append(_new_worker())
+            self.idle[-1] = _new_worker()
             return self._of_lost(trace)
         except DataFileError:
             raise
         except Exception as error:  # the outcome could not be sent
             outcome = Outcome.failure(one_line(error), repr(error))
-        self.idle.append(worker)
         self.n_lost = 0
         trace.unlink(missing_ok=True)
         return outcome
@@ -309,6 +312,7 @@ class _Processes(_FromFiles):
         trace.unlink()
         return Outcome.failure(self.limits.exceeded(), text) if text else None
 
+    @hold_signals()
     def close(self, *, kill: bool) -> None:
         """End the workers, at once or when they are done."""
         for worker in [*self.idle, *self.busy.values()]:
