@@ -194,9 +194,10 @@ class Combination:
 def without_negligible(combinations, scores, positives, weight, cost, **options):
     """Return combinations in which members without influence have weight zero.
 
-    Members are tried one by one, those with a small contribution for their cost first.
-    One is left out if the out-of-fold log loss of all others, whose weights are fitted
-    anew with the same priors, exceeds that of all members by at most 0.2%.
+    Members are tried one by one, those with a small contribution for their cost first,
+    until none can be left out. One is left out if the out-of-fold log loss of those
+    that remain, whose weights are fitted anew with the same priors, exceeds that of all
+    members by at most 0.2%.
 
     Parameters
     ----------
@@ -223,19 +224,24 @@ def without_negligible(combinations, scores, positives, weight, cost, **options)
         pairs = zip(fits, columns, strict=True)
         return sum(one.loss(*column, weight) for one, column in pairs)
 
-    pairs = zip(combinations, columns, strict=True)
-    shares = [np.abs(c.coef) * c.logits(s).std(axis=0) for c, (s, _) in pairs]
+    logits = [c.logits(s) for c, (s, _) in zip(combinations, columns, strict=True)]
+    spread = np.array([one.std(axis=0) for one in logits]) / cost
     limit = (1.0 + _TOLERANCE) * total(combinations)
-    used = np.any([c.coef != 0.0 for c in combinations], axis=0)
-    for member in np.argsort(np.max(shares, axis=0) / cost, kind="stable"):
-        rest = used & (np.arange(len(used)) != member)
-        if used[member] and rest.any():
+    weights = np.array([c.coef for c in combinations])
+    n_used = weights.shape[1] + 1
+    while n_used > np.count_nonzero(weights.any(axis=0)):
+        n_used = np.count_nonzero(weights.any(axis=0))
+        for member in np.argsort((np.abs(weights) * spread).max(axis=0), kind="stable"):
+            used = weights.any(axis=0) & (np.arange(weights.shape[1]) != member)
+            if not weights[:, member].any() or not used.any():
+                continue
             fits = [
-                c.weighted(*column, weight, used=rest, **options)
+                c.weighted(*column, weight, used=used, **options)
                 for c, column in zip(combinations, columns, strict=True)
             ]
             if total(fits) <= limit:
-                used, combinations = rest, fits
+                combinations = fits
+                weights = np.array([c.coef for c in combinations])
     return combinations
 
 
