@@ -42,6 +42,7 @@ TINY = 1e-12  # curvature of two equal rows
 _NO_SIGN = np.int64(2**63 - 1)  # all bits of an integer but its sign
 _AT_ONCE = 16  # rows examined at once
 _NONE = np.int64(-(2**63) + 1)
+_START = np.int64(0)  # a plain 0 would be compiled once more
 
 
 @njit(error_model="numpy", shapes={"bits": "m"})
@@ -74,7 +75,7 @@ def _largest(bits):
     most = np.int64(0)
     for row in range(len(bits)):
         most = bits[row] if bits[row] > most else most
-    row = _first(bits, most, 0) if most > 0 else -1
+    row = _first(bits, most, _START) if most > 0 else -1
     return row
 
 
@@ -145,7 +146,7 @@ def extremes(gradient, c, upward, downward, values, bits):
     top, low, i = -np.inf, np.inf, -1
     if high > _NONE:
         wanted = high ^ ((high >> 63) & _NO_SIGN)
-        i = _first(bits, wanted, 0)
+        i = _first(bits, wanted, _START)
         while not upward[i]:
             i = _first(bits, wanted, i + 1)
         top = values[i]
