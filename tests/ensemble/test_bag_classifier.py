@@ -85,6 +85,41 @@ def test_large_data_change_the_plan(monkeypatch):
     assert "memory" in plan.dropped["Wasserstein"]
 
 
+def test_original_columns_of_sparse_rows_come_first_with_few_bags():
+    rows = sp.random(1_600, 400, 0.02, format="csr", random_state=0)
+    few = Bags(rows[:120], np.arange(0, 121, 4))
+    many = Bags(rows, np.arange(0, 1_601, 4))
+    dense = few.with_data(np.random.default_rng(0).normal(size=(120, 400)))
+    shares = [
+        {m.name: m.share for m in classification_members(make_plan(size), size)}
+        for size in map(Size.of, (few, many, dense))
+    ]
+    for found in shares:
+        rest = found.keys() - {"statistics trees", "statistics logistic"}
+        assert {found[name] for name in rest} == {1.0}
+    assert shares[0]["statistics logistic"] == shares[0]["statistics trees"] == 12.0
+    assert shares[1]["statistics trees"] == 12.0
+    assert shares[2]["statistics trees"] == 4.0
+    assert not any("statistics logistic" in found for found in shares[1:])
+
+
+def test_few_bags_have_two_sets_of_folds(monkeypatch):
+    X, y = make_bags(60, n_features=3, random_state=0)
+    calls, folds = [], _stack.stack_folds
+
+    def counted(bags, *others):
+        calls.append((len(bags), others[-1]))
+        return folds(bags, *others)
+
+    monkeypatch.setattr(_stack, "stack_folds", counted)
+    names = [("wrapper", WrapperMI()), ("kernel", BagSVC())]
+    for n, members in ((59, "default"), (60, "default"), (30, names)):
+        model = BagClassifier(members, random_state=0, cv=2).fit(X[:n], y[:n])
+        assert model.oof_scores_.shape == (n, len(model.members_))
+    assert [n for n, _ in calls] == [59, 59, 60, 30]
+    assert calls[0][1] != calls[1][1]  # other seeds, other folds
+
+
 def test_time_budget_drops_the_most_expensive_and_warns():
     X, y = make_bags(30, n_features=3, random_state=0)
     with pytest.warns(UserWarning, match="excludes .*statistics trees"):

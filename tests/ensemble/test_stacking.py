@@ -23,6 +23,7 @@ from bagwise.ensemble._combine import (
     prior_weights,
     without_negligible,
 )
+from bagwise.ensemble._stack import Budget, Member, fit_stack
 
 
 @pytest.fixture
@@ -47,6 +48,29 @@ def test_platt_scaling_minimises_its_objective():
 
     best = minimize(loss, [0.5, 0.0], method="Nelder-Mead", options={"xatol": 1e-8})
     np.testing.assert_allclose([scale.slope, scale.intercept], best.x, atol=1e-4)
+
+
+def test_the_slope_of_a_curve_is_shrunk_to_its_prior():
+    rng = np.random.default_rng(1)
+    score, positive = rng.normal(size=24), np.arange(24) % 2 == 0
+    weight = rng.uniform(0.5, 2.0, size=24)
+    scale = PlattScale.fit(score, positive, weight, prior=1.0, ridge=3.0)
+    z = (score - scale.center) / scale.spread
+    n1, n0 = weight[positive].sum(), weight[~positive].sum()
+    target = np.where(positive, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+
+    def loss(theta):
+        p = expit(theta[0] * z + theta[1])
+        entropy = target * np.log(p) + (1 - target) * np.log(1 - p)
+        return -(weight * entropy).sum() + 1.5 * (theta[0] - 1.0) ** 2
+
+    best = minimize(loss, [0.5, 0.0], method="Nelder-Mead", options={"xatol": 1e-8})
+    np.testing.assert_allclose([scale.slope, scale.intercept], best.x, atol=1e-4)
+    # With many bags the evidence decides: this score says nothing about the labels.
+    rows = np.tile(score, 200), np.tile(positive, 200), np.ones(4_800)
+    many = PlattScale.fit(*rows, prior=1.0, ridge=3.0)
+    plain = PlattScale.fit(*rows)
+    assert many.slope == pytest.approx(plain.slope, abs=0.01)
 
 
 def test_platt_scaling_survives_anything():
@@ -112,6 +136,24 @@ def test_equals_a_sequential_implementation(toy):
     assert stack.member_scores_["a"] == pytest.approx(roc_auc_score(y, oof[0]))
     weights = [stack.member_weights_[name] for name, _ in members]
     np.testing.assert_allclose(weights, combined.coef)
+
+
+def test_repeated_folds_are_those_of_other_seeds(toy):
+    X, y = toy
+    members = [Member("a", SimpleMI()), Member("b", WrapperMI())]
+    options = {"n_classes": 2, "cv": 4, "random_state": 3, "n_jobs": None}
+    _, seen = fit_stack(
+        members, X, y, np.ones(40), budget=Budget(None), n_repeats=2, **options
+    )
+    seed = check_random_state(3).randint(2**31 - 1)
+    for k in range(2):
+        folds = StratifiedKFold(4, shuffle=True, random_state=seed + k)
+        oof = [
+            cross_val_predict(m, X, y == 1, cv=folds, method="decision_function")
+            for m in (SimpleMI(), WrapperMI())
+        ]
+        rows = seen.scores[40 * k : 40 * (k + 1), :, 0]
+        np.testing.assert_allclose(rows, np.column_stack(oof), atol=1e-12)
 
 
 class Witness(ClassifierMixin, BaseEstimator):

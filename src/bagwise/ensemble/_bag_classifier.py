@@ -31,6 +31,8 @@ from bagwise.ensemble._stack import Budget, fit_stack, named_members, scaled_to_
 # and the others differ on this share of the out-of-fold predictions, and one side is
 # correct significantly more often (at this level).
 _DISAGREEMENT, _LEVEL = 0.2, 0.05
+# The folds of default members are repeated below this number of bags.
+_FEW_BAGS, _REPEATS = 60, 2
 _CONSTRAINTS: dict = {
     "cv": [Interval(Integral, 2, None, closed="left")],
     "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -55,7 +57,9 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
         tags.input_tags.order_invariant = False  # folds are made by position
         return tags
 
-    def _fit_stack(self, members, X, codes, weight, *, signed=True, budget=None):
+    def _fit_stack(
+        self, members, X, codes, weight, *, signed=True, budget=None, n_repeats=1
+    ):
         """Fit members, combine their out-of-fold scores, and weigh their instances."""
         n_classes = len(self.classes_)
         self._stack, seen = fit_stack(
@@ -68,25 +72,29 @@ class StackedClassifier(EncodesColumns, ProbabilityMixin, MulticlassBagClassifie
             random_state=self.random_state,
             n_jobs=self.n_jobs,
             budget=Budget(None) if budget is None else budget,
+            n_repeats=n_repeats,
             progress=type(self).__name__ if self.verbose else None,
         )
         scores = seen.scores
         positives = [codes == k for k in range(n_classes)]
         positives = positives[1:] if n_classes == 2 else positives
+        rows = [np.tile(positive, n_repeats) for positive in positives]
+        row_weight = np.tile(weight, n_repeats) / n_repeats
         options = {"signed": signed, "prior": prior_weights(seen.shares)}
         self._combinations = [
-            Combination.fit(scores[:, :, k], positive, weight, **options)
-            for k, positive in enumerate(positives)
+            Combination.fit(scores[:, :, k], positive, row_weight, **options)
+            for k, positive in enumerate(rows)
         ]
         if seen.shares.any():  # the default members
             cost = np.array([one.cost for one in self._stack.inputs])
             self._combinations = without_negligible(
-                self._combinations, scores, positives, weight, cost, **options
+                self._combinations, scores, rows, row_weight, cost, **options
             )
         self._on_instances = InstanceCombination.fit(
             self._stack, seen, positives, weight
         )
-        self._describe(scores, positives)
+        mean = scores.reshape(n_repeats, len(X), *scores.shape[1:]).mean(axis=0)
+        self._describe(mean, positives)
         return seen
 
     def _describe(self, scores, positives):
@@ -304,10 +312,12 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     where :math:`l_m` are the scores of member :math:`m` (`members_`) as log-odds, and
     the weights :math:`w_m` (`member_weights_`) are learned from out-of-fold scores of
     the training bags (`cv`). With few bags they stay near weights that were chosen on
-    other data: those of trees on statistics are four times those of the others. With
-    ``assumption="standard"`` no weight is negative. The weights of members that hardly
-    matter are zero, and predictions do without them: as many as the out-of-fold log
-    loss, with the other weights fitted anew, allows by growing at most 0.2%.
+    other data: those of trees on statistics are four times those of the others; if rows
+    are wide and sparse, those of trees and of a logistic regression on statistics of
+    the original columns twelve times. With ``assumption="standard"`` no weight is
+    negative. The weights of members that hardly matter are zero, and predictions do
+    without them: as many as the out-of-fold log loss, with the other weights fitted
+    anew, allows by growing at most 0.2%.
 
     Parameters
     ----------
@@ -321,7 +331,8 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
         instance is added to a bag, with weights that are not negative.
     cv : int, default=5
         Number of stratified folds; fewer when a class has fewer bags. Groups of bags
-        stay together, and so do copies of a bag.
+        stay together, and so do copies of a bag. Below 60 bags the default members are
+        scored on two sets of folds.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     pos_label : label, default=None
@@ -366,8 +377,9 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     -----
     Missing values are filled with the median of the column, next to a column that marks
     them; only ratios of weights of bags matter; features are standardized inside. More
-    than 300 of them are projected on 100 principal axes; trees and a 1-norm SVM learn
-    from statistics of the original ones (at most 2,000, chosen without labels). Sparse
+    than 300 of them are projected on 100 principal axes; trees, a 1-norm SVM and, below
+    300 bags of sparse rows, a logistic regression learn from statistics of the original
+    ones (at most 2,000, chosen without labels). Sparse
     rows stay sparse for distances and linear members, without centering, so that the
     same bags give other scores as CSR than as dense arrays; more than 300 columns with
     less than 5% of entries that are not zero are taken as CSR. Inputs of members are
@@ -395,7 +407,8 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     (alt.atheism and talk.politics.guns: 0.03 below).
 
     Differs from [1]_: the members are fixed, two combinations are averaged and shrunk
-    to fixed weights, and scores are scaled by robust Platt curves first.
+    to fixed weights, and scores are scaled first, by Platt curves whose slopes are
+    shrunk as well: with few bags, out-of-fold scores hardly show which member is good.
 
     References
     ----------
@@ -464,6 +477,8 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
         budget = Budget(self.time_budget)
         standard = self.assumption == "standard"
         weight = scaled_to_one(weight)
+        few = isinstance(self.members, str) and len(X) < _FEW_BAGS
+        n_repeats = _REPEATS if few else 1
         members, plan = choose_members(
             self.members,
             X,
@@ -471,13 +486,19 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
             weight,
             partial(classification_members, standard=standard, n_jobs=self.n_jobs),
             n_classes=len(self.classes_),
-            n_fits=self.cv + 1,
+            n_fits=n_repeats * self.cv + 1,
             budget=budget,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
         seen = self._fit_stack(
-            members, X, codes, weight, signed=not standard, budget=budget
+            members,
+            X,
+            codes,
+            weight,
+            signed=not standard,
+            budget=budget,
+            n_repeats=n_repeats,
         )
         self._distances = TrainingDistances.fit(seen.made, members, X)
         self.plan_ = report_plan(plan, self._stack.names, "BagClassifier", budget)

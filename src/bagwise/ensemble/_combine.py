@@ -11,6 +11,8 @@ from bagwise.ensemble._inputs import Made
 # Log-odds are clipped at this value, so that no member overrules all others.
 LOGIT_LIMIT = 5.0
 _SLOPE_RIDGE = 0.1
+# Slope of members with a prior weight before any evidence, on standardized scores.
+_SLOPE_PRIOR = {"prior": 1.0, "ridge": 2.0}
 _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
 # Members may be left out of predictions as long as the loss grows by this share.
@@ -43,11 +45,11 @@ class PlattScale:
     intercept: float
 
     @classmethod
-    def fit(cls, score, positive, weight):
+    def fit(cls, score, positive, weight, prior=0.0, ridge=_SLOPE_RIDGE):
         """Fit the curve to labels, smoothed so that separable scores stay finite.
 
-        The targets are (n+ + 1) / (n+ + 2) and 1 / (n- + 2) and the slope has a ridge,
-        so that the convex problem always has a minimum.
+        The targets are (n+ + 1) / (n+ + 2) and 1 / (n- + 2) and the slope is shrunk to
+        `prior`, so that the convex problem always has a minimum.
         """
         center = float(np.average(score, weights=weight))
         spread = float(np.sqrt(np.average((score - center) ** 2, weights=weight)))
@@ -63,8 +65,9 @@ class PlattScale:
             logit = theta[0] * z + theta[1]
             value = weight @ (np.logaddexp(0.0, logit) - target * logit)
             slope = weight * (expit(logit) - target)
-            gradient = np.array([slope @ z + _SLOPE_RIDGE * theta[0], slope.sum()])
-            return value + 0.5 * _SLOPE_RIDGE * theta[0] ** 2, gradient
+            far = theta[0] - prior
+            gradient = np.array([slope @ z + ridge * far, slope.sum()])
+            return value + 0.5 * ridge * far**2, gradient
 
         start = np.array([1.0, np.log(n_positive + 1.0) - np.log(n_negative + 1.0)])
         found = minimize(
@@ -147,9 +150,11 @@ class Combination:
 
         Both stackers are shrunk to the weights `prior`. Without `signed` only the non-
         negative stacker is used: the decision can then only rise with the score of a
-        member.
+        member. With prior weights the slopes of the curves have a prior, too: with few
+        bags, a member may be useful although its out-of-fold scores do not show it.
         """
-        scales = [PlattScale.fit(column, positive, weight) for column in scores.T]
+        slope = _SLOPE_PRIOR if np.any(prior) else {}
+        scales = [PlattScale.fit(s, positive, weight, **slope) for s in scores.T]
         made = cls(scales, np.zeros(scores.shape[1]), 0.0)
         return made.weighted(scores, positive, weight, signed=signed, prior=prior)
 

@@ -52,8 +52,11 @@ from bagwise.svm import MISVM
 _NO_THRESHOLD = {"threshold": "zero"}
 # With few bags, trees on statistics predict better than their out-of-fold scores show.
 _TREES_SHARE = 4.0
-# Weight of the loss of the sparse linear member on original columns.
-_WIDE_C = 1.0
+# Even more so on wide sparse rows, also for other members on original columns: few
+# bags show a word, and projections that ignore the labels lose it.
+_SPARSE_SHARE = 12.0
+# Weights of the loss of linear members on original columns: 1-norm SVM and logistic.
+_WIDE_C, _LOGISTIC_C = 1.0, 0.01
 # Bags from which on a linear MI-SVM and two-stage boosting are members.
 _STAGES_FROM = 300
 # Strengths of ridge regression for a kernel with a diagonal of ones.
@@ -164,7 +167,7 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
             ),
             inputs.pooled,
             native=True,
-            share=_TREES_SHARE,
+            share=_SPARSE_SHARE if size.is_wide_sparse else _TREES_SHARE,
             per_fit=plan.n_trees * tree,
         ),
         Member(
@@ -203,6 +206,18 @@ def classification_members(plan, size, *, standard=False, n_jobs=None):
                 make_pipeline(ClippedScaler(), L1SVC(_WIDE_C)),
                 inputs.pooled,
                 per_fit=0.02 + 4e-7 * n * size.n_pooled,
+            )
+        )
+    if size.is_wide_sparse and not staged:
+        members.append(
+            Member(
+                "statistics logistic",
+                make_pipeline(
+                    ClippedScaler(), LogisticRegression(C=_LOGISTIC_C, max_iter=1_000)
+                ),
+                inputs.pooled,
+                share=_SPARSE_SHARE,
+                per_fit=0.02 + 8e-7 * n * size.n_pooled,
             )
         )
     if staged:

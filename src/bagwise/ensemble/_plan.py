@@ -49,7 +49,7 @@ class Size:
     """The numbers that costs depend on; `n_features` after projection, `width` before.
 
     Of sparse rows, the width is the mean number of entries. `n_pooled` original columns
-    are pooled where rows are wide, all columns elsewhere.
+    are pooled where rows are wide, all columns elsewhere. Wide rows may be sparse.
     """
 
     n_bags: int
@@ -58,17 +58,21 @@ class Size:
     width: float
     n_pooled: int
     is_wide: bool
+    is_wide_sparse: bool
 
     @classmethod
     def of(cls, X):
         """Return the size of bags."""
         width = X.n_features
-        if few_entries(X):
+        sparse = few_entries(X)
+        if sparse:
             width *= share_of_entries(X)
         wide = X.n_features > WIDE
         columns = PROJECTED if wide else X.n_features
         pooled = min(X.n_features, pooled_columns(len(X)))
-        return cls(len(X), X.n_instances, columns, float(width), pooled, wide)
+        return cls(
+            len(X), X.n_instances, columns, float(width), pooled, wide, wide and sparse
+        )
 
 
 @dataclass

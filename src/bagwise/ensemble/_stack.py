@@ -156,10 +156,10 @@ class OutOfFold(NamedTuple):
 
     Attributes
     ----------
-    scores : ndarray of shape (n_bags, n_members, n_columns)
-        Scores of bags.
+    scores : ndarray of shape (n_rows, n_members, n_columns)
+        Scores of bags; a row per bag, and again for every repetition of the folds.
     tops : list of ndarray of shape (n_bags, n_columns) or None
-        Largest score of an instance of each bag, per member.
+        Largest score of an instance of each bag, per member, in the first folds.
     made : Made
         The inputs of the training bags.
     priors : ndarray of shape (n_members,)
@@ -167,7 +167,7 @@ class OutOfFold(NamedTuple):
     shares : ndarray of shape (n_members,)
         Weights on bags without evidence.
     folds : list of (train, test)
-        The folds.
+        The folds, those of one repetition after the other.
     """
 
     scores: np.ndarray
@@ -189,6 +189,7 @@ def fit_stack(
     random_state,
     n_jobs,
     budget,
+    n_repeats=1,
     progress=None,
 ):
     """Make the inputs, score every bag out of fold, and refit on all bags.
@@ -213,6 +214,8 @@ def fit_stack(
         Fits at the same time.
     budget : Budget
         Members for which no time is left are not fitted, the first one excepted.
+    n_repeats : int, default=1
+        Repetitions of the folds, each with other folds.
     progress : str, default=None
         Title of a progress bar.
 
@@ -224,7 +227,9 @@ def fit_stack(
         Their scores of the training bags.
     """
     seed = int(check_random_state(random_state).randint(2**31 - 1))
-    folds = stack_folds(X, y, n_classes, cv, seed)
+    seeds = range(seed, seed + n_repeats)
+    folds = [fold for k in seeds for fold in stack_folds(X, y, n_classes, cv, k)]
+    first = len(folds) // n_repeats
     made = Made(X, fit=True)
     for member in members:
         made.of(member.input)
@@ -235,7 +240,7 @@ def fit_stack(
         for member in _shown(members, progress):
             if found and not budget.allows(pace.next_seconds(member)):
                 continue
-            jobs = _jobs(member, made, y, n_classes, folds, weight, seed)
+            jobs = _jobs(member, made, y, n_classes, folds, weight, seed, first)
             *parts, models = parallel(jobs)
             found[member.name] = member, parts, models
             pace.after(member)
@@ -248,8 +253,9 @@ def fit_stack(
     )
     scores, tops = [], []
     for _, parts, _ in found.values():
-        scores.append(_in_place(folds, [part for part, _ in parts]))
-        tops.append(_in_place(folds, [part for _, part in parts]))
+        scores.append(_in_place(folds, [part for part, _ in parts], len(X)))
+        largest = [part for _, part in parts[:first]]
+        tops.append(_in_place(folds[:first], largest, len(X)))
     priors = np.array([member.prior for member in fitted])
     shares = np.array([member.share for member in fitted])
     scores = np.stack(scores, axis=1)
@@ -268,13 +274,16 @@ def _shown(members, progress):
     return track(members, description=progress, disable=not shown)
 
 
-def _jobs(member, made, y, n_classes, folds, weight, seed):
-    """Yield the fits of a member, each with the rows it needs and no others."""
+def _jobs(member, made, y, n_classes, folds, weight, seed, first):
+    """Yield the fits of a member, each with the rows it needs and no others.
+
+    Instances are scored in the `first` folds only.
+    """
     fit_on, scored = member.input, member.input.scored
     rows, all_rows = made.of(fit_on), made.of(scored)
     targets = _targets(member, y, n_classes)
     most = max(1, _SCORED // len(weight))
-    for train, test in folds:
+    for k, (train, test) in enumerate(folds):
         yield delayed(_score_fold)(
             member,
             fit_on.select(rows, train, train),
@@ -283,7 +292,7 @@ def _jobs(member, made, y, n_classes, folds, weight, seed):
             seed,
             scored.select(all_rows, test, train),
             n_classes,
-            most,
+            most if k < first else 0,
         )
     yield delayed(fit_member)(member, rows, targets, weight, seed)
 
@@ -299,7 +308,8 @@ def _targets(member, y, n_classes):
 
 def _score_fold(member, rows, targets, weight, seed, held_out, n_classes, most):
     models = fit_member(member, rows, targets, weight, seed)
-    tops = _largest_scores(models, held_out, most) if n_classes else None
+    wanted = n_classes and most
+    tops = _largest_scores(models, held_out, most) if wanted else None
     return bag_scores(models, held_out, n_classes), tops
 
 
@@ -378,13 +388,14 @@ def _largest_scores(models, rows, most):
     return segment_max(scores, thin.offsets)
 
 
-def _in_place(folds, parts):
+def _in_place(folds, parts, n_bags):
     """Put what was found of every fold in the order of the bags."""
     if parts[0] is None:
         return None
-    out = np.empty((sum(len(test) for _, test in folds), parts[0].shape[1]))
-    for (_, test), part in zip(folds, parts, strict=True):
-        out[test] = part
+    tests = np.concatenate([test for _, test in folds])
+    repeat = np.repeat(np.arange(len(tests) // n_bags), n_bags)
+    out = np.empty((len(tests), parts[0].shape[1]))
+    out[repeat * n_bags + tests] = np.concatenate(parts)
     return out
 
 
