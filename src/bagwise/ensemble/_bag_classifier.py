@@ -317,7 +317,7 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     the original columns twelve times. With ``assumption="standard"`` no weight is
     negative. The weights of members that hardly matter are zero, and predictions do
     without them: as many as the out-of-fold log loss, with the other weights fitted
-    anew, allows by growing at most 0.2%.
+    anew, allows by growing at most 0.5% and 0.3 over all bags.
 
     Parameters
     ----------
