@@ -191,8 +191,8 @@ def test_leave_one_out_ranks_all_bags_together():
     rows = example(30)
     alone = of("auroc", rows, run=np.arange(30))
     assert alone.value == pytest.approx(roc_auc_score(rows["truth"], rows["score"]))
-    together = of("auroc", rows, repeat=np.zeros(30, int))
-    assert interval(alone) == interval(together)
+    positive = rows["truth"].mean()  # size: two classes of the harmonic mean of both
+    assert alone.size == pytest.approx(4 * 30 * positive * (1 - positive))
 
 
 def test_columns_are_averaged():
@@ -609,6 +609,17 @@ def test_variance_grows_towards_chance():
         assert none == pytest.approx(top, rel=0.12)
         assert none > some > much
         assert much == pytest.approx(1.1, abs=0.03)
+
+
+def test_models_of_leave_one_out_are_almost_one():
+    """Their training sets are not averaged, with bags and with groups as units."""
+    truth = np.arange(400) % 2
+    rows = {"truth": truth, "label": np.where(np.arange(400) < 40, 1 - truth, truth)}
+    runs = {"folds": np.arange(400) // 80, "alone": np.arange(400)}
+    for groups in (None, np.arange(400) // 4):
+        found = {k: of("accuracy", rows, run=v, groups=groups) for k, v in runs.items()}
+        more = standard_error(found["alone"]) ** 2 / standard_error(found["folds"]) ** 2
+        assert more == pytest.approx(1.35 / 1.1, rel=0.01)
 
 
 def test_concordance_is_the_area_without_censoring_of_two_times():

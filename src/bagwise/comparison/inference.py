@@ -16,6 +16,7 @@ as 0.1. Between both,
 .. math:: \rho = 0.1 + (\rho_0 - 0.1) / (1 + (d^2 / 6)^2)
 
 for the squared distance :math:`d^2` of the figure from chance in units of its variance.
+In leave-one-out, 0.25 are added, as the models are almost the same one.
 Of the variance that repeated partitions remove, 0.2 are added again. The constants were
 chosen on simulated data. The page "Intervals and tests" of the documentation
 shows the coverage that was measured on other simulations.
@@ -89,6 +90,7 @@ LEAST = 0.1  # far from chance: 0 for stable learners, up to 0.8 for others
 KNOWN = 6.0  # squared distance from chance, over its variance, that halves the excess
 METHODS = 0.25  # added for two methods: a training set favors one of them by chance
 EVEN, UNEVEN = 1.5, 2.0  # dispersion between folds without effect, and factor beyond it
+ALONE = 0.25  # added in leave-one-out, whose models are almost the same one
 REPEATED = 0.2  # share of the variance that repeats remove
 LABELS = ("accuracy", "balanced_accuracy", "average_precision")
 
@@ -299,6 +301,8 @@ def _variance(found: Contributions, chance: float, more: float = 0.0) -> float:
         return known
     most = AT_CHANCE_OF_LABELS if found.metric in LABELS else AT_CHANCE
     share = LEAST + (most - LEAST) * chance
+    if len(np.unique(found.run)) == len(found.parts):  # each model tests one unit
+        share += ALONE
     return (1.0 + share + more) * known + REPEATED * found.removed
 
 
