@@ -13,6 +13,7 @@ from bagwise import Bags
 from bagwise.base import bag_folds
 from bagwise.comparison._search import (
     FEW,
+    LEADERS,
     LEAST,
     MOST,
     SHARE,
@@ -150,7 +151,7 @@ def test_a_parameter_is_tuned_after_the_others():
     best, score = one.best(candidates, extend=False)
     assert best.values == {"a": 3.0, "b": 1.0}
     assert score == 1.0
-    assert len(SIZES) == 3 * (8 + 2 * LEAST)  # not 3 * 24
+    assert len(SIZES) == 3 * (8 + 2 * LEADERS)  # not 3 * 24
 
 
 def test_steps_that_do_not_depend_on_the_candidate_are_kept(monkeypatch):

@@ -49,6 +49,8 @@ _EQUAL = 1e-9
 MAX_ROUNDS = 4
 # Up to FEW candidates need no first round; after one, LEAST to MOST remain.
 FEW, LEAST, MOST = 9, 6, 12
+# Parameters that are tuned later are tried with this number of the best candidates.
+LEADERS = 3
 # The first round uses 1 / SHARE of the bags and keeps 1 / SHARE of the candidates.
 SHARE = 3
 # Minimum number of bags for a first round.
@@ -149,7 +151,7 @@ class Search:
         scores = self.scores(kept)
         if len(early) == len(candidates):
             return kept, scores
-        few = _leaders(kept, scores, LEAST)
+        few = _leaders(kept, scores, LEADERS)
         finer = [
             one
             for one in candidates
