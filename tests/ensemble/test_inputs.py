@@ -14,20 +14,16 @@ from bagwise.ensemble._inputs import (
     ClippedScaler,
     CubeRows,
     DenseRows,
-    EarthMover,
     Embedded,
     Input,
     Made,
-    NearBags,
     PooledColumns,
     Prototypes,
-    SetKernel,
-    SlicedDistance,
     StandardRows,
     Statistics,
     ThinnedRows,
-    distances,
 )
+from bagwise.ensemble._members import EarthMover, NearBags, SetKernel, SlicedDistance
 from bagwise.kernels import emd_distances
 
 ROWS = StandardRows
@@ -147,11 +143,20 @@ def test_storage_at_prediction_is_that_of_training(toy):
     assert (rows.transform(toy).data != sparse.data).nnz == 0
 
 
-def test_distances_of_nearly_equal_rows_keep_their_digits():
+def test_sliced_distances_of_nearly_equal_bags_keep_their_digits():
     rng = np.random.default_rng(0)
-    A = rng.normal(size=(30, 40)) + 5.0
-    B = np.vstack([A[:4], A[4:8] + 1e-7 * rng.normal(size=(4, 40)), A[20:] ** 2])
-    np.testing.assert_allclose(distances(A, B), cdist(A, B), rtol=1e-9, atol=0)
+    sizes = rng.integers(1, 9, 30)
+    offsets = np.append(0, np.cumsum(sizes))
+    X = Bags(rng.normal(size=(offsets[-1], 40)) + 5.0, offsets)
+    few = X[:12].with_data(X[:12].data + 1e-7 * rng.normal(size=X[:12].data.shape))
+    sliced = SlicedDistance()
+    D = sliced.fit(X)
+    rows = sliced.embedding.transform(X)
+    np.testing.assert_allclose(D, cdist(rows, rows), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(np.diag(D), 0.0)
+    for other in (X[5:9], few, few.with_data(3.0 * few.data)):
+        expected = cdist(sliced.embedding.transform(other), rows)
+        np.testing.assert_allclose(sliced.between(other), expected, atol=2e-6)
 
 
 def test_wide_rows_on_principal_axes():

@@ -21,10 +21,7 @@ from bagwise.bags.chunks import Chunks
 from bagwise.bags.segments import bag_matrix
 from bagwise.compose import EncodeColumns
 from bagwise.compose.pooling import pool
-from bagwise.embedding import SlicedWassersteinEmbedding
-from bagwise.kernels.distances import emd_distances, thin_bags
-from bagwise.kernels.instance import squared_distances
-from bagwise.kernels.registry import FittedKernel
+from bagwise.kernels.distances import thin_bags
 
 # Rows with more than WIDE columns are projected on PROJECTED axes. At most POOLED
 # original columns and _POOLED_VALUES pooled values are kept.
@@ -41,8 +38,6 @@ _ROUNDING = {2: 2e-6, 4: 2e-6, 8: 1e-10}
 _SAMPLE, _CHUNK = 20_000, 50_000
 # Standardized rows with more entries than this are kept in single precision.
 _LARGE = 20_000_000
-# Squared distances below this share of the largest are computed again, exactly.
-_CLOSE = 1e-6
 
 
 class EncodesColumns:
@@ -489,109 +484,3 @@ class ClippedScaler(TransformerMixin, BaseEstimator):
         X = validate_data(self, X, reset=False)
         Z = (X[:, self.columns_] - self.mean_[self.columns_]) / self.scale_
         return np.clip(Z, -self.limit, self.limit)
-
-
-# Kernels between bags -----------------------------------------------------------------
-
-
-class NearBags(Input):
-    """Kernel exp(-scale D / mean D) with the training bags, D a distance of bags.
-
-    Parameters
-    ----------
-    source : Input
-        Makes the bags.
-    distance : EarthMover or SlicedDistance
-        The distance D.
-    scale : float
-        How narrow the kernel is.
-    """
-
-    def __init__(self, source, distance, scale):
-        self.source = source
-        self.distance = distance
-        self.scale = scale
-
-    @property
-    def cost(self):
-        """Exact distances are by far the most expensive input."""
-        return 10.0 if isinstance(self.distance, EarthMover) else 1.0
-
-    def fit_transform(self, X):
-        """Return the kernel of the training bags."""
-        D = self.distance.fit(X)
-        n = len(X)
-        mean = D.sum() / max(1, n * (n - 1))
-        self.gamma = self.scale / mean if mean > 0 else 1.0
-        self.column_bags = np.arange(n)
-        return np.exp(-self.gamma * D)
-
-    def transform(self, X):
-        """Return the kernel between other bags and the training bags."""
-        return np.exp(-self.gamma * self.distance.between(X))
-
-
-class EarthMover:
-    """Earth mover's distances of thinned bags."""
-
-    def __init__(self, max_instances, n_jobs=None):
-        self.max_instances = max_instances
-        self.n_jobs = n_jobs
-
-    def fit(self, X):
-        """Return the distances between training bags."""
-        self.bags = thin_bags(X, self.max_instances)
-        return emd_distances(self.bags, max_instances=None, n_jobs=self.n_jobs)
-
-    def between(self, X):
-        """Return the distances of other bags from the training bags."""
-        thin = thin_bags(X, self.max_instances)
-        return emd_distances(thin, self.bags, max_instances=None, n_jobs=self.n_jobs)
-
-
-class SlicedDistance:
-    """Sliced Wasserstein distances: linear in the instances, for many bags."""
-
-    def __init__(self, random_state=0):
-        self.embedding = SlicedWassersteinEmbedding(random_state=random_state)
-
-    def fit(self, X):
-        """Return the distances between training bags."""
-        self.points = self.embedding.fit_transform(X)
-        return distances(self.points, self.points)
-
-    def between(self, X):
-        """Return the distances of other bags from the training bags."""
-        return distances(self.embedding.transform(X), self.points)
-
-
-class SetKernel(Input):
-    """The set kernel with the training bags."""
-
-    def __init__(self, source):
-        self.source = source
-
-    def fit_transform(self, X):
-        """Return the kernel of the training bags."""
-        self.kernel = FittedKernel("set")
-        self.column_bags = np.arange(len(X))
-        return self.kernel.fit(X)
-
-    def transform(self, X):
-        """Return the kernel between other bags and the training bags."""
-        return self.kernel.matrix(X)
-
-
-def distances(A, B):
-    """Return Euclidean distances by one matrix product, also of nearly equal rows.
-
-    A product loses the digits of a distance that is small next to the rows themselves;
-    these few are computed again.
-    """
-    D = squared_distances(A, B)
-    close = np.flatnonzero(D < _CLOSE * D.max(initial=0.0))
-    step = max(1, _LARGE // A.shape[1])
-    for first in range(0, len(close), step):
-        i, j = np.divmod(close[first : first + step], len(B))
-        D[i, j] = ((A[i] - B[j]) ** 2).sum(axis=1)
-    return np.sqrt(D, out=D)

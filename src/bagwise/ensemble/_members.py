@@ -13,22 +13,20 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise.compose import SimpleMIRegressor, WrapperMI, WrapperMIRegressor
-from bagwise.embedding import MiFV, PrototypeEmbedding
+from bagwise.embedding import MiFV, PrototypeEmbedding, SlicedWassersteinEmbedding
 from bagwise.embedding.l1_svc import L1SVC
 from bagwise.ensemble._inputs import (
     ClippedScaler,
     CubeRows,
     DenseRows,
-    EarthMover,
     Embedded,
-    NearBags,
+    Input,
     PooledColumns,
     Prototypes,
-    SetKernel,
-    SlicedDistance,
     StandardRows,
     Statistics,
     ThinnedRows,
@@ -44,6 +42,8 @@ from bagwise.ensemble._plan import (
 )
 from bagwise.ensemble._stack import Member
 from bagwise.ensemble._two_stage import TwoStageBoosting
+from bagwise.kernels.distances import emd_distances, thin_bags
+from bagwise.kernels.registry import FittedKernel
 from bagwise.linear_model import MILinearRegression, MILogisticRegression
 from bagwise.solvers.ridge_path import RidgePath
 from bagwise.svm import MISVM
@@ -59,6 +59,10 @@ _SPARSE_SHARE = 12.0
 _WIDE_C, _LOGISTIC_C = 1.0, 0.01
 # Bags from which on a linear MI-SVM and two-stage boosting are members.
 _STAGES_FROM = 300
+# Squared distances below this share of the largest are computed again, exactly.
+_CLOSE = 1e-6
+# Principal axes with a smaller share of the largest spread are rounding errors.
+_CONSTANT = 1e-6
 # Strengths of ridge regression for a kernel with a diagonal of ones.
 _ALPHAS = tuple(np.logspace(-3, 2, 11))
 
@@ -391,3 +395,122 @@ class MatrixRidge(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         K = validate_data(self, K, reset=False)
         return K @ self.dual_coef_ + self.intercept_
+
+
+# Kernels with the training bags ------------------------------------------------------
+
+
+class NearBags(Input):
+    """Kernel exp(-scale D / mean D) with the training bags, D a distance of bags.
+
+    Parameters
+    ----------
+    source : Input
+        Makes the bags.
+    distance : EarthMover or SlicedDistance
+        The distance D.
+    scale : float
+        How narrow the kernel is.
+    """
+
+    def __init__(self, source, distance, scale):
+        self.source = source
+        self.distance = distance
+        self.scale = scale
+
+        # Exact distances are by far the most expensive input.
+        self.cost = 10.0 if isinstance(distance, EarthMover) else 1.0
+
+    def fit_transform(self, X):
+        """Return the kernel of the training bags."""
+        D = self.distance.fit(X)
+        n = len(X)
+        mean = D.sum() / max(1, n * (n - 1))
+        self.gamma = self.scale / mean if mean > 0 else 1.0
+        self.column_bags = np.arange(n)
+        return np.exp(-self.gamma * D)
+
+    def transform(self, X):
+        """Return the kernel between other bags and the training bags."""
+        K = self.distance.between(X)
+        K *= -self.gamma
+        return np.exp(K, out=K)
+
+
+class EarthMover:
+    """Earth mover's distances of thinned bags."""
+
+    def __init__(self, max_instances, n_jobs=None):
+        self.max_instances = max_instances
+        self.n_jobs = n_jobs
+
+    def fit(self, X):
+        """Return the distances between training bags."""
+        self.bags = thin_bags(X, self.max_instances)
+        return emd_distances(self.bags, max_instances=None, n_jobs=self.n_jobs)
+
+    def between(self, X):
+        """Return the distances of other bags from the training bags."""
+        thin = thin_bags(X, self.max_instances)
+        return emd_distances(thin, self.bags, max_instances=None, n_jobs=self.n_jobs)
+
+
+class SlicedDistance:
+    """Sliced Wasserstein distances, on all principal axes of the training bags."""
+
+    def __init__(self, random_state=0):
+        self.embedding = SlicedWassersteinEmbedding(random_state=random_state)
+
+    def fit(self, X):
+        """Return the distances between training bags."""
+        rows = self.embedding.fit_transform(X)
+        self.center = rows.mean(axis=0)
+        rows -= self.center
+        square, axes = np.linalg.eigh(rows.T @ rows)
+        self.axes = axes[:, square > _CONSTANT**2 * square[-1]]
+        self.points = rows @ self.axes
+        self.norms = row_norms(self.points, squared=True)
+        return self._distances(rows)
+
+    def between(self, X):
+        """Return the distances of other bags from the training bags."""
+        return self._distances(self.embedding.transform(X) - self.center)
+
+    def _distances(self, rows):
+        """Return distances by products, which lose the digits of small ones."""
+        A, B, out = (
+            rows @ self.axes,
+            self.points,
+            np.empty((len(rows), len(self.norms))),
+        )
+        norms, inside = row_norms(rows, squared=True), row_norms(A, squared=True)
+        outside = np.where(norms > (1.0 + 1e-12) * inside, norms - inside, 0.0)
+        for first in range(0, len(A), 256):  # a block stays in cache
+            D = np.matmul(A[first : first + 256], B.T, out=out[first : first + 256])
+            D *= -2.0
+            D += (inside + outside)[first : first + 256, None]
+            D += self.norms
+            close = np.argwhere(D < _CLOSE * D.max(initial=0.0))
+            for part in np.array_split(close, len(close) // 10_000 + 1):
+                i, j = part.T
+                gap = A[first + i] - B[j]
+                D[i, j] = row_norms(gap, squared=True) + outside[first + i]
+            np.sqrt(D, out=D)
+        return out
+
+
+class SetKernel(Input):
+    """The set kernel with the training bags."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def fit_transform(self, X):
+        """Return the kernel of the training bags."""
+        self.kernel = FittedKernel("set")
+        self.column_bags = np.arange(len(X))
+        return self.kernel.fit(X)
+
+    def transform(self, X):
+        """Return the kernel between other bags and the training bags."""
+        return self.kernel.matrix(X)
