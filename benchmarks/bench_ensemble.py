@@ -30,20 +30,22 @@ class Fit(Benchmark):
 
 
 class Predict(Benchmark):
-    """Predictions by a model that was fitted on 50 bags."""
+    """Predictions for bags of 10 instances with 20 features, of equal size or not."""
 
-    params = (1, 100, 10_000)
-    param_names = ("bags",)
+    params = ([1, 100, 10_000], [50, 200, 1_000], ["equal", "unequal"])
+    param_names = ("bags", "training bags", "sizes")
+    timeout = 300
 
-    def setup(self, n_bags):
-        """Fit the model."""
+    def setup(self, n_bags, n_train, sizes):
+        """Fit the model, and predict once: loops are loaded and trees put together."""
         super().setup()
-        options = {"n_features": 20, "bag_size": 7}
-        self.model = BagClassifier(random_state=0, time_budget=None)
-        self.model.fit(*make_bags(50, random_state=0, **options))
+        size = 10 if sizes == "equal" else (5, 15)
+        options = {"n_features": 20, "bag_size": size}
+        self.model = BagClassifier(random_state=0)
+        self.model.fit(*make_bags(n_train, random_state=0, **options))
         self.X, _ = make_bags(n_bags, random_state=1, **options)
         self.model.predict(self.X[:1])
 
-    def time_predict(self, n_bags):
+    def time_predict(self, n_bags, n_train, sizes):
         """Predict the bags."""
         self.model.predict(self.X)

@@ -4,6 +4,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+import bagwise
+from bagwise import BagClassifier
+from bagwise.datasets import make_bags
+from bagwise.svm import MISVM
 
 from .common import Benchmark
 
@@ -22,6 +28,14 @@ for _ in range(2):
     times.append(time.process_time() - start)
 print(times[0] - times[1])
 """
+SERVE = """
+import sys, time
+import numpy as np
+import bagwise
+X = np.random.default_rng(0).normal(size=(100, 10, 20))
+bagwise.load(sys.argv[1]).predict(X)
+print(time.process_time())
+"""
 IMPORT = """
 import time
 start = time.process_time()
@@ -30,9 +44,9 @@ print(time.process_time() - start)
 """
 
 
-def _printed(code, **env):
+def _printed(code, *arguments, **env):
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         env=os.environ | env,
         capture_output=True,
         text=True,
@@ -49,6 +63,32 @@ class Start(Benchmark):
         return _printed(IMPORT)
 
     track_import.unit = "seconds"
+
+
+class Serve(Benchmark):
+    """Processor seconds of a process that loads a model and predicts 100 bags."""
+
+    params = ["MISVM", "BagClassifier"]
+    param_names = ("model",)
+
+    def setup(self, model):
+        """Save a model that was fitted on 200 bags of 5 to 15 instances."""
+        super().setup(model)
+        fitted = {"MISVM": MISVM, "BagClassifier": BagClassifier}[model]()
+        fitted.fit(*make_bags(200, n_features=20, bag_size=(5, 15), random_state=0))
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = str(Path(self.folder.name) / "model.bagwise")
+        bagwise.save(fitted, self.path)
+
+    def teardown(self, model):
+        """Delete the model."""
+        self.folder.cleanup()
+
+    def track_process(self, model):
+        """Import, load and predict."""
+        return _printed(SERVE, self.path)
+
+    track_process.unit = "seconds"
 
 
 class FirstCall(Benchmark):
