@@ -264,7 +264,7 @@ def parts(r, times=_REPEATS, left_out=(), added=()):
     return names[keep], rows, y, np.full(len(y), 1.0 / times), r["refit"][:, keep]
 
 
-def shares(names, r, trees=4.0, sparse=12.0):
+def shares(names, r, trees=4.0, sparse=32.0):
     """Return prior weights of members, before they are scaled."""
     most = sparse if r["sparse"] else trees
     chosen = ["statistics trees", "more trees"]
@@ -282,7 +282,7 @@ def present(r):
     return found[0](refit)
 
 
-def stack(r, slope=(1.0, 2.0), ridge=10.0, total=2.0, prior=None, **options):
+def stack(r, slope=(1.0, 3.0), ridge=10.0, total=2.0, prior=None, **options):
     """Return decisions on test bags, by default those of the stack with all members.
 
     `slope` is the prior slope of Platt curves and the strength of its penalty; `total`
@@ -332,14 +332,14 @@ TRIES = {
     "slopes to 0, ridge 0.1": lambda r: stack(r, slope=(0.0, 0.1)),
     "slopes to 1, ridge 1": lambda r: stack(r, slope=(1.0, 1.0)),
     "slopes to 1, ridge 10": lambda r: stack(r, slope=(1.0, 10.0)),
-    "slopes to 1, ridge 3": lambda r: stack(r, slope=(1.0, 3.0)),
+    "slopes to 1, ridge 2": lambda r: stack(r, slope=(1.0, 2.0)),
     "slopes to 0.5, ridge 1": lambda r: stack(r, slope=(0.5, 1.0)),
     "sparse rows: trees 4 times others, no logistic": lambda r: stack(
         r, sparse=4.0, left_out=LOGISTIC
     ),
     "sparse rows: no logistic": lambda r: stack(r, left_out=LOGISTIC),
     "sparse rows: 4 times others": lambda r: stack(r, sparse=4.0),
-    "sparse rows: 32 times others": lambda r: stack(r, sparse=32.0),
+    "sparse rows: 12 times others": lambda r: stack(r, sparse=12.0),
     "dense wide rows as sparse ones": lambda r: stack(
         dict(r, sparse=r["wide"] or r["sparse"])
     ),

@@ -241,9 +241,9 @@ bags have a standard error of 0.13 AUROC, and a member whose out-of-fold AUROC i
 
 | try | finding | adopted |
 |---|---|---|
-| prior for the slopes of the members' curves (1, ridge 2) | less loss on word \
+| prior for the slopes of the members' curves (1, ridge 3) | less loss on word \
 counts, log loss lower on narrow rows and higher on dense wide ones | yes |
-| sparse wide rows: logistic regression on original columns, and 12 times the prior \
+| sparse wide rows: logistic regression on original columns, and 32 times the prior \
 weight of others for it and for trees | mean and largest loss improve | yes |
 | the same on dense wide rows | AUROC falls where projections are informative | no |
 | two sets of folds below 60 bags | AUROC and log loss improve slightly | yes |

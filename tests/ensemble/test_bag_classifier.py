@@ -97,8 +97,8 @@ def test_original_columns_of_sparse_rows_come_first_with_few_bags():
     for found in shares:
         rest = found.keys() - {"statistics trees", "statistics logistic"}
         assert {found[name] for name in rest} == {1.0}
-    assert shares[0]["statistics logistic"] == shares[0]["statistics trees"] == 12.0
-    assert shares[1]["statistics trees"] == 12.0
+    assert shares[0]["statistics logistic"] == shares[0]["statistics trees"] == 32.0
+    assert shares[1]["statistics trees"] == 32.0
     assert shares[2]["statistics trees"] == 4.0
     assert not any("statistics logistic" in found for found in shares[1:])
 

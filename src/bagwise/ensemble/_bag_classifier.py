@@ -314,7 +314,7 @@ class BagClassifier(OutlierScoresMixin, StackedClassifier):
     the training bags (`cv`). With few bags they stay near weights that were chosen on
     other data: those of trees on statistics are four times those of the others; if rows
     are wide and sparse, those of trees and of a logistic regression on statistics of
-    the original columns twelve times. With ``assumption="standard"`` no weight is
+    the original columns 32 times. With ``assumption="standard"`` no weight is
     negative. The weights of members that hardly matter are zero, and predictions do
     without them: as many as the out-of-fold log loss, with the other weights fitted
     anew, allows by growing at most 0.5% and 0.3 over all bags.

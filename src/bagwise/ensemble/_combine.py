@@ -12,7 +12,7 @@ from bagwise.ensemble._inputs import Made
 LOGIT_LIMIT = 5.0
 _SLOPE_RIDGE = 0.1
 # Slope of members with a prior weight before any evidence, on standardized scores.
-_SLOPE_PRIOR = {"prior": 1.0, "ridge": 2.0}
+_SLOPE_PRIOR = {"prior": 1.0, "ridge": 3.0}
 _POSITIVE_RIDGE = 10.0
 _SIGNED_C = 0.1
 # Members may be left out of predictions as long as the loss grows by this share and

@@ -54,7 +54,7 @@ _NO_THRESHOLD = {"threshold": "zero"}
 _TREES_SHARE = 4.0
 # Even more so on wide sparse rows, also for other members on original columns: few
 # bags show a word, and projections that ignore the labels lose it.
-_SPARSE_SHARE = 12.0
+_SPARSE_SHARE = 32.0
 # Weights of the loss of linear members on original columns: 1-norm SVM and logistic.
 _WIDE_C, _LOGISTIC_C = 1.0, 0.01
 # Bags from which on a linear MI-SVM and two-stage boosting are members.
