@@ -248,7 +248,7 @@ weight of others for it and for trees | mean and largest loss improve | yes |
 | the same on dense wide rows | AUROC falls where projections are informative | no |
 | two sets of folds below 60 bags | AUROC and log loss improve slightly | yes |
 | three sets of folds | hardly better than two, a third more expensive | no |
-| 500 trees on statistics in place of 200 | no difference | no |
+| 500 trees on statistics in place of 200 | AUROC +0.001, 2.5 times the trees | no |
 | stronger shrinkage of weights (ridge 20, or growing as bags get fewer) | smaller \
 largest loss, AUROC slightly lower | no |
 | logistic regression on statistics of all rows | no difference | no |
