@@ -1,13 +1,16 @@
 """The search for the best candidate: as good as a full one, for fewer fits."""
 
 import functools
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import PCA
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import LinearSVC
 
 from bagwise import Bags
 from bagwise.base import bag_folds
@@ -251,3 +254,37 @@ def test_what_candidates_share_is_computed_once(
     found = score_candidates(model, params, X, y, splits, "accuracy")
     assert len(made) == calls
     np.testing.assert_array_equal(found, np.reshape(full, (-1, 2)).mean(axis=1))
+
+
+class CountedPCA(PCA):
+    """Counts its fits, and refuses five components."""
+
+    fits: ClassVar[list[int]] = []
+
+    def fit_transform(self, X, y=None):
+        self.fits.append(self.n_components)
+        if self.n_components == 5:
+            raise ValueError("too many")
+        return super().fit_transform(X, y)
+
+
+def test_first_steps_are_fitted_once_for_candidates_of_the_last_one():
+    """Scores are those of whole pipelines, with a NaN where these fail."""
+    X, y = make_bags(30, n_features=4, random_state=0)
+    pool = FunctionTransformer(lambda X: np.stack([bag.mean(axis=0) for bag in X]))
+    model = Pipeline([("pool", pool), ("reduce", CountedPCA()), ("last", LinearSVC())])
+    grid = {"reduce__n_components": [1, 3, 5], "last__C": [0.01, 0.1, 1.0]}
+    candidates = list(ParameterGrid(grid))
+    splits = bag_folds(X, y, 3)
+    CountedPCA.fits.clear()
+    found = score_candidates(model, candidates, X, y, splits, "accuracy")
+    assert sorted(CountedPCA.fits) == [1] * 3 + [3] * 3 + [5] * 3  # not 27 fits
+    for one, score in zip(candidates, found, strict=True):
+        if one["reduce__n_components"] == 5:
+            assert np.isnan(score)
+            continue
+        plain = clone(model).set_params(**one)
+        assert score == pytest.approx(cross_val_score(plain, X, y, cv=splits).mean())
+    failing = [one for one in candidates if one["reduce__n_components"] == 5]
+    with pytest.raises(ValueError, match="too many"):
+        score_candidates(model, failing, X, y, splits, "accuracy")

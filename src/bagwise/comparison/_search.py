@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
@@ -245,8 +246,8 @@ def shared_scores(
     """Return the scores of an estimator that shares work between candidates, or None.
 
     Such an estimator has a method ``_score_candidates`` with these arguments, which
-    may return None as well. At the end of a pipeline it shares what comes before it,
-    which is fitted once for each fold.
+    may return None as well. The steps of a pipeline before the last one are fitted once
+    for each fold and for all candidates that differ in the last one only.
     """
     if isinstance(model, Pipeline):
         return _shared_after_steps(model, candidates, X, y, splits, scoring)
@@ -264,27 +265,54 @@ def _shared_after_steps(
     splits: list[tuple[Any, Any]],
     scoring: Any,
 ) -> NDArray[np.float64] | None:
+    """Fit the first steps once for all candidates that differ in the last one."""
     name, last = model.steps[-1]
     own = [
-        {key.removeprefix(f"{name}__"): v for key, v in c.items()} for c in candidates
+        {key.removeprefix(f"{name}__"): v for key, v in c.items() if _is_of(key, name)}
+        for c in candidates
     ]
-    tuned_before = any(
-        not key.startswith(f"{name}__") for one in candidates for key in one
-    )
-    if tuned_before or not hasattr(last, "_score_candidates"):
+    groups: list[tuple[dict[str, Any], list[int]]] = []
+    for place, one in enumerate(candidates):
+        first = {key: v for key, v in one.items() if not _is_of(key, name)}
+        for known, places in groups:
+            if known == first:
+                places.append(place)
+                break
+        else:
+            groups.append((first, [place]))
+    if len(groups) == len(candidates):
         return None
-    total = np.zeros(len(candidates))
-    for train, test in splits:
-        steps = clone(model[:-1])
-        first = steps.fit_transform(X[train], y[train])
-        both = Bags.concatenate([first, steps.transform(X[test])])
-        n, targets = len(train), np.concatenate([y[train], y[test]])
-        inside = [(np.arange(n), np.arange(n, n + len(test)))]
-        found = shared_scores(last, own, both, targets, inside, scoring)
-        if found is None:
-            return None
-        total += found
+    total, failure = np.zeros(len(candidates)), None
+    for params, places in groups:
+        some = [own[place] for place in places]
+        for train, test in splits:
+            try:
+                steps = clone(model[:-1]).set_params(**params)
+                first = steps.fit_transform(X[train], y[train])
+                both = _joined([first, steps.transform(X[test])])
+                n, targets = len(train), np.concatenate([y[train], y[test]])
+                inside = [(np.arange(n), np.arange(n, n + len(test)))]
+                total[places] += score_candidates(
+                    last, some, both, targets, inside, scoring
+                )
+            except ValueError as error:
+                total[places], failure = np.nan, error
+    if np.isnan(total).all() and failure is not None:
+        raise failure
     return total / len(splits)
+
+
+def _is_of(key: str, step: str) -> bool:
+    return key.startswith(f"{step}__")
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return transformed training and test bags, or vectors, in one."""
+    if isinstance(parts[0], Bags):
+        return Bags.concatenate(parts)
+    return (
+        sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.vstack(parts)
+    )
 
 
 def score_candidates(
