@@ -31,7 +31,7 @@ from bagwise.compose import OnInstances
 from bagwise.datasets import make_bags
 from bagwise.least_squares import SAFE
 from bagwise.neighbors import CitationKNN, _citation_knn
-from bagwise.svm import PCSVM, BagSVC, BoxKernelSVC, _box_svc, _pcsvm
+from bagwise.svm import PCSVM, BagSVC, BoxKernelSVC, _bag_svc, _box_svc, _pcsvm
 
 SIZES = []
 
@@ -180,6 +180,33 @@ def test_steps_that_do_not_depend_on_the_candidate_are_kept(monkeypatch):
     full = [
         np.mean([PCSVM(**p).fit(X[a], y[a]).score(X[b], y[b]) for a, b in splits])
         for p in params
+    ]
+    np.testing.assert_array_equal(found, full)
+    assert len(set(full)) > 1
+
+
+def test_features_of_bags_are_kept_between_fits(monkeypatch):
+    """One Nystroem basis per width and fold; the scores are those of full fits."""
+    X, y = make_bags(24, random_state=0)
+    splits, made, make = bag_folds(X, y, 2, 0), [], _bag_svc.fit_basis
+
+    def counted(data, **options):
+        made.append(options["gamma"])
+        return make(data, **options)
+
+    monkeypatch.setattr(_bag_svc, "fit_basis", counted)
+    model = BagSVC("set", n_components=10, random_state=0)
+    params = [{"C": C, "gamma": g} for C in (0.1, 1.0, 100.0) for g in (0.1, 1.0)]
+    found = score_candidates(model, params, X, y, splits, "accuracy")
+    assert made == [0.1, 0.1, 1.0, 1.0]
+    full = [
+        np.mean(
+            [
+                clone(model).set_params(**one).fit(X[a], y[a]).score(X[b], y[b])
+                for a, b in splits
+            ]
+        )
+        for one in params
     ]
     np.testing.assert_array_equal(found, full)
     assert len(set(full)) > 1

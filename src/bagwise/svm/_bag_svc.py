@@ -31,6 +31,7 @@ from bagwise.kernels.registry import (
     refuse_hours,
     weighted_scale,
 )
+from bagwise.kernels.reuse import reused
 from bagwise.svm._pairwise import (
     class_scores,
     objectives,
@@ -161,6 +162,18 @@ def _adds_up(self):
         f"BagSVC(kernel={kernel!r}) has no scores for single instances: only the "
         f"kernels {known} are sums over instances."
     )
+
+
+def _basis_and_features(X, rows, kernel, params):
+    """Return a Nystroem basis of some instances, and the features of the bags in it."""
+    inside, instance = ADDITIVE_KERNELS[kernel](X, params)
+    basis = fit_basis(X.data[rows], **instance, method="eigh").without_rows()
+    return basis, additive_features(X, basis, inside)
+
+
+def _features(X, basis, kernel, params):
+    inside, _ = ADDITIVE_KERNELS[kernel](X, params)
+    return additive_features(X, basis, inside)
 
 
 class BagSVC(MulticlassBagClassifier):
@@ -420,10 +433,8 @@ class BagSVC(MulticlassBagClassifier):
         )
         rng = check_random_state(self.random_state)
         rows = np.sort(rng.permutation(X.n_instances)[:n_rows])
-        inside, instance = ADDITIVE_KERNELS[self.kernel](X, params)
-        self.basis_ = fit_basis(X.data[rows], **instance, method="eigh").without_rows()
         self.kernel_params_ = params
-        F = additive_features(X, self.basis_, inside)
+        self.basis_, F = reused(_basis_and_features, X, rows, self.kernel, params)
         coef, support = self._solve(
             F, codes, weight, lambda a: F @ (F.T @ a), linear=True
         )
@@ -490,8 +501,8 @@ class BagSVC(MulticlassBagClassifier):
         if isinstance(self.kernel_, str) and self.kernel_ == "precomputed":
             return X[:, self.support_] @ self.dual_coef_ + self.intercept_
         if hasattr(self, "basis_"):
-            inside, _ = ADDITIVE_KERNELS[self.kernel_](X, self.kernel_params_)
-            F = additive_features(X, self.basis_, inside)
+            params = self.kernel_params_
+            F = reused(_features, X, self.basis_, self.kernel_, params)
             return F @ self.coef_ + self.intercept_
         if callable(self.kernel_):
             K = call_kernel(self.kernel_, X, self.support_bags_, self.kernel_params_)
