@@ -295,8 +295,8 @@ def _ends(low: float, high: float, show: Callable[[float], str]) -> str:
 def print_ranking(result: Any) -> None:
     """Print the ranking of a comparison as a table."""
     from bagwise.comparison import METRICS
+    from bagwise.comparison.choose import time_note
     from bagwise.comparison.ranking import explain_test
-    from bagwise.comparison.texts import time_note
     from bagwise.report.view import seconds
 
     console = Console()

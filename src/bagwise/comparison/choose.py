@@ -42,9 +42,12 @@ __all__ = [
     "refuse_impossible",
     "refuse_other_task",
     "resolve",
+    "time_note",
     "wanted_task",
 ]
 
+# Methods that take more than this multiple of the median time are named.
+_SLOW = 5.0
 METHODS: list[Method] = [*CLASSIFIERS, *REGRESSORS, *SURVIVAL]
 # Available by name; chosen only for bags with `bag_rows` (molecules).
 _OF_BAG_ROWS = [CLASSIFY_BAG_ROWS, PREDICT_FROM_BAG_ROWS]
@@ -371,3 +374,32 @@ def _either(names: list[str]) -> str:
     if len(quoted) == 1:
         return quoted[0]
     return ", ".join(quoted[:-1]) + " or " + quoted[-1]
+
+
+def time_note(rows: Sequence[Any]) -> str:
+    """Name the methods that take more than 5 times the median time of all.
+
+    Parameters
+    ----------
+    rows : sequence of RankRow
+        The ranking.
+
+    Returns
+    -------
+    str
+        One sentence or, with fewer than three methods or no such method, nothing.
+    """
+    known = [row for row in rows if np.isfinite(row.fit_time)]
+    if len(known) < 3:
+        return ""
+    total = np.array([row.fit_time + np.nan_to_num(row.tune_time) for row in known])
+    median = float(np.median(total))
+    slow = [k for k in np.argsort(-total) if total[k] > _SLOW * median]
+    if not slow:
+        return ""
+    named = ", ".join(f"{known[k].method} ({total[k]:.2g} s)" for k in slow)
+    return (
+        "Tuning and fit take more than 5 times the median of all methods"
+        f" ({median:.2g} s per fold) for {named}; name the other methods to leave them"
+        " out."
+    )

@@ -22,11 +22,7 @@ __all__ = [
     "ranking_html",
     "ranking_table",
     "require_pandas",
-    "time_note",
 ]
-
-# Methods that take more than this multiple of the median time are named.
-_SLOW = 5.0
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -200,35 +196,6 @@ def plain_results(comparison: Any) -> dict[str, Any]:
         "provenance": comparison.provenance,
         "files": {name: str(path) for name, path in comparison.paths.items()},
     }
-
-
-def time_note(rows: Sequence[Any]) -> str:
-    """Name the methods that take more than 5 times the median time of all.
-
-    Parameters
-    ----------
-    rows : sequence of RankRow
-        The ranking.
-
-    Returns
-    -------
-    str
-        One sentence or, with fewer than three methods or no such method, nothing.
-    """
-    known = [row for row in rows if np.isfinite(row.fit_time)]
-    if len(known) < 3:
-        return ""
-    total = np.array([row.fit_time + np.nan_to_num(row.tune_time) for row in known])
-    median = float(np.median(total))
-    slow = [k for k in np.argsort(-total) if total[k] > _SLOW * median]
-    if not slow:
-        return ""
-    named = ", ".join(f"{known[k].method} ({total[k]:.2g} s)" for k in slow)
-    return (
-        "Tuning and fit take more than 5 times the median of all methods"
-        f" ({median:.2g} s per fold) for {named}; name the other methods to leave them"
-        " out."
-    )
 
 
 def disagreement(checks: Sequence[Any]) -> dict[str, Any]:

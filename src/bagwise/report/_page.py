@@ -13,12 +13,11 @@ import numpy as np
 from jinja2 import BaseLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from bagwise.comparison.choose import excluded
+from bagwise.comparison.choose import excluded, time_note
 from bagwise.comparison.comparison import Comparison
 from bagwise.comparison.evaluate import METRICS
 from bagwise.comparison.evaluation import Evaluation
 from bagwise.comparison.ranking import explain_test
-from bagwise.comparison.texts import time_note
 from bagwise.report import _tables as tables
 from bagwise.report._bags import browser_context
 from bagwise.report._card import model_card
