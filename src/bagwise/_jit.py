@@ -182,8 +182,6 @@ class ShapeCheck:
 
     def _flat(self, values: Any, open_up: Any = lambda value, length: value) -> Any:
         """Return arguments with the members of tuples in their places."""
-        if not self._tuples:
-            return list(values)
         flat: list[Any] = []
         for place, value in enumerate(values):
             length = self._tuples.get(place)

@@ -15,8 +15,6 @@ from sklearn.utils.multiclass import type_of_target
 from bagwise.bags import Bags
 from bagwise.bags.validation import in_bag_order
 
-_DISCRETE = ("binary", "multiclass")
-
 
 def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     """Split bags into folds that keep groups, and copies of a bag, together.
@@ -56,13 +54,12 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
     [[2, 2], [1, 1], [0, 0]]
     """
     y = np.asarray(in_bag_order(y, X))
-    n_bags = len(X)
-    if len(y) != n_bags:
-        raise ValueError(f"y has {len(y)} entries for {n_bags} bags.")
+    if len(y) != len(X):
+        raise ValueError(f"y has {len(y)} entries for {len(X)} bags.")
     discrete = _is_discrete(y)
     codes = _units(X, y, groups, discrete)
     grouped = groups is not None or getattr(X, "groups", None) is not None
-    _refuse_too_few(n_splits, n_bags, y, codes, discrete, grouped)
+    _refuse_too_few(n_splits, y, codes, discrete, grouped)
     how = {"n_splits": n_splits, "shuffle": True, "random_state": random_state}
     if codes is not None and not grouped:
         first = np.unique(codes, return_index=True)[1]
@@ -81,7 +78,7 @@ def bag_folds(X, y, n_splits=5, random_state=0, *, groups=None):
         splitter = StratifiedGroupKFold(n_splits)
     else:
         splitter = GroupKFold(**how)
-    folds = list(splitter.split(np.zeros(n_bags), y, codes))
+    folds = list(splitter.split(y, y, codes))
     if discrete and codes is not None:
         _refuse_lost_class(folds, y)
     return folds
@@ -133,9 +130,7 @@ def kept_together(X, groups=None):
         return codes if copies is None else np.unique(copies, return_inverse=True)[1]
     n = int(max(codes.max(), len(X)) + 1)
     links = coo_array((np.ones(len(X)), (codes, copies + n)), shape=(2 * n, 2 * n))
-    joined = connected_components(links, directed=False)[1][codes]
-    seen = {}
-    return np.array([seen.setdefault(k, len(seen)) for k in joined.tolist()])
+    return _group_codes(X, connected_components(links, directed=False)[1][codes])
 
 
 def copied_bags(X):
@@ -188,8 +183,7 @@ def _mixed(values):
     if values.dtype != np.uint64:
         values = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
     values = values * np.uint64(_ODD)
-    values ^= values >> np.uint64(32)
-    return values
+    return values ^ (values >> np.uint64(32))
 
 
 def _cumulated(values):
@@ -197,7 +191,7 @@ def _cumulated(values):
 
 
 def _is_discrete(y):
-    return y.ndim == 1 and type_of_target(y) in _DISCRETE
+    return y.ndim == 1 and type_of_target(y) in ("binary", "multiclass")
 
 
 def _group_codes(X, groups):
@@ -230,19 +224,16 @@ def _counts(n_bags, y, codes, discrete):
     return {label: len(np.unique(units[y == label])) for label in np.unique(y)}
 
 
-def _refuse_too_few(n_splits, n_bags, y, codes, discrete, grouped):
+def _refuse_too_few(n_splits, y, codes, discrete, grouped):
     if n_splits < 2:
         raise ValueError(f"a split needs at least 2 folds, got n_splits={n_splits}.")
-    counts = _counts(n_bags, y, codes, discrete)
+    counts = _counts(len(y), y, codes, discrete)
     label = min(counts, key=counts.get)
     if counts[label] >= n_splits:
         return
-    of = "" if label is None else f" with a bag of class {label!s}"
-    if grouped:
-        what = f"groups{of}"
-    else:
-        what = "bags" if codes is None else "different bags"
-        what = what if label is None else f"{what} of class {label!s}"
+    what = "groups" if grouped else "bags" if codes is None else "different bags"
+    if label is not None:
+        what += f" {'with a bag of' if grouped else 'of'} class {label!s}"
     raise ValueError(
         f"{n_splits} folds need at least {n_splits} {what}, there are "
         f"{counts[label]}. Use fewer folds."

@@ -48,8 +48,7 @@ class MIBoosting(BoostedBags):
     n_iter_no_change : int, default=None
         Stop early: a share `validation_fraction` of the bags is held out, boosting ends
         when their loss has not decreased by `tol` for this number of rounds, and the
-        rounds up to the lowest loss are kept. By default all bags are used for
-        training.
+        rounds up to the lowest loss are kept. By default no bag is held out.
     validation_fraction : float, default=0.1
         Share of the bags to hold out, with both classes.
     tol : float, default=1e-4
@@ -94,9 +93,9 @@ class MIBoosting(BoostedBags):
     weak learner on `n_instances` rows; CSR data stay sparse.
 
     Differs from [1]_: boosting also ends when exactly half of the instances of a bag
-    are misclassified and in no bag more, because the minimum does not exist in this
-    case either, although the paper's condition (all below one half) is not met; trees
-    of scikit-learn instead of C4.5.
+    are misclassified and in no bag more (the paper requires less than half in all
+    bags), because the minimum does not exist then either; trees of scikit-learn
+    instead of C4.5.
 
     References
     ----------
@@ -157,11 +156,9 @@ class MIBoosting(BoostedBags):
         return isinstance(self.estimator, str) and self.estimator == "stump"
 
     def _weak_estimator(self):
-        if self._is_stump():
-            return None
         if self.estimator is None:
             return DecisionTreeClassifier(max_depth=3, min_weight_fraction_leaf=0.01)
-        return self.estimator
+        return None if self._is_stump() else self.estimator
 
     def _fit_binary(self, X, t, bag_weight):
         units = tree_units(X.data) if self.estimator is None else (None, None)
@@ -180,9 +177,9 @@ class MIBoosting(BoostedBags):
 
     def _boost(self, X, t, bag_weight, learn):
         W = bag_weight / bag_weight.sum()
-        loss, largest = 1.0, 1.0
+        loss, largest, last = 1.0, 1.0, False
         yield None, None, 0.0, loss
-        while True:
+        while loss > 0 and not last:
             learner = learn(repeat(t * W / X.sizes, X.offsets))
             h = np.asarray(learner.predict(X.data), dtype=np.float64)
             # 2 e_i - 1, where e_i is the misclassified share of the bag.
@@ -198,8 +195,6 @@ class MIBoosting(BoostedBags):
             loss *= total
             W /= total
             yield learner, h, c, loss
-            if last or not loss > 0:
-                return
 
     def _loss(self, F, offsets, t, bag_weight):
         exponent = np.minimum(-t * segment_mean(F, offsets), 700.0)

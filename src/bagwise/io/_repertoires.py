@@ -66,8 +66,7 @@ def read_repertoires(
             "Give it with {0}.",
             ("labels", ...),
         )
-    what = ("person", "file")
-    rows = match_rows(paths, table, roles, None, problems, what)
+    rows = match_rows(paths, table, roles, None, problems, ("person", "file"))
     counts, sequences, kept = [], [], []
     for name in rows:
         try:
@@ -230,11 +229,9 @@ def kmer_counts(
 
 def _patterns(k: int, gapped: bool) -> list[list[int]]:
     """Return the positions of the residues of a k-mer: without and with a gap."""
-    whole = [list(range(k))]
-    if not gapped:
-        return whole
-    gaps = range(1, k)
-    return whole + [[i for i in range(k + 1) if i != gap] for gap in gaps]
+    gaps = range(1, k) if gapped else ()
+    whole = list(range(k))
+    return [whole, *([i for i in range(k + 1) if i != gap] for gap in gaps)]
 
 
 def _kmer_names(k: int, gapped: bool, n_columns: int) -> Any:

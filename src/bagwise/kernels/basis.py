@@ -30,9 +30,9 @@ class KernelBasis:
     Z : ndarray or CSR matrix of shape (n_instances, rank)
         The map of the rows the basis was fitted on; None after `without_rows`.
     landmarks, projection : ndarray
-        The landmarks and T; both None for the linear kernel. T is the inverse of the
-        triangle in the rows of the `pivots`, where these are given, and made when it
-        is asked for: many fits need it for one vector only (`expand`).
+        The landmarks and T; both None for the linear kernel. T is L_P^{-T}, with the
+        triangle L_P of the rows of the `pivots`, where these are given, and made when
+        it is asked for: many fits need it for one vector only (`expand`).
     """
 
     def __init__(
@@ -201,14 +201,7 @@ def _cholesky_of_matrix(
     pivots = pivots - 1
     Z = np.empty((data.shape[0], rank))
     Z[pivots] = np.tril(factor)[:, :rank]
-    return _cholesky_basis(data, Z, pivots[:rank], params)
-
-
-def _cholesky_basis(
-    data: Any, Z: npt.NDArray[Any], pivots: Any, params: dict[str, Any]
-) -> KernelBasis:
-    """Return z(x) = k(x, P) L_P^{-T} with the triangular rows of the pivots."""
-    return KernelBasis(Z, data[pivots], None, params, np.asarray(pivots))
+    return KernelBasis(Z, data[pivots[:rank]], None, params, pivots[:rank])
 
 
 def _pivoted_cholesky(
@@ -250,4 +243,4 @@ def _pivoted_cholesky(
         np.maximum(residual, 0.0, out=residual)
         pivots.append(p)
     Z = np.ascontiguousarray(L[:, : len(pivots)])
-    return _cholesky_basis(data, Z, pivots, params)
+    return KernelBasis(Z, data[pivots], None, params, np.array(pivots))

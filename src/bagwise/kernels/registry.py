@@ -32,7 +32,8 @@ from bagwise.kernels.box.kernel import raw_box_kernel, resolve_box
 from bagwise.kernels.distances import emd_kernel, fit_emd, many_problems
 from bagwise.kernels.instance import resolve_gamma, row_blocks
 
-BagKernel = Callable[..., npt.NDArray[np.float64]]
+Array = npt.NDArray[np.float64]
+BagKernel = Callable[..., Array]
 
 #: Bag kernels by name, each ``K = kernel(X, Y=None, **params)``.
 BAG_KERNELS: dict[str, BagKernel] = {
@@ -57,9 +58,7 @@ KERNEL_RESOLVERS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def bag_kernel(
-    X: Any, Y: Any = None, metric: str = "set", **params: Any
-) -> npt.NDArray[np.float64]:
+def bag_kernel(X: Any, Y: Any = None, metric: str = "set", **params: Any) -> Array:
     """Kernel matrix between bags, by the name of the kernel.
 
     Parameters
@@ -93,7 +92,7 @@ def fit_bag_kernel(
     params: dict[str, Any],
     weight: Any = None,
     labels: Any = None,
-) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+) -> tuple[Array, dict[str, Any]]:
     """Return the kernel matrix of training bags and the parameters for later ones.
 
     With the parameters returned, ``bag_kernel(X_test, X, metric, **params)`` does not
@@ -145,11 +144,6 @@ _MOST_COMPARED = 150_000
 # Instances for which boxes can be counted pair by pair; as in BoxKernelSVC.
 _MOST_COUNTED = 20_000
 
-_ADDITIVE = (
-    'Take kernel="mi_graph" or "set", which beyond 60,000 instances work on Nystroem '
-    "features"
-)
-
 
 def refuse_hours(X: Bags, metric: str) -> None:
     """Raise where the exact kernel matrix of training bags would take hours.
@@ -171,7 +165,10 @@ def refuse_hours(X: Bags, metric: str) -> None:
             f"All pairs of {n:,} instances would be compared, which takes hours (the "
             f"limit is {_MOST_COMPARED:,})."
         )
-        hint = _ADDITIVE
+        hint = (
+            'Take kernel="mi_graph" or "set", which beyond 60,000 instances work on '
+            "Nystroem features"
+        )
     elif metric == "box" and n > _MOST_COUNTED:
         reason = (
             f"boxes would be counted for all pairs of {len(X):,} bags with {n:,} "
@@ -183,9 +180,6 @@ def refuse_hours(X: Bags, metric: str) -> None:
             f"{reason} {hint}, or fit on fewer bags; n_components=None computes the "
             "matrix anyway."
         )
-
-
-Array = npt.NDArray[np.float64]
 
 
 class FittedKernel:
@@ -213,12 +207,11 @@ class FittedKernel:
                 f"unknown kernel {kernel!r}; known are {known} or a function of two "
                 "Bags."
             )
-        given = dict(params or {})
+        self.kernel, self.params = kernel, dict(params or {})
         if gamma is not None:
-            if "gamma" in given:
+            if "gamma" in self.params:
                 raise ValueError("gamma is given twice, also in kernel_params.")
-            given["gamma"] = gamma
-        self.kernel, self.params = kernel, given
+            self.params["gamma"] = gamma
 
     def fit(self, X: Bags, weight: Any = None) -> Array:
         """Return the matrix of the (weighted) training bags, keep what others need."""

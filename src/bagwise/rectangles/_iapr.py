@@ -177,7 +177,8 @@ class IAPR(BinaryBagClassifier):
             features = features[kept]
         self.features_ = features
         self.chosen_ = ordered.data[chosen]
-        self.grown_lower_, self.grown_upper_ = _unbounded(positive.n_features)
+        self.grown_lower_ = np.full(positive.n_features, -np.inf)
+        self.grown_upper_ = -self.grown_lower_
         self.grown_lower_[features], self.grown_upper_[features] = low, high
         self.lower_, self.upper_ = self.grown_lower_.copy(), self.grown_upper_.copy()
         self._expand(positive.data)
@@ -210,10 +211,6 @@ class IAPR(BinaryBagClassifier):
 
 def _bounding_box(data):
     return data.min(axis=0), data.max(axis=0)
-
-
-def _unbounded(n_features):
-    return np.full(n_features, -np.inf), np.full(n_features, np.inf)
 
 
 def _canonical(X):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import BaseLoader, Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from bagwise.comparison.choose import excluded, time_note
@@ -31,8 +31,6 @@ from bagwise.report._curves import (
 )
 from bagwise.report._evaluation import evaluation_page
 from bagwise.report.view import View, plain
-
-__all__ = ["render_report", "report_context", "write_report"]
 
 
 def write_report(
@@ -59,19 +57,26 @@ def write_report(
     Path
         The file: one page that opens offline.
     """
-    markdown = Path(path).suffix == ".md"
+    path = Path(path)
+    markdown = path.suffix == ".md"
     if isinstance(comparison, Comparison):
         if markdown:
             raise ValueError(
                 "the report of a comparison is an HTML page; Comparison.to_markdown"
                 " returns its ranking"
             )
-        return _write(render_report(report_context(comparison)), path)
-    if isinstance(comparison, Evaluation):
-        page = evaluation_page(comparison)
+        text = render_report(report_context(comparison))
     else:
-        page = model_card(comparison, evaluations)
-    return _write(page.markdown() if markdown else page.html(), path)
+        if isinstance(comparison, Evaluation):
+            page = evaluation_page(comparison)
+        else:
+            page = model_card(comparison, evaluations)
+        text = page.markdown() if markdown else page.html()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(path.name + ".part")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(path)
+    return path
 
 
 def report_context(comparison: Comparison) -> dict[str, Any]:
@@ -139,8 +144,17 @@ def report_context(comparison: Comparison) -> dict[str, Any]:
         ],
         "n_failures": len(comparison.failures),
         "notes": tables.notes(comparison),
-        "provenance": _provenance(comparison),
-        "references": _references(comparison),
+        "provenance": [
+            {
+                "name": key.replace("_", " "),
+                "value": value if isinstance(value, str) else json.dumps(value),
+            }
+            for key, value in comparison.provenance.items()
+        ],
+        "references": [
+            {"method": method.name, "paper": method.paper, "class": method.path}
+            for method in comparison.methods
+        ],
         "data": script_data(view),
     }
 
@@ -154,21 +168,6 @@ def _warnings(view: View) -> list[dict[str, str]]:
     """Return the methods whose labels are worse than their scores, and by how much."""
     found = {name: threshold_warning(view, name) for name in view.finished}
     return [{"method": name, "text": text} for name, text in found.items() if text]
-
-
-def _provenance(comparison: Comparison) -> list[dict[str, str]]:
-    values = {
-        key: value if isinstance(value, str) else json.dumps(value)
-        for key, value in comparison.provenance.items()
-    }
-    return [{"name": key.replace("_", " "), "value": values[key]} for key in values]
-
-
-def _references(comparison: Comparison) -> list[dict[str, str]]:
-    return [
-        {"method": method.name, "paper": method.paper, "class": method.path}
-        for method in comparison.methods
-    ]
 
 
 def script_data(view: View) -> dict[str, Any]:
@@ -187,7 +186,10 @@ def script_data(view: View) -> dict[str, Any]:
                 "probability": all(f.probability is not None for f in view.folds(name)),
             }
         )
-    real = view.task in ("regression", "survival")
+    place, figures = {
+        "regression": ("values", value_figures),
+        "survival": ("risks", risk_groups),
+    }.get(view.task, ("figures", class_figures))
     return {
         "task": view.task,
         "metric": METRICS[comparison.metric].title,
@@ -197,16 +199,11 @@ def script_data(view: View) -> dict[str, Any]:
         "n_bags": len(view.truth),
         "positive": view.positive,
         "methods": methods,
-        "curves": [] if real else curves(view),
-        "figures": {}
-        if real
-        else {name: class_figures(view, name) for name in view.finished},
-        "values": {name: value_figures(view, name) for name in view.finished}
-        if view.task == "regression"
-        else {},
-        "risks": {name: risk_groups(view, name) for name in view.finished}
-        if view.task == "survival"
-        else {},
+        "curves": curves(view) if place == "figures" else [],
+        "figures": {},
+        "values": {},
+        "risks": {},
+        place: {name: figures(view, name) for name in view.finished},
         "browser": browser_context(view),
     }
 
@@ -233,17 +230,15 @@ def render_report(context: dict[str, Any]) -> str:
         for name in ("report.html", "report.css", "maps.js", "report.js")
     }
     environment = Environment(
-        loader=BaseLoader(),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return environment.from_string(read["report.html"]).render(
-        **{key: value for key, value in context.items() if key != "data"},
+        **{**context, "data": script_json(context["data"])},
         style=Markup(read["report.css"]),
         script=Markup(read["maps.js"] + read["report.js"]),
-        data=script_json(context["data"]),
     )
 
 
@@ -253,13 +248,3 @@ def script_json(value: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _write(text: str, path: str | os.PathLike[str]) -> Path:
-    """Write a file completely or not at all; missing folders are created."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".part")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
-    return path
