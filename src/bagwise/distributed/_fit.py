@@ -8,7 +8,6 @@ from sklearn.pipeline import Pipeline
 
 from bagwise.bags import Bags
 from bagwise.bags.chunks import Moments
-from bagwise.base.estimator import class_factors
 from bagwise.compose import OnInstances, SimpleMI
 from bagwise.compose.from_pieces import (
     common_range,
@@ -17,7 +16,7 @@ from bagwise.compose.from_pieces import (
     result_ends,
 )
 from bagwise.distributed._partitions import Partitions, labels_of, weights_of
-from bagwise.distributed._safe import fit_safe, fit_safe_regressor
+from bagwise.distributed._safe import encode_classes, fit_safe, fit_safe_regressor
 from bagwise.embedding import MiFV
 from bagwise.embedding.codebooks import EnergyProjection
 from bagwise.least_squares import SAFE, SAFERegressor
@@ -93,8 +92,7 @@ def fit(estimator, parts, *, bag=None, label=None, features=None, persist=False)
 def _method_of(estimator):
     if isinstance(estimator, Pipeline):
         last = estimator[-1]
-        learns = is_classifier(last) or is_regressor(last)
-        return _fit_pipeline, learns
+        return _fit_pipeline, is_classifier(last) or is_regressor(last)
     method = _METHODS.get(type(estimator))
     if method is None:
         known = ", ".join(sorted(cls.__name__ for cls in _METHODS))
@@ -114,13 +112,8 @@ def _fit_step(estimator, parts):
 
 def _fit_milr(model, parts):
     """Fit a copy of MILogisticRegression on `Partitions`."""
-    parts.survey(labels=True)
-    parts.set_features(model)
-    labels, weights = parts.label_counts()
-    codes = model._encode_labels(labels)
-    # In the order of their codes: of two classes, the second is positive.
-    classes = model._labels_of(np.arange(len(model.classes_)))
-    factor = class_factors(model.class_weight, classes, codes, weights)
+    parts.survey_for(model, labels=True)
+    classes, factor = encode_classes(model, parts)
     if len(classes) == 2:
         return _fit_one(model, parts, classes, 1, factor)
     model.estimators_ = []
@@ -147,8 +140,7 @@ def _targets(part, classes, k, factor):
 
 def _fit_mi_linear_regression(model, parts):
     """Fit a copy of MILinearRegression on `Partitions`."""
-    parts.survey()
-    parts.set_features(model)
+    parts.survey_for(model)
     model._fit_sums(parts.map(_values))
     return model
 
@@ -161,8 +153,7 @@ def _values(part):
 
 def _fit_mifv(model, parts):
     """Fit a copy of MiFV on `Partitions`."""
-    parts.survey()
-    parts.set_features(model)
+    parts.survey_for(model)
     found = parts.sum(_covariance)
     project = EnergyProjection.of_moments(found, model.energy)
     n = sum(parts.sizes)
@@ -177,8 +168,7 @@ def _covariance(part):
 
 def _fit_embedded(model, parts):
     """Fit a copy of SimpleMI: one row per bag is gathered and learned from locally."""
-    parts.survey(labels=True)
-    parts.set_features(model)
+    parts.survey_for(model, labels=True)
     model._encode_labels(parts.label_counts()[0])
     model.pooling_ = model.pooling
     rows = parts.gather(_bag_rows, model)
@@ -201,19 +191,14 @@ def _fit_on_instances(model, parts):
             "partitions; distributed.fit is for StandardScaler, MinMaxScaler, "
             "MaxAbsScaler and RBFSampler, without labels."
         )
-    parts.survey()
-    parts.set_features(model)
+    parts.survey_for(model)
     model.transformer_ = fit_from_pieces(clone(inner), parts)
     model.range_ = common_range(parts.each(result_ends, model)) if model.clip else None
     return model
 
 
 def _fit_pipeline(model, parts):
-    """Fit a copy of a pipeline on `Partitions`.
-
-    As soon as a step returns one row per bag, the rows are gathered and the remaining
-    steps are fitted locally.
-    """
+    """Fit a copy of a pipeline on `Partitions`."""
     steps = list(model.steps)
     for i, (name, step) in enumerate(steps[:-1]):
         if step is None or step == "passthrough":

@@ -221,6 +221,11 @@ class Partitions:
         stack = sp.vstack if sp.issparse(found[0]) else np.concatenate
         return stack(found)
 
+    def survey_for(self, model, *, labels=False):
+        """Read every part once, and set the features of an unfitted model."""
+        self.survey(labels=labels)
+        self.set_features(model)
+
     def set_features(self, model):
         """Set `n_features_in_` and `feature_names_in_`; needs a survey."""
         first = self.surveys[0]

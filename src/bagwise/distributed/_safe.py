@@ -26,17 +26,20 @@ def fit_safe(model, parts):
     """Fit a copy of SAFE on `Partitions`."""
     settings = _stream_settings(model)
     parts.survey(_spread, labels=True)
-    labels, weights = parts.label_counts()
-    model._encode_labels(labels)
-    # In the order of their codes: of two classes, the second is positive.
-    classes = model._labels_of(np.arange(len(model.classes_)))
-    factor = class_factors(
-        model.class_weight, classes, model._codes_of(labels), weights
-    )
+    classes, factor = encode_classes(model, parts)
     parts = parts.map(_indicators, classes, factor)
     if model.class_weight is not None:
         parts.survey(_spread)  # again, with class weights
     return _fit(model, parts, settings)
+
+
+def encode_classes(model, parts):
+    """Return the classes and their weights; needs a survey with labels."""
+    labels, weights = parts.label_counts()
+    codes = model._encode_labels(labels)
+    # In the order of their codes: of two classes, the second is positive.
+    classes = model._labels_of(np.arange(len(model.classes_)))
+    return classes, class_factors(model.class_weight, classes, codes, weights)
 
 
 def fit_safe_regressor(model, parts):

@@ -361,14 +361,14 @@ class KernelBagSVM(WeightedBagClassifier):
         across = space.direction(weights)
         return scores.mean() + 0.1 * across / max(np.abs(across).max(), 1e-300)
 
-    def _alternate(self, solve, choose, state, solution=None):
+    def _alternate(self, solve, choose, state, solution=None, tol=None):
         """Run the CCCP loop and return its path."""
         return cccp(
             solve,
             choose,
             state,
             max_iter=self.max_iter,
-            tol=1e-2 * self.tol,
+            tol=1e-2 * self.tol if tol is None else tol,
             name=type(self).__name__,
             solution=solution,
         )

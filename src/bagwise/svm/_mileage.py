@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from bagwise._compat import Interval
 from bagwise.bags.segments import bag_matrix, segment_max, segment_mean
 from bagwise.solvers.hinge import HingeRows
-from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout, cccp
+from bagwise.svm._base import KERNEL_CONSTRAINTS, KernelBagSVM, Layout
 
 _LEVEL = 1e-10
 # Convex steps are solved to this fraction of the tolerance: shares depend on scores,
@@ -173,13 +173,10 @@ class MILEAGE(KernelBagSVM):
         space = self._make_space(X, bag_weight)
         means = bag_matrix(X.offsets, mean=True)
         wide = space.with_combinations(means)
-        even = np.full(len(X), prior)
 
         def solve(state):
-            witnesses, shares = state
-            rows = self._rows(X, t, layout, witnesses, shares)
-            step = wide.solve(rows, _INNER * self.tol)
-            price = self._price(shares, bag_weight)
+            step = wide.solve(self._rows(X, t, layout, *state), _INNER * self.tol)
+            price = self._price(state[1], bag_weight)
             return replace(step, objective=step.objective + price)
 
         def choose(solution):
@@ -192,16 +189,9 @@ class MILEAGE(KernelBagSVM):
 
         # Start with positive bags as a whole: no instance has been selected yet.
         whole = n + np.flatnonzero(t > 0)
-        start = wide.solve(self._rows(X, t, layout, whole, even), _INNER * self.tol)
+        start = solve((whole, np.full(len(X), prior)))
         # Once margins are met, shares change slowly; a hundred steps would not pay.
-        path = cccp(
-            solve,
-            choose,
-            choose(start),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            name=type(self).__name__,
-        )
+        path = self._alternate(solve, choose, choose(start), tol=self.tol)
         self._record(path)
         self.witnesses_, self.shares_ = path.state
         self._store(X, wide, path.solution, means)
@@ -215,13 +205,9 @@ class MILEAGE(KernelBagSVM):
         bag = np.r_[X.bag_index[layout.negative], positive]
         point = np.r_[layout.negative, represent]
         row = np.arange(len(bag))
-        weights = sp.csr_array(
-            (
-                np.r_[shares[bag], 1.0 - shares[bag]],
-                (np.r_[row, row], np.r_[point, n + bag]),
-            ),
-            shape=(len(bag), n + len(X)),
-        )
+        places = np.r_[row, row], np.r_[point, n + bag]
+        values = np.r_[shares[bag], 1.0 - shares[bag]]
+        weights = sp.csr_array((values, places), shape=(len(bag), n + len(X)))
         first = len(layout.negative_weight)
         return HingeRows(
             weights,

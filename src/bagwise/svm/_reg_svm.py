@@ -167,8 +167,7 @@ class RegSVM(KernelBagSVM):
         self.normalization_ = self.normalization
         # The norm of a bag depends on the origin.
         space = self._make_space(X, bag_weight, shift=False)
-        bags = sp.csr_array(bag_matrix(X.offsets))
-        bags = sp.diags_array(1.0 / self._bag_norms(X)) @ bags
+        bags = sp.diags_array(1.0 / self._bag_norms(X)) @ bag_matrix(X.offsets)
         wide = space.with_combinations(sp.csr_array(bags))
 
         def solve(state):
@@ -197,7 +196,7 @@ class RegSVM(KernelBagSVM):
         """
         n, n_bags = X.n_instances, len(X)
         ones = sp.csr_array(sp.eye_array(n_bags))
-        member = sp.csr_array(bag_matrix(X.offsets))
+        member = bag_matrix(X.offsets)
         # f(B_i) - f(x_ij) >= -d_i for all j, and the maximum - f(B_i) >= -d_i.
         differences = sp.hstack([-sp.eye_array(n), member.T]).tocsr()
         group = X.bag_index
@@ -209,16 +208,15 @@ class RegSVM(KernelBagSVM):
             order = np.argsort(group, kind="stable")
             differences = sp.vstack([differences, more]).tocsr()[order]
             group = group[order]
-        count = len(group)
         bag_rows = sp.hstack([sp.csr_array((n_bags, n)), ones]).tocsr()
         cap = self.C * bag_weight
         return HingeRows(
             sp.csr_array(sp.vstack([bag_rows, differences])),
-            np.r_[t, np.ones(count)],
-            np.r_[np.ones(n_bags), np.zeros(count)],
+            np.r_[t, np.ones(len(group))],
+            np.r_[np.ones(n_bags), np.zeros(len(group))],
             np.r_[cap, self.consistency * cap],
             np.r_[np.arange(n_bags), n_bags + group],
-            np.r_[t, np.zeros(count)],
+            np.r_[t, np.zeros(len(group))],
         )
 
     def _bag_norms(self, X):
@@ -226,13 +224,19 @@ class RegSVM(KernelBagSVM):
         if self.normalization_ == "average":
             return X.sizes.astype(np.float64)
         if hasattr(self, "basis_") or self.kernel_params_["kernel"] == "linear":
-            total = _bag_sums(X, getattr(self, "basis_", None))
-            squared = np.asarray((total * total).sum(axis=1)).ravel()
+            parts = [self._squared_sums(part) for part in X.iter_chunks(8192)]
+            squared = np.concatenate(parts)
         else:
             squared = np.array([self._kernel_total(bag) for bag in X])
         # A bag whose instances cancel is at the origin for any divisor.
         scale = np.sqrt(np.maximum(squared, 0.0))
         return np.where(scale > 1e-10 * X.sizes, scale, X.sizes)
+
+    def _squared_sums(self, X):
+        """Squared norm of the sum of the (mapped) instances of each bag."""
+        rows = self.basis_.transform(X.data) if hasattr(self, "basis_") else X.data
+        total = bag_matrix(X.offsets) @ rows
+        return np.asarray((total * total).sum(axis=1)).ravel()
 
     def _kernel_total(self, bag):
         options = self.kernel_params_
@@ -244,14 +248,3 @@ class RegSVM(KernelBagSVM):
     def _score_bags(self, X):
         values = self._score_instances(X) - self.intercept_
         return segment_sum(values, X.offsets) / self._bag_norms(X) + self.intercept_
-
-
-def _bag_sums(X, basis):
-    """Sum of the (mapped) instances of each bag, in blocks of bags."""
-    if basis is None:
-        return bag_matrix(X.offsets) @ X.data
-    parts = [
-        bag_matrix(chunk.offsets) @ basis.transform(chunk.data)
-        for chunk in X.iter_chunks(8192)
-    ]
-    return np.vstack(parts)
