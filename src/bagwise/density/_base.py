@@ -13,7 +13,6 @@ from bagwise.bags.segments import segment_argmax, segment_min
 from bagwise.base import WeightedBagClassifier
 from bagwise.base.thresholds import best_threshold
 from bagwise.density import _loops as compiled
-from bagwise.density._loops import SMALLEST
 from bagwise.kernels.instance import row_blocks, squared_distances
 from bagwise.solvers.lbfgs import minimize
 
@@ -37,14 +36,13 @@ def density_objective(data, offsets, positive, weight, mode):
 class _Objective:
     """What both kinds share: bags, and the choice of an instance for each."""
 
-    def __init__(self, data, offsets, positive, weight, mode):
+    def __init__(self, data, offsets, positive, weight):
         self.data = data
         self.bags = (
             np.array(offsets, dtype=np.intp),
             np.array(positive, dtype=bool),
             np.array(weight, dtype=np.float64),
         )
-        self.mode = mode
 
     def select(self, theta):
         """Return the row of the nearest instance of each bag."""
@@ -52,24 +50,23 @@ class _Objective:
 
     def only(self, chosen):
         """Return the objective of one instance for each bag."""
-        _, positive, weight = self.bags
         ones = np.arange(len(chosen) + 1)
-        return type(self)(self.data[chosen], ones, positive, weight, "max")
+        return type(self)(self.data[chosen], ones, *self.bags[1:], "max")
 
 
 class _Dense(_Objective):
     """Instances in memory twice, by rows and by columns; descents are compiled."""
 
     def __init__(self, data, offsets, positive, weight, mode):
-        super().__init__(
-            np.asarray(data, dtype=np.float64), offsets, positive, weight, mode
-        )
+        data = np.asarray(data, dtype=np.float64)
+        super().__init__(data, offsets, positive, weight)
         n, n_features = self.data.shape
         rows = np.zeros((n + -n % 4, n_features))  # loops process four at a time
         rows[:n] = self.data
         self.both = rows, np.ascontiguousarray(self.data.T).view()
         for each in self.both:  # equal types: loops are compiled once
             each.flags.writeable = False
+        self.problem = *self.both, self.bags, mode == "noisy_or"
         self.room = np.zeros((2, len(rows)))
 
     def distances(self, theta):
@@ -81,22 +78,14 @@ class _Dense(_Objective):
     def __call__(self, theta):
         """Value and gradient at theta = (h, s)."""
         gradient = np.empty(len(theta))
-        value = compiled.evaluate(
-            *self.both, self.bags, self.mode == "noisy_or", theta, gradient, self.room
-        )
+        value = compiled.evaluate(*self.problem, theta, gradient, self.room)
         return value, gradient
 
     def descend(self, descent, max_iter):
         """Go on with a descent by L-BFGS until `max_iter` iterations in all."""
         if not descent.converged and descent.n_iter < max_iter:
             descent.status = compiled.descend(
-                *self.both,
-                self.bags,
-                self.mode == "noisy_or",
-                descent.vectors,
-                descent.numbers,
-                self.room,
-                max_iter,
+                *self.problem, descent.vectors, descent.numbers, self.room, max_iter
             )
         return descent
 
@@ -105,7 +94,7 @@ class _Sparse(_Objective):
     """Four products of a sparse matrix with a vector make an evaluation."""
 
     def __init__(self, data, offsets, positive, weight, mode):
-        super().__init__(data, offsets, positive, weight, mode)
+        super().__init__(data, offsets, positive, weight)
         self.squares = data.multiply(data).tocsr()
         self.terms = compiled.noisy_or if mode == "noisy_or" else compiled.nearest
 
@@ -171,29 +160,25 @@ def screened_starts(X, positive, weight, n_starts):
     for part in row_blocks(len(rows), 24.0 * X.n_instances):
         D = squared_distances(X.data[rows[part]], X.data)
         nearest[part] = segment_min(D.T, X.offsets).T
-    middle = float(np.median(nearest))
-    if middle <= 0:
-        middle = float(nearest.mean()) or 1.0
+    middle = float(np.median(nearest)) or float(nearest.mean()) or 1.0
     values = np.empty((len(_SCALES), len(rows)))
     for k, c2 in enumerate(_SCALES / middle):
-        d = np.maximum(c2 * nearest, SMALLEST)
+        d = np.maximum(c2 * nearest, compiled.SMALLEST)
         values[k] = d[:, positive] @ weight[positive]
         values[k] -= np.log(-np.expm1(-d[:, ~positive])) @ weight[~positive]
     best = values.argmin(axis=0)
     # Ties (copies of a point, rounding) are broken by the distances, not the order.
     order = np.lexsort((rows, values.min(axis=0)))
-    starts, seen = [], set()
+    starts = {}
     for i in order:
         point = X.data[rows[i]]
         point = point.toarray().ravel() if X.is_sparse else np.asarray(point)
-        if point.tobytes() in seen:
-            continue
-        seen.add(point.tobytes())
         c = np.sqrt(_SCALES[best[i]] / middle)
-        starts.append(np.concatenate([point, np.full(X.n_features, c)]).astype(float))
+        start = np.concatenate([point, np.full(X.n_features, c)]).astype(float)
+        starts.setdefault(point.tobytes(), start)
         if len(starts) == n_starts:
             break
-    return starts
+    return list(starts.values())
 
 
 class _Frame(NamedTuple):
