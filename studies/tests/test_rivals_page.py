@@ -46,6 +46,7 @@ def study(tmp_path_factory):
         patch.setattr(script, "problems", lambda: iter(found))
         patch.setattr(script, "methods", lambda: [pair, []])
         patch.setattr(script, "regressions", lambda: iter(()))
+        patch.setattr(script, "networks", list)
         store = tmp_path_factory.mktemp("rivals") / "rivals.sqlite"
         for problem in found:
             script._run(store, problem, pair, "auroc", None)
@@ -70,7 +71,7 @@ def test_the_sentence_counts_sets_and_wins(study):
     assert len(values) == 6  # simulated tasks are sets of their own
     ahead = values[:, 0] - values[:, 1]
     rank = 1.0 + np.mean(np.where(ahead == 0, 0.5, ahead < 0))
-    text = script.sentence(store, DAY)
+    text = script.sentence(script.board_of(store, [MEANS, RIVAL]), DAY)
     assert f"2 methods on 6 data sets (three folds, AUROC, {DAY})" in text
     assert f"mean rank {rank:.1f}" in text
     assert f"{RIVAL} with {3.0 - rank:.1f}" in text
@@ -78,12 +79,13 @@ def test_the_sentence_counts_sets_and_wins(study):
     assert "5 of the sets were not used in its development (musk1 were)." in text
 
 
-def test_the_page_lists_every_set_and_every_loss(study, tmp_path):
+def test_the_page_lists_every_set_and_every_loss(study, tmp_path, monkeypatch):
     script, store = study
     script.write(store, tmp_path / "page", DAY)
     page = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
     sentence = (tmp_path / "page" / "sentence.txt").read_text(encoding="utf-8")
-    assert sentence.strip() == script.sentence(store, DAY)
+    board = script.board_of(store, [MEANS, RIVAL])
+    assert sentence.strip() == script.sentence(board, DAY)
     assert sentence.strip() in page
     assert (tmp_path / "page" / "auroc.png").stat().st_size > 1_000
     assert "| musk1 (development) |" in page
@@ -111,7 +113,7 @@ def test_the_page_lists_every_set_and_every_loss(study, tmp_path):
         assert re.search(rf"\| {re.escape(method)} \|.* \| {seconds:.1f} \|", area)
     losses = {n: r - s for n, (s, r) in found.items() if r > s + 0.001}
     assert 0 < len(losses) < 6
-    table = page.split("## Losses")[1]
+    table = page.split("## Losses")[1].split("## ")[0]
     assert table.count(f"| {RIVAL} |") == len(losses)
     for name, lost in losses.items():
         row = rf"\| {re.escape(name)} \| {re.escape(RIVAL)} \| (\S+) \| (\S+) to (\S+) "
@@ -120,6 +122,16 @@ def test_the_page_lists_every_set_and_every_loss(study, tmp_path):
         assert low < effect < high
     gain = np.mean([s - r for s, r in found.values()])
     assert f"mean {gain:+.3f}" in table
+    # A third method was run on three of the sets.
+    some = list(script.problems())[:3]
+    third = ("third", script.Pooled("linear", "series"))
+    monkeypatch.setattr(script, "networks", lambda: [third])
+    for problem in some:
+        script._run(store, problem, [third], "auroc", None)
+    script.write(store, tmp_path / "page", DAY)
+    page = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
+    assert "## AUROC: 2 methods, 6 sets" in page
+    assert "## AUROC with networks: 3 methods, 3 sets" in page
 
 
 def test_a_set_that_is_not_finished_is_left_out(study, tmp_path):
@@ -128,7 +140,7 @@ def test_a_set_that_is_not_finished_is_left_out(study, tmp_path):
     first, second = list(script.problems())[:2]
     script._run(store, first, script.methods()[0], "auroc", None)
     script._run(store, second, script.methods()[0][:1], "auroc", None)
-    assert script.finished(store) == [first.name]
+    assert script.finished(store, [MEANS, RIVAL]) == [first.name]
     script.write(store, tmp_path / "page", DAY)
     page = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
     assert second.name not in page.split("## AUROC")[1]

@@ -93,6 +93,14 @@ def test_pooling_against_loops(toy, pooling):
     np.testing.assert_allclose(pool(sparse, pooling).toarray(), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_sparse_bags_without_an_entry_are_bags_of_zeros(pooling):
+    zeros = Bags(np.zeros((5, 3)), [0, 2, 5])
+    sparse = zeros.with_data(sp.csr_matrix(zeros.data))
+    found = pool(sparse, pooling).toarray()
+    np.testing.assert_array_equal(found, pool(zeros, pooling))
+
+
 def test_simple_mi_is_the_classifier_on_summaries(toy):
     X, y = toy
     ours = SimpleMI(LogisticRegression(), pooling="max").fit(X, y)

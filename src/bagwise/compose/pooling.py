@@ -115,6 +115,8 @@ def _sparse_spread(X, mean):
     where = X.data.astype(np.float64)
     where.data = np.ones_like(where.data)
     seen = sp.csr_array(count @ where)  # stored entries of each bag and column
+    if not seen.nnz:  # SciPy returns no arrays of values for no entries
+        return seen
     seen.sort_indices()
     keys = np.repeat(np.arange(seen.shape[0]), np.diff(seen.indptr)) * seen.shape[1]
     keys = keys + seen.indices
