@@ -221,7 +221,7 @@ def finished(store, wanted):
 def board_of(store, wanted, metric="auroc"):
     """Return the ranks of methods on the sets that all of them finished, or None."""
     sets = finished(store, wanted)
-    if not sets:
+    if not sets or len(wanted) < 2:
         return None
     return leaderboard(store, metric=metric, methods=wanted, datasets=sets)
 
@@ -235,17 +235,18 @@ def stack_rank(board):
     return ranks[place], ranks[best], board.methods[best]
 
 
-def sentence(board, day):
-    """Return the sentence of README and docs about the rank, from the stored runs."""
+def sentence(board, rivals, day):
+    """Return the sentence of README and docs about the rank next to some rivals."""
     mine, other, name = stack_rank(board)
+    others = [m for m in board.methods if m != STACK]
     used = [s for s in board.datasets if s in DEVELOPMENT]
     fresh = len(board.datasets) - len(used)
     wins = int((board.values.argmax(axis=1) == board.methods.index(STACK)).sum())
     known = f" ({', '.join(used)} were)." if used else "."
     return (
-        f"In a comparison of {len(board.methods)} methods on {len(board.datasets)} "
-        f"data sets (three folds, AUROC, {day}), `BagClassifier` has mean rank "
-        f"{mine:.1f} and is first on {wins}; the next is {name} with {other:.1f}. "
+        f"Next to {len(others)} {rivals} on {len(board.datasets)} data sets (three "
+        f"folds, AUROC, {day}), `BagClassifier` has mean rank {mine:.1f} and is first "
+        f"on {wins}; the next is {name} with {other:.1f}. "
         f"{fresh} of the sets were not used in its development{known}"
     )
 
@@ -258,16 +259,20 @@ def write(store, out, day):
     lines += [__doc__.strip(), "", f"Made with {made_with}.", ""]
     first = named(methods()[:1])
     boards = {metric: board_of(store, first, metric) for metric in METRICS}
+    tuned = board_of(store, [STACK, *named(methods()[1:])])
     if boards["auroc"] is not None:
-        text = sentence(boards["auroc"], day)
-        (out / "sentence.txt").write_text(text + "\n", encoding="utf-8")
+        texts = [sentence(boards["auroc"], "models of pooled bags", day)]
+        if tuned is not None:
+            texts.append(sentence(tuned, "tuned single methods", day))
+        (out / "sentences.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
         plot_ranks(boards["auroc"]).savefig(out / "auroc.png", dpi=110)
-        lines += [text, "", "![Mean ranks by AUROC](auroc.png)", ""]
+        lines += ["\n\n".join(texts), "", "![Mean ranks by AUROC](auroc.png)", ""]
         for metric, board in boards.items():
             lines += _table(board, METRICS[metric], store)
         lines += _losses(store, boards["auroc"])
-    lines += _with_others(store, "tuned single methods", methods()[1])
-    lines += _with_others(store, "networks", networks())
+    lines += _with_others(store, tuned, "tuned single methods")
+    board = board_of(store, [STACK, *named([networks()])])
+    lines += _with_others(store, board, "networks")
     lines += _regression(store)
     path = store.with_suffix(".large.csv")
     if path.exists():
@@ -318,9 +323,8 @@ def processor_seconds(store, sets):
     return {method: float(np.mean(spent)) for method, spent in found.items()}
 
 
-def _with_others(store, title, group):
+def _with_others(store, board, title):
     """Return the table with further methods, on the sets that these finished."""
-    board = board_of(store, named([methods()[0], group])) if group else None
     if board is None:
         return []
     lines = _table(board, f"AUROC with {title}", store)

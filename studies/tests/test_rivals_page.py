@@ -71,8 +71,8 @@ def test_the_sentence_counts_sets_and_wins(study):
     assert len(values) == 6  # simulated tasks are sets of their own
     ahead = values[:, 0] - values[:, 1]
     rank = 1.0 + np.mean(np.where(ahead == 0, 0.5, ahead < 0))
-    text = script.sentence(script.board_of(store, [MEANS, RIVAL]), DAY)
-    assert f"2 methods on 6 data sets (three folds, AUROC, {DAY})" in text
+    text = script.sentence(script.board_of(store, [MEANS, RIVAL]), "models", DAY)
+    assert f"Next to 1 models on 6 data sets (three folds, AUROC, {DAY})" in text
     assert f"mean rank {rank:.1f}" in text
     assert f"{RIVAL} with {3.0 - rank:.1f}" in text
     assert f"first on {(ahead > 0).sum()}" in text
@@ -83,9 +83,9 @@ def test_the_page_lists_every_set_and_every_loss(study, tmp_path, monkeypatch):
     script, store = study
     script.write(store, tmp_path / "page", DAY)
     page = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
-    sentence = (tmp_path / "page" / "sentence.txt").read_text(encoding="utf-8")
+    sentence = (tmp_path / "page" / "sentences.txt").read_text(encoding="utf-8")
     board = script.board_of(store, [MEANS, RIVAL])
-    assert sentence.strip() == script.sentence(board, DAY)
+    assert sentence.strip() == script.sentence(board, "models of pooled bags", DAY)
     assert sentence.strip() in page
     assert (tmp_path / "page" / "auroc.png").stat().st_size > 1_000
     assert "| musk1 (development) |" in page
@@ -131,7 +131,7 @@ def test_the_page_lists_every_set_and_every_loss(study, tmp_path, monkeypatch):
     script.write(store, tmp_path / "page", DAY)
     page = (tmp_path / "page" / "README.md").read_text(encoding="utf-8")
     assert "## AUROC: 2 methods, 6 sets" in page
-    assert "## AUROC with networks: 3 methods, 3 sets" in page
+    assert "## AUROC with networks: 2 methods, 3 sets" in page
 
 
 def test_a_set_that_is_not_finished_is_left_out(study, tmp_path):
