@@ -72,11 +72,11 @@ def test_the_sentence_counts_sets_and_wins(study):
     ahead = values[:, 0] - values[:, 1]
     rank = 1.0 + np.mean(np.where(ahead == 0, 0.5, ahead < 0))
     text = script.sentence(script.board_of(store, [MEANS, RIVAL]), "models", DAY)
-    assert f"Next to 1 models on 6 data sets (three folds, AUROC, {DAY})" in text
+    assert f"Compared with 1 models on 6 data sets (three folds, AUROC, {DAY})" in text
     assert f"mean rank {rank:.1f}" in text
     assert f"{RIVAL} with {3.0 - rank:.1f}" in text
     assert f"first on {(ahead > 0).sum()}" in text
-    assert "5 of the sets were not used in its development (musk1 were)." in text
+    assert "Of the sets, 5 were not used in its development (musk1 were)." in text
 
 
 def test_the_page_lists_every_set_and_every_loss(study, tmp_path, monkeypatch):
