@@ -9,10 +9,9 @@ from sklearn.linear_model import LogisticRegression
 
 from bagwise import Bags
 from bagwise.comparison import CrossValidation, compare
-from bagwise.comparison.choose import choose_methods, find_method, judge
+from bagwise.comparison.choose import choose_methods, find_method, judge, time_note
 from bagwise.comparison.problem import as_problem
 from bagwise.comparison.ranking import explain_test
-from bagwise.comparison.texts import time_note
 from bagwise.compose import SimpleMI
 from bagwise.report._page import render_report, report_context
 
