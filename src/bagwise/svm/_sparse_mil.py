@@ -371,8 +371,9 @@ class SBMIL(SparseMIL):
     -----
     Differs from [1]_: bags may be weighted; see `scale_C`. Scores
     closer than ``10 * tol`` are ranked by position. Exact kernels cost
-    O(n_instances**2) memory; a linear kernel or a Nystroem basis of rank r costs
-    O(n_instances * r) memory and O(n_instances * r**2) time per step.
+    O(n_instances**2) memory and about O(n_instances**2.4) time; a linear kernel or a
+    Nystroem basis of rank r costs O(n_instances * r) memory and O(n_instances * r**2)
+    time per step.
 
     References
     ----------
