@@ -23,10 +23,10 @@ stack was developed on Musk1, Elephant, Fox, TREC1, sci.med and simulated sets o
 than those here. Results of earlier generations of the stack on all classic sets were
 known. Not among the rivals: AutoGluon, which needs several gigabytes of packages, and
 RealMLP; tsfresh itself, whose features assume one long table of ordered rows. Networks
-take no sparse rows. Losses to expect: with 200 training bags, a rule that is linear in
-a statistic is learned best by a model of this statistic alone ("counts" by a linear
-model of means, "shares" and "spread" by trees on statistics), and the stack has to
-choose among many members. The sets are not independent: seven newsgroups are alike,
+take no sparse rows. Likely reasons for losses: with 200 training bags, a rule that is
+linear in a statistic is learned best by a model of this statistic alone ("counts" by a
+linear model of means, "shares" and "spread" by trees on statistics), and the stack has
+to choose among many members. The sets are not independent: seven newsgroups are alike,
 and the ten problems of corel1000 share their bags.
 """
 
